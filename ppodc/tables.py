@@ -1,0 +1,218 @@
+"""Tables as owners have them (CSV, Parquet, DataFrame, array), read into doubles.
+
+Reading is strict and keeps the way back: which entry was no number, and under which name the user
+knows a row (the line of a CSV file, the label of a DataFrame's row). Values themselves never
+appear in an error, since they are what the owner wants to keep secret.
+"""
+
+import csv
+import gzip
+import math
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Doubles with NaN where a value is missing or, if listed in `not_numbers`, no number."""
+
+    source: str
+    names: list[str] | None
+    values: NDArray[np.float64]
+    row_name: Callable[[int], str]
+    not_numbers: set[tuple[int, int]] = field(default_factory=set)
+
+
+def some(places: Iterable[str], total: int) -> str:
+    """The first few places, and how many more there are."""
+    shown = list(places)[:_SHOWN]
+    rest = total - len(shown)
+    return "; ".join(shown) + (f"; and {rest} more" if rest else "")
+
+
+def read(data: "pd.DataFrame | NDArray[Any] | str | Path", *, header: bool = True) -> Table:
+    """A table from a path (.csv, .csv.gz, .parquet), a DataFrame or a two-dimensional array."""
+    if isinstance(data, str | Path):
+        table = _from_path(Path(data), header)
+    elif isinstance(data, np.ndarray):
+        table = _from_array(data)
+    elif hasattr(data, "columns") and hasattr(data, "iloc"):
+        table = _from_frame(data, "the DataFrame")
+    else:
+        raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
+    if not len(table.values):
+        raise InputError(f"{table.source} holds no records")
+    return table
+
+
+def _from_path(path: Path, header: bool) -> Table:
+    name = path.name.lower()
+    if not path.is_file():
+        what = "is not a file" if path.exists() else "does not exist"
+        raise InputError(f"{path} {what}: give the path of a CSV or Parquet file")
+    try:
+        if name.endswith((".csv", ".csv.gz")):
+            opener: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
+            with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+                return _from_csv(stream, str(path), header)
+        if name.endswith((".parquet", ".pq")):
+            return _from_parquet(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"{path} is damaged or cut off: it does not unpack") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
+    except csv.Error as error:
+        raise InputError(f"{path} is not a readable CSV file: {error}") from error
+    raise InputError(f"{path}: the name must end in .csv, .csv.gz or .parquet")
+
+
+def _from_parquet(path: Path) -> Table:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        frame = pyarrow.parquet.read_table(path).to_pandas()
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{path} is not a readable Parquet file") from error
+    return _from_frame(frame, str(path))
+
+
+def _csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """(line on which it starts, fields) of each record; empty lines at the end are left out."""
+    reader = csv.reader(stream, skipinitialspace=True, strict=True)
+    start = 1
+    empty: list[int] = []
+    for fields in reader:
+        if fields:
+            yield from ((line, []) for line in empty)
+            empty.clear()
+            yield start, fields
+        else:
+            empty.append(start)
+        start = reader.line_num + 1
+
+
+def _from_csv(stream: TextIO, source: str, header: bool) -> Table:
+    rows = _csv_rows(stream)
+    names = None
+    if header:
+        first = next(rows, None)
+        if first is None:
+            raise InputError(f"{source} is empty")
+        names = [field.strip() for field in first[1]]
+    width = len(names) if names else 0
+    values, lines = array("d"), array("q")
+    not_numbers: set[tuple[int, int]] = set()
+    ragged: list[str] = []
+    for line, fields in rows:
+        width = width or len(fields)
+        if not fields or len(fields) != width:
+            ragged.append(f"line {line} has {len(fields)}")
+        elif _plain_numbers(fields, values):
+            lines.append(line)
+        else:
+            _mixed_fields(fields, len(lines), values, not_numbers)
+            lines.append(line)
+    if ragged:
+        places = some(ragged, len(ragged))
+        raise InputError(f"{source}: each line must have {width} fields separated by ',': {places}")
+    numbers = np.frombuffer(values, np.float64).reshape(len(lines), width)
+    return Table(source, names, numbers, lambda i: f"line {lines[i]}", not_numbers)
+
+
+def _plain_numbers(fields: list[str], values: "array[float]") -> bool:
+    """Append the fields if all are numbers."""
+    try:
+        numbers = list(map(float, fields))
+    except ValueError:
+        return False
+    if "_" in "".join(fields):  # Python reads 1_000, nobody means it in a CSV file
+        return False
+    values.extend(numbers)
+    return True
+
+
+def _mixed_fields(
+    fields: list[str], row: int, values: "array[float]", not_numbers: set[tuple[int, int]]
+) -> None:
+    """Append the fields one by one: NaN for those that are empty or no number."""
+    for column, text in enumerate(fields):
+        if text.strip() and not _plain_numbers([text], values):
+            not_numbers.add((row, column))
+            values.append(math.nan)
+        elif not text.strip():
+            values.append(math.nan)
+
+
+def _from_array(data: NDArray[Any]) -> Table:
+    if data.ndim != 2:
+        raise InputError(f"the array must have two dimensions (records, columns), not {data.ndim}")
+    not_numbers: set[tuple[int, int]] = set()
+    if data.dtype.kind in "iuf":
+        values = data.astype(np.float64)
+    elif data.dtype.kind == "O":
+        columns = [_objects(data[:, s], s, not_numbers) for s in range(data.shape[1])]
+        values = np.stack(columns, axis=1) if columns else np.empty(data.shape)
+    else:
+        raise InputError(f"the array must hold numbers, not {data.dtype.name}")
+    return Table("the array", None, values, _counted, not_numbers)
+
+
+def _from_frame(frame: "pd.DataFrame", source: str) -> Table:
+    from pandas.api import types
+
+    not_numbers: set[tuple[int, int]] = set()
+    values = np.empty(frame.shape, np.float64)
+    for s in range(frame.shape[1]):
+        column = frame.iloc[:, s]
+        kind = column.dtype
+        if types.is_integer_dtype(kind) or types.is_float_dtype(kind):
+            values[:, s] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers)
+    labels = frame.index
+    # other labels may be names of people: they stay out of messages
+    row_name = (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted
+    return Table(source, [str(name) for name in frame.columns], values, row_name, not_numbers)
+
+
+def _counted(row: int) -> str:
+    return f"row {row} (counted from 0)"
+
+
+def _objects(
+    entries: NDArray[Any], column: int, not_numbers: set[tuple[int, int]]
+) -> NDArray[np.float64]:
+    """A column of arbitrary objects: numbers as doubles, None and NA as missing."""
+    import pandas as pd
+
+    values = np.full(len(entries), np.nan)
+    for row, entry in enumerate(entries.tolist()):
+        try:
+            if isinstance(entry, bool):
+                not_numbers.add((row, column))
+            elif isinstance(entry, Real | Decimal):
+                values[row] = float(entry)
+            elif entry is not None and entry is not pd.NA and entry is not pd.NaT:
+                not_numbers.add((row, column))
+        except (OverflowError, ValueError):
+            not_numbers.add((row, column))
+    return values

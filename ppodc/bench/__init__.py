@@ -1,0 +1,1 @@
+"""Measurements behind `ppodc bench`: each module has `run(...) -> dict` and `show(result)`."""

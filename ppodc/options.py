@@ -1,0 +1,56 @@
+"""Options that several commands share, and where their output goes."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class ModeName(StrEnum):
+    """Where randomisers come from, and whether batches overlap."""
+
+    OFFLINE = "online+offline"
+    ONLINE = "online"
+    PIPELINED = "pipelined"
+
+
+class SuiteName(StrEnum):
+    """Which protocols the clouds run."""
+
+    SHARES = "shares"
+    PAILLIER = "paillier"
+
+
+SuiteOption = Annotated[
+    SuiteName,
+    typer.Option("--suite", help="shares: secret shares, fast. paillier: as published, slow."),
+]
+KeyBits = Annotated[
+    int, typer.Option(help="Paillier key: 2048 or 3072 bits. Less only with --insecure-key.")
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-key",
+        help="Allow keys under 2048 bits, to reproduce published figures. Never for real data.",
+    ),
+]
+Config1 = Annotated[Path, typer.Option("--config", help="cloud1.toml of this deployment.")]
+Config2 = Annotated[Path, typer.Option("--config", help="cloud2.toml of this deployment.")]
+OwnConfig = Annotated[Path, typer.Option("--config", help="owner.toml of this owner.")]
+OperatorConfig = Annotated[Path, typer.Option("--config", help="operator.toml of the operator.")]
+Dataset = Annotated[str, typer.Argument(help="Name of the dataset.")]
+Pairs = Annotated[int | None, typer.Option(help="Worker pairs; cloud1.toml says how many else.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here as JSON.")]
+
+
+def write_json(file: Path | None, result: dict[str, Any]) -> None:
+    if file is not None:
+        file.write_text(json.dumps(result, indent=2) + "\n")
+        err.print(f"written: {file}", markup=False)

@@ -1,0 +1,116 @@
+"""What an owner's folder remembers of an upload, so that the same upload can go on later.
+
+The file of an unfinished upload holds its seed: with it and cloud 1's share the records could be
+read, so it is the owner's alone (mode 0600), and the seed is erased from it once both clouds have
+committed. The name follows from the dataset and the data: the same data find their file again.
+A seed is only ever used again for the very same data.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.database import disk_errors, private_folder, write_private
+from ppodc.errors import InputError
+from ppodc.job import Spec
+from ppodc.sharing import SEED_BYTES
+
+_VERSION = 1
+
+
+class UploadRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One upload of certain data into a certain dataset; `seed` is empty once finished."""
+
+    version: int
+    dataset: str
+    spec_digest: str
+    data_digest: str
+    upload_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    rows: int
+    seed: bytes
+    finished: bool
+
+    def __repr__(self) -> str:
+        return f"UploadRecord(upload_id={self.upload_id!r}, finished={self.finished})"
+
+
+def data_digest(spec: Spec, values: NDArray[np.int64]) -> str:
+    """SHA-256 over the spec's digest, the shape and the encoded records."""
+    hasher = hashlib.sha256(f"{spec.digest} {values.shape}".encode())
+    hasher.update(np.ascontiguousarray(values, "<i8").reshape(-1).view(np.uint8).data)
+    return hasher.hexdigest()
+
+
+class UploadRecords:
+    """The records in an owner's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = private_folder(folder)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from beginning an upload, so that none begins the same twice."""
+        path = self._folder / "lock"
+        with disk_errors(path), path.open("a") as lock:
+            path.chmod(0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def find(self, spec: Spec, digest: str) -> UploadRecord | None:
+        """The record of these data; InputError if its file is damaged."""
+        path = self._path(spec, digest)
+        with disk_errors(path):
+            if not path.exists():
+                return None
+            data = path.read_bytes()
+        try:
+            record = msgspec.json.decode(data, type=UploadRecord)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise self._damaged(path) from None  # the decoder's words may quote the file
+        whole = record.finished or len(record.seed) == SEED_BYTES
+        same = (record.version, record.spec_digest) == (_VERSION, spec.digest)
+        if not whole or not same or not hmac.compare_digest(record.data_digest, digest):
+            raise self._damaged(path)
+        return record
+
+    def begin(self, spec: Spec, digest: str, rows: int) -> UploadRecord:
+        """A new upload with a fresh id and a fresh seed, on disk before it is used."""
+        record = UploadRecord(
+            _VERSION,
+            spec.name,
+            spec.digest,
+            digest,
+            secrets.token_hex(16),
+            rows,
+            secrets.token_bytes(SEED_BYTES),
+            False,
+        )
+        self._write(spec, record)
+        return record
+
+    def finish(self, spec: Spec, record: UploadRecord) -> None:
+        """Note that both clouds have committed, and erase the seed."""
+        if not record.finished:
+            self._write(spec, msgspec.structs.replace(record, seed=b"", finished=True))
+
+    def _write(self, spec: Spec, record: UploadRecord) -> None:
+        write_private(self._path(spec, record.data_digest), msgspec.json.encode(record))
+
+    def _path(self, spec: Spec, digest: str) -> Path:
+        # The spec's digest is part of the data's.
+        return self._folder / f"{spec.name}-{digest[:32]}.json"
+
+    def _damaged(self, path: Path) -> InputError:
+        return InputError(
+            f"{path} is damaged or of another version. If the upload it belongs to is not "
+            "finished, remove the file and upload again: the old one will not count."
+        )

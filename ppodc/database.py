@@ -1,0 +1,171 @@
+"""One SQLite file (WAL) with its transactions, and files written whole or not at all.
+
+Several processes may have the same file open, and several threads the same `Database`. A
+transaction is on disk when its block ends (synchronous=FULL) and undone if the block raises.
+What the disk or SQLite reports becomes a `StoreError` that says what to do.
+"""
+
+import contextlib
+import errno
+import logging
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from ppodc.errors import PpodcError
+
+_BUSY_SECONDS = 30.0
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+log = logging.getLogger(__name__)
+
+
+class StoreError(PpodcError):
+    """The store's folder cannot be used: disk full, not writable, damaged or of another party."""
+
+
+class Database:
+    """A connection shared by the threads of this process; nested transactions join the outer."""
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._process = os.getpid()
+        with disk_errors(path):
+            # SQLite gives its own side files the mode of the main file.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._connection = self._connect()
+        with self.transaction() as sql:
+            for statement in schema.split(";"):
+                sql.execute(statement)
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        with self._lock:
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All changes of the block together, or none."""
+        with self._begin("BEGIN IMMEDIATE") as sql:
+            yield sql
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view for several queries."""
+        with self._begin("BEGIN") as sql:
+            yield sql
+
+    @contextlib.contextmanager
+    def _begin(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, disk_errors(self._path):
+            if self._process != os.getpid():  # a connection must not be used after a fork
+                self._process, self._connection = os.getpid(), self._connect()
+            if self._depth:
+                yield self._connection
+                return
+            self._connection.execute(begin)
+            self._depth += 1
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite may have rolled back by itself
+                    self._connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
+
+    def _connect(self) -> sqlite3.Connection:
+        with disk_errors(self._path):
+            connection = sqlite3.connect(
+                self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
+        return connection
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the disk or SQLite says inside the block into a StoreError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        _raise_sqlite(path, error)
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise _full(path) from error
+        raise StoreError(f"{path} cannot be used: {error.strerror or error}.") from error
+
+
+def _raise_sqlite(path: Path, error: sqlite3.Error) -> NoReturn:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        raise _full(path) from error
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise StoreError(
+            f"{path} was held by another process for {_BUSY_SECONDS:g} s; try again."
+        ) from error
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        raise StoreError(f"{path} is damaged; stop the service and use your copy.") from error
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        raise StoreError(
+            f"{path} cannot be read or written ({error}); is the disk full, or the folder not "
+            "this user's own?"
+        ) from error
+    raise error
+
+
+def _full(path: Path) -> StoreError:
+    log.error("the disk of %s is full", path.parent)
+    return StoreError(
+        "the disk of the store is full; nothing half-written was kept. Free some space and try "
+        "again: what was there before is still there."
+    )
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made if it is not there, and closed to all other users."""
+    with disk_errors(path):
+        if not path.is_dir():
+            if not path.parent.is_dir():
+                private_folder(path.parent)
+            path.mkdir(mode=0o700, exist_ok=True)
+            _sync_folder(path.parent)
+        elif path.stat().st_mode & 0o077:
+            path.chmod(0o700)
+    return path
+
+
+def write_private(path: Path, data: bytes | memoryview) -> None:
+    """Write a file with mode 0600 that is there in full, and on disk, or not at all."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with disk_errors(path):
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

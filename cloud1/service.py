@@ -1,0 +1,23 @@
+"""C1's gateway as a long-running service: owners upload and fetch here. It needs no Ray."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ppodc.config import Cloud1Config, load, peers
+from ppodc.curve_keys import CurveKeys
+from ppodc.gateway import Gateway
+from ppodc.owner_operations import owner_operations
+from ppodc.serving import until_signal
+from ppodc.store import Store
+
+
+def serve(config_file: Path, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; `ready` hears the endpoint once the port is open."""
+    config = load(config_file, Cloud1Config)
+    with (
+        Store.open(config.store, "cloud1") as store,
+        Gateway(
+            config.listen, CurveKeys.load(config.key), peers(config), owner_operations(store)
+        ) as gateway,
+    ):
+        until_signal(lambda: ready(gateway.endpoint))

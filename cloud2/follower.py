@@ -1,0 +1,244 @@
+"""C2's part in a job: it follows the master's steps, but only those that must come next.
+
+C1 names a dataset, then a step at a time. What the step touches, C2 works out from its own copy of
+the spec, its own seal and its own checkpoints. A step out of turn, another iteration, rows that
+the seed does not give, a result before the stop bit: there is no way to ask for them. Refusals go
+back as text and into the log.
+"""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cloud2.worker import RESOURCE, Worker2
+from ppodc import control, local_ray, suites
+from ppodc.actors import answers, spawn
+from ppodc.config import Cloud2Config
+from ppodc.control import LOST, PairEnd
+from ppodc.errors import InputError
+from ppodc.jobstate import JobState
+from ppodc.keys import load_secret
+from ppodc.local_ray import Place
+from ppodc.side import Side
+from ppodc.steps import resume_point
+from ppodc.store import Store
+from ppodc.wire import Array
+from ppodc.worker import LINK_TIMEOUT, Setup
+
+IDLE_SECONDS = 900.0  # after so long without a word from the master its workers are freed
+_TEXT = 20_000  # characters of all failures in one answer
+_STATES: dict[control.Outcome, JobState] = {
+    "done": JobState.DONE,
+    "failed": JobState.FAILED,
+    "cancelled": JobState.CANCELLED,
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Session:
+    ticket: bytes
+    side: Side
+    setup: Setup
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    last_used: float = field(default_factory=time.monotonic)
+
+
+class Follower:
+    """The sessions of this cloud, one per dataset; used by the gateway's threads."""
+
+    def __init__(
+        self, store: Store, config: Cloud2Config, link_timeout: float = LINK_TIMEOUT
+    ) -> None:
+        self._store, self._config = store, config
+        self._link_timeout = link_timeout
+        self._place = Place(config.ray_address, RESOURCE, config.max_pairs)
+        # Read once here: a key that cannot be used must show when the service starts.
+        key = load_secret(config.paillier_secret, allow_insecure=bool(config.insecure_key_bits))
+        self._key_bits = key.public.bits
+        self._sessions: dict[str, _Session] = {}
+        self._opening = threading.Lock()
+
+    def uploads(self, body: control.Uploads) -> control.UploadList:
+        """What this cloud has in full, a page of it."""
+        self._known(body.dataset, body.spec)
+        found = [u for u in self._store.uploads(body.dataset) if u.committed]
+        page = found[body.first : body.first + control.PAGE]
+        return control.UploadList([control.Upload(u.upload_id, u.owner, u.rows) for u in page])
+
+    def seal(self, body: control.Seal, ids: Array) -> control.Sealed:
+        """Fix the records; the same again is harmless."""
+        self._known(body.dataset, body.spec)
+        if ids.ndim != 2 or ids.dtype != np.uint8 or ids.shape[1] != 16:
+            raise InputError("the upload ids of a seal must be rows of 16 bytes.")
+        return control.Sealed(self._store.seal(body.dataset, [row.tobytes().hex() for row in ids]))
+
+    def open(self, body: control.Open) -> control.Opened:
+        """Start workers for a sealed dataset; a session that was open for it ends."""
+        with self._opening:
+            self._known(body.dataset, body.spec)
+            self._end(body.dataset)
+            side = self._side(body)
+            local_ray.connect(self._place)
+            local_ray.check_workers(self._place, side.pairs)
+            resume = resume_point(
+                body.checkpoints,
+                self._store.checkpoints(body.dataset),
+                side.final_checkpoints(),
+                labels=side.spec.job.labels,
+            )
+            if not side.prepare:
+                self._store.transition(
+                    body.dataset, JobState.PREPARING, suite=body.suite, pairs=side.pairs
+                )
+                side.restore(resume)
+            setup = side.setup(self._link_timeout, self._config.pools, body.pool)
+            session = _Session(secrets.token_bytes(16), side, setup)
+            try:
+                ends = self._start(session, dict(enumerate(body.publics)))
+            except BaseException:
+                side.close()
+                raise
+            self._sessions[body.dataset] = session
+        log.info("job %s: %d workers, from iteration %s", body.dataset, side.pairs, resume or 0)
+        return control.Opened(session.ticket, resume, ends)
+
+    def step(self, body: control.RunStep) -> control.Done:
+        """Begin the step that must come now, on slots that wait for it."""
+        with self._session(body.ticket) as session:
+            session.side.begin(body.step, body.attempt, body.slots)
+        return control.Done()
+
+    def poll(self, body: control.Poll) -> control.Progress:
+        """How far the step is; takes its results over if C1 has them all too."""
+        with self._session(body.ticket) as session:
+            side = session.side
+            if side.committed(body.number):  # the answer to the first asking was lost
+                return control.Progress([], [], [], committed=True)
+            done, failed, running = side.wait(body.wait)
+            committed = body.commit and side.complete()
+            if committed:
+                side.commit()
+                if side.next_step() is None and not side.prepare:
+                    side.save_result()
+        longest = _TEXT // max(1, len(failed))
+        failures = [control.Failed(slot, f.text[:longest], f.fatal) for slot, f in failed.items()]
+        return control.Progress(done, failures, running, committed)
+
+    def replace(self, body: control.Replace) -> PairEnd:
+        """A fresh worker for a slot whose pair failed, at either cloud."""
+        with self._session(body.ticket) as session:
+            side = session.side
+            if not 0 <= body.slot < side.pairs:
+                raise InputError(f"this session has no slot {body.slot}.")
+            log.info("job %s: new worker for slot %d", side.dataset, body.slot)
+            return self._start(session, {body.slot: body.public})[0]
+
+    def settle(self, body: control.Settle) -> control.Done:
+        """The job ended or paused at C1: free the workers and note the outcome."""
+        with self._opening:
+            if body.outcome == "prepared":  # pools were filled; the job stands where it stood
+                self._end(body.dataset)
+                return control.Done()
+            state = self._store.job(body.dataset).state
+            target = _STATES[body.outcome]
+            session = self._sessions.get(body.dataset)
+            if target == JobState.DONE and state != JobState.DONE:
+                self._check_done(body, session)
+            self._end(body.dataset)
+            if state != target and not (state == JobState.CREATED and body.outcome == "failed"):
+                message = control.checked_text(body.message)
+                self._store.transition(body.dataset, target, message=message)
+                log.info("job %s: %s", body.dataset, target)
+        return control.Done()
+
+    def stop(self) -> None:
+        """End all sessions and leave Ray."""
+        with self._opening:
+            for dataset in list(self._sessions):
+                self._end(dataset)
+        local_ray.disconnect()
+
+    def free_idle(self, seconds: float = IDLE_SECONDS) -> None:
+        """End sessions whose master has not been heard of for so long."""
+        oldest = time.monotonic() - seconds
+        with self._opening:
+            for dataset, session in list(self._sessions.items()):
+                if session.last_used < oldest:
+                    log.warning("job %s: no word from cloud 1, workers freed", dataset)
+                    self._end(dataset)
+
+    def _known(self, dataset: str, spec: str) -> None:
+        if self._store.dataset(dataset).digest != spec:
+            raise InputError(f"dataset {dataset!r} has another spec at cloud 2; compare digests.")
+
+    def _side(self, body: control.Open) -> Side:
+        job = self._store.job(body.dataset)
+        if job.state.final:
+            raise InputError(f"dataset {body.dataset!r} is {job.state} at cloud 2.")
+        if self._store.sealed(body.dataset).digest != body.seal:
+            raise InputError(f"dataset {body.dataset!r} is sealed with other uploads at cloud 2.")
+        if body.suite != job.suite and self._store.checkpoints(body.dataset):
+            raise InputError(f"this job was begun with the suite {job.suite!r}; go on with it.")
+        if not 1 <= body.pairs <= self._config.max_pairs:
+            raise InputError(
+                f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
+            )
+        side = Side(
+            self._store,
+            body.dataset,
+            body.suite,
+            body.pairs,
+            body.shards_per_pair,
+            body.prepare,
+        )
+        suites.check(body.suite, side.params, self._key_bits)
+        if len(body.publics) != side.pairs:
+            raise InputError(f"{side.pairs} pairs need as many channel keys.")
+        return side
+
+    def _start(self, session: _Session, publics: dict[int, bytes]) -> list[PairEnd]:
+        """Workers for these slots; where they listen, in the order of the slots."""
+        config, side = self._config, session.side
+        insecure = bool(config.insecure_key_bits)
+        waiting = []
+        for slot, public in publics.items():
+            side.place(
+                slot,
+                spawn(Worker2, RESOURCE, session.setup, str(config.paillier_secret), insecure),
+            )
+            listening = side.slots[slot].worker.listen
+            waiting.append(
+                listening.remote(
+                    config.worker_host, config.worker_ports, public, side.pair_name(slot)
+                )
+            )
+        found = answers(waiting, "cloud 2's workers")
+        return [PairEnd(endpoint, own) for endpoint, own in found]
+
+    @contextmanager
+    def _session(self, ticket: bytes) -> Iterator[_Session]:
+        for session in list(self._sessions.values()):
+            if secrets.compare_digest(session.ticket, ticket):
+                with session.lock:
+                    session.last_used = time.monotonic()
+                    yield session
+                return
+        raise InputError(f"{LOST}; continue with: ppodc resume")
+
+    def _check_done(self, body: control.Settle, session: _Session | None) -> None:
+        finished = session is None or session.side.next_step() is None
+        if not finished or not self._store.has_result(body.dataset):
+            raise InputError(f"dataset {body.dataset!r} has no result at cloud 2 yet.")
+
+    def _end(self, dataset: str) -> None:
+        session = self._sessions.pop(dataset, None)
+        if session is not None:
+            session.side.close()

@@ -1,0 +1,62 @@
+"""C2's half of a pair as a Ray actor: it listens for the one C1 worker whose key it was given."""
+
+import logging
+from pathlib import Path
+
+from ppodc.actors import node_address
+from ppodc.channel import Channel
+from ppodc.curve_keys import CurveKeys
+from ppodc.errors import ChannelError, InputError
+from ppodc.keys import load_secret
+from ppodc.suite import Half
+from ppodc.suites import Material, open_half
+from ppodc.worker import PairWorker, Setup
+from ppodc.zmq_channel import Listener, listen
+
+RESOURCE = "cloud2"
+_ACCEPT_SECONDS = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class Worker2(PairWorker):
+    """Reads the secret Paillier key from its file: the key itself never travels through Ray."""
+
+    def __init__(self, setup: Setup, key_file: str, insecure_key: bool) -> None:
+        super().__init__(setup)
+        self._key = load_secret(Path(key_file), allow_insecure=insecure_key)
+        self._keys = CurveKeys.generate()
+        self._listener: Listener | None = None
+        self._pair = ""
+
+    def listen(
+        self, host: str, ports: tuple[int, int], public: bytes, pair: str
+    ) -> tuple[str, bytes]:
+        """Open a port for the holder of `public` alone; (endpoint, own public key).
+
+        The host "node" stands for the address under which Ray knows this node.
+        """
+        address = node_address() if host == "node" else host
+        self._listener = self._bind(address, ports, public)
+        self._pair = pair
+        return self._listener.endpoint, self._keys.public
+
+    def _bind(self, address: str, ports: tuple[int, int], public: bytes) -> Listener:
+        timeout = self.setup.link_timeout
+        for port in range(ports[0], ports[1] + 1):
+            try:
+                return listen(f"tcp://{address}:{port}", self._keys, [public], timeout=timeout)
+            except ChannelError as error:
+                log.info("port %d cannot be used: %s", port, error)
+        raise InputError(
+            f"no port from {ports[0]} to {ports[1]} is free on {address}; widen worker_ports, or "
+            "correct worker_host, in the configuration of cloud 2."
+        )
+
+    def meet(self) -> tuple[Channel, Half]:
+        if self._listener is None:
+            raise ChannelError("this worker was not told about its other half.")
+        setup = self.setup
+        channel = self._listener.accept(_ACCEPT_SECONDS, setup.hello(self._pair))
+        material = Material(self._key, setup.pool, setup.pools_of(self._pair))
+        return channel, open_half(setup.suite, 2, channel, setup.params, material)

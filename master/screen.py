@@ -1,0 +1,85 @@
+"""What a person sees of a running job: a bar on a terminal, a line now and then elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from master.progress import Event
+
+_QUIET_SECONDS = 10.0
+
+
+class JobScreen:
+    """Listens to a master's events."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._phase = ("", 0)
+        self._said = 0.0
+        self._message = ""
+
+    def __enter__(self) -> "JobScreen":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, event: Event) -> None:
+        """One event of the master."""
+        if event.message and event.message != self._message:
+            self._message = event.message
+            self._console.print(event.message, markup=False)
+        phase = (event.phase, event.iteration)
+        begins = phase != self._phase
+        self._phase = phase
+        if self._console.is_terminal:
+            self._bar(event, begins=begins)
+        elif begins or time.monotonic() - self._said > _QUIET_SECONDS:
+            self._said = time.monotonic()
+            done = f", {event.rows_done} of {event.rows} records" if event.rows_done else ""
+            self._console.print(f"{_title(event)}{done}{_left(event)}", soft_wrap=True)
+
+    def _bar(self, event: Event, *, begins: bool) -> None:
+        if begins or self._task is None:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(_title(event), total=event.rows or None, left="")
+        self._progress.update(
+            self._task, completed=event.rows_done, total=event.rows or None, left=_left(event)
+        )
+
+
+def _title(event: Event) -> str:
+    if not event.iteration:
+        return event.phase
+    return f"iteration {event.iteration}: {event.phase}"
+
+
+def _left(event: Event) -> str:
+    if not event.iteration_left or event.rows_done == event.rows:
+        return ""
+    whole = "" if event.at_most_left is None else f", job at most {_span(event.at_most_left)}"
+    return f" ({_span(event.iteration_left)} left in this iteration{whole})"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,66 @@
+"""Sealing: the uploads that both clouds have, in order of arrival at C1, fixed at both.
+
+Everything that would make the job fail later is checked before, since a seal cannot be undone.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from master.link import Cloud2Link
+from ppodc import suites
+from ppodc.errors import InputError
+from ppodc.store import Store
+from ppodc.suites import Suite
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """The sealed set: digest, records, uploads; and the uploads that only one cloud has."""
+
+    digest: str
+    m: int
+    uploads: int
+    left_out: tuple[str, ...]
+
+
+def seal(store: Store, link: Cloud2Link, dataset: str, suite: Suite, key_bits: int) -> SealReport:
+    """Seal the dataset at both clouds; the same again is harmless."""
+    spec = store.spec(dataset)
+    theirs = {(u.upload_id, u.owner, u.rows) for u in link.uploads(dataset, spec.digest)}
+    ours = [(u.upload_id, u.owner, u.rows) for u in store.uploads(dataset) if u.committed]
+    chosen = [upload for upload in ours if upload in theirs]
+    left_out = sorted(upload_id for upload_id, _, _ in theirs.symmetric_difference(ours))
+    try:
+        chosen = [(u.upload_id, u.owner, u.rows) for u in store.sealed(dataset).uploads]
+    except InputError:
+        m = sum(rows for _, _, rows in chosen)
+        check_size(store, dataset, m, suite, key_bits)
+    for upload_id in left_out:
+        log.warning("upload %s is complete at one cloud only and is left out", upload_id)
+    ids = [upload_id for upload_id, _, _ in chosen]
+    digest = store.seal(dataset, ids)
+    if link.seal(dataset, spec.digest, ids) != digest:
+        raise InputError(
+            f"the two clouds sealed {dataset!r} with different row counts; the uploads at one of "
+            "them are damaged. Create the dataset again under another name."
+        )
+    m = sum(rows for _, _, rows in chosen)
+    return SealReport(digest, m, len(chosen), tuple(left_out))
+
+
+def check_size(store: Store, dataset: str, m: int, suite: Suite, key_bits: int) -> None:
+    """Refuse a job that has too few records, or numbers that the suite cannot hold."""
+    if m == 0:
+        raise InputError(
+            f"dataset {dataset!r} has no upload that both clouds have in full; wait for the owners."
+        )
+    spec = store.spec(dataset)
+    try:
+        params = spec.parameters(m)
+    except InputError as error:
+        raise InputError(
+            f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
+        ) from error
+    suites.check(suite, params, key_bits)

@@ -1,0 +1,27 @@
+"""One Ray head and one pair of services for all tests here; each test has its own dataset."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from ppodc.local_ray import LocalRay
+from tests.end_to_end.two_services import TwoServices
+
+
+@pytest.fixture(scope="session")
+def ray_head() -> Iterator[LocalRay]:
+    with LocalRay.start({"cloud1": 8, "cloud2": 8}) as head:
+        os.environ.update(head.environment)
+        yield head
+
+
+@pytest.fixture(scope="session")
+def services(ray_head: LocalRay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoServices]:
+    environment = dict.fromkeys(("cloud1", "cloud2"), ray_head.environment)
+    addresses = dict.fromkeys(("cloud1", "cloud2"), ray_head.address)
+    running = TwoServices(tmp_path_factory.mktemp("clouds") / "parties", addresses, environment)
+    for party in ("cloud1", "cloud2"):
+        running.start(party)
+    yield running
+    running.stop()

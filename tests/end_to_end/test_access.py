@@ -1,0 +1,115 @@
+"""What C1 may ask of C2, and what is refused and logged."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from ppodc import control
+from ppodc.curve_keys import CurveKeys
+from ppodc.errors import PpodcError
+from ppodc.jobstate import JobState
+from ppodc.rpc import Client, RefusedError
+from ppodc.steps import Step
+from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
+
+NAME = "guarded"
+
+
+def client(services: TwoServices, party: str, key: CurveKeys | None = None) -> Client:
+    remote = services.config1.cloud2
+    own = key or CurveKeys.load(services.parties.party(party).folder / "keys" / party)
+    return Client.connect(remote.endpoint, own, remote.public_key.encode(), 10)
+
+
+@pytest.fixture(scope="module")
+def link(services: TwoServices) -> Iterator[Client]:
+    """C1's line to C2, for a dataset that is sealed at both."""
+    services.upload(make_spec(NAME, 2, k=2), make_tables(9, (8,), 2))
+    with services.store("cloud1") as first, services.store("cloud2") as second:
+        ids = [upload.upload_id for upload in first.uploads(NAME)]
+        assert first.seal(NAME, ids) == second.seal(NAME, ids)
+    with client(services, "cloud1") as connected:
+        yield connected
+
+
+def opening(services: TwoServices, **changes: object) -> control.Open:
+    with services.store("cloud2") as store:
+        body = control.Open(
+            dataset=NAME,
+            spec=store.dataset(NAME).digest,
+            seal=store.sealed(NAME).digest,
+            suite="shares",
+            pairs=1,
+            shards_per_pair=1,
+            pool=0,
+            prepare=0,
+            checkpoints=[],
+            publics=[CurveKeys.generate().public],
+        )
+    return msgspec.structs.replace(body, **changes)
+
+
+def refused(services: TwoServices, link: Client, op: str, body: msgspec.Struct, why: str) -> None:
+    with pytest.raises(RefusedError, match=why):
+        link.call(op, body, reply=control.Done)
+    assert op in services.log("cloud2").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"spec": "0" * 64}, "another spec"),
+        ({"seal": "0" * 64}, "sealed with other uploads"),
+        ({"dataset": "nothing"}, "no dataset"),
+        ({"pairs": 500}, "at most 64 workers"),
+        ({"publics": []}, "as many channel keys"),
+    ],
+)
+def test_a_session_for_another_job_is_refused(services: TwoServices, link: Client, changes, why):
+    refused(services, link, control.OPEN, opening(services, **changes), why)
+
+
+def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client):
+    opened, _ = link.call(control.OPEN, opening(services), reply=control.Opened, timeout=120)
+    ticket = opened.ticket
+    assert opened.resume_from is None
+    for step in (
+        Step(1, "output", 0),  # a result before anything ran
+        Step(1, "labels", 1),
+        Step(1, "update", 1),  # a stop bit without sums
+        Step(2, "ingest", 0),
+        Step(1, "ingest", 3),
+    ):
+        body = control.RunStep(ticket, step, 1, [0])
+        refused(services, link, control.STEP, body, "is not the next step")
+    ingest = Step(1, "ingest", 0)
+    for attempt, slots in ((1, [1]), (9, [0])):
+        body = control.RunStep(ticket, ingest, attempt, slots)
+        refused(services, link, control.STEP, body, "cannot run on slots")
+    replace = control.Replace(ticket, 5, CurveKeys.generate().public)
+    refused(services, link, control.REPLACE, replace, "no slot 5")
+    done = control.Settle(NAME, None, "done", "")
+    refused(services, link, control.SETTLE, done, "no result at cloud 2")
+    stranger = control.RunStep(bytes(16), ingest, 1, [0])
+    refused(services, link, control.STEP, stranger, control.LOST)
+    link.call(control.SETTLE, control.Settle(NAME, None, "failed", "a test"), reply=control.Done)
+    refused(services, link, control.STEP, control.RunStep(ticket, ingest, 1, [0]), control.LOST)
+    with services.store("cloud2") as store:
+        assert store.job(NAME).state == JobState.FAILED
+        assert not store.has_result(NAME)
+
+
+def test_control_is_for_cloud1_alone(services: TwoServices):
+    body = control.Settle(NAME, None, "cancelled", "")
+    for party in ("owner1", "operator"):
+        with client(services, party) as caller:
+            refused(services, caller, control.SETTLE, body, "not for the role")
+
+
+def test_an_unknown_key_is_not_let_in(services: TwoServices):
+    with (
+        client(services, "cloud1", CurveKeys.generate()) as caller,
+        pytest.raises(PpodcError, match="does not let this key in"),
+    ):
+        caller.call(control.UPLOADS, control.Uploads(NAME, "0" * 64, 0), reply=control.UploadList)

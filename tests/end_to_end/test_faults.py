@@ -1,0 +1,150 @@
+"""Whatever process is killed, and whenever: the job ends with the reference's result, by itself or
+after `resume`, or it stops with a message that says what to do."""
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from master.job import JobFailedError, cancel_job, status
+from ppodc.jobstate import JobState
+from ppodc.local_ray import LocalRay
+from tests.end_to_end.two_services import (
+    Once,
+    TwoServices,
+    kill_worker,
+    make_spec,
+    make_tables,
+    reference,
+    wait_for,
+    workers,
+)
+
+ROWS = (13, 11)
+MOMENTS = ["ingest 0", "start 0", "assign 1", "update 1", "assign 2", "update 2", "assign 3"]
+
+
+def prepare(services: TwoServices, name: str):
+    spec, tables = make_spec(name, 2, k=3), make_tables(17, ROWS, 2)
+    assert reference(spec, tables).n_iter >= 4
+    services.upload(spec, tables)
+    return spec, tables
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "phase", "iteration"),
+    [
+        ("c1-worker", "ray::Worker1", "assign", 2),
+        ("c2-worker", "ray::Worker2", "update", 1),
+        ("before-labels", "ray::Worker2", "output", 4),
+    ],
+)
+def test_a_lost_worker_is_replaced(
+    services: TwoServices, ray_head: LocalRay, name, title, phase, iteration
+):
+    spec, tables = prepare(services, name)
+    if phase == "output":
+        iteration = reference(spec, tables).n_iter
+    fault = Once(phase, iteration, lambda: kill_worker(ray_head, title))
+    services.run(name, progress=fault)
+    assert fault.done
+    services.check(spec, tables)
+
+
+def test_a_stalled_link_is_given_up(services: TwoServices, ray_head: LocalRay):
+    spec, tables = prepare(services, "stalled")
+    stop = Once("assign", 1, lambda: kill_worker(ray_head, "ray::Worker2", signal.SIGSTOP))
+    services.run("stalled", pairs=1, progress=stop)
+    assert stop.done
+    services.check(spec, tables)
+
+
+def test_a_restarted_cloud2_goes_on_from_its_checkpoint(services: TwoServices):
+    def restart():
+        services.kill("cloud2")
+        services.start("cloud2")
+
+    spec, tables = prepare(services, "restarted")
+    fault = Once("assign", 3, restart)
+    services.run("restarted", progress=fault)
+    assert fault.done
+    services.check(spec, tables)
+
+
+def test_a_job_that_keeps_failing_stops_with_advice_and_resumes(
+    services: TwoServices, ray_head: LocalRay
+):
+    spec, tables = prepare(services, "hopeless")
+    over = threading.Event()
+
+    def kill_all():
+        while not over.wait(0.05):
+            for worker in workers(ray_head, "ray::Worker1"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_all)
+    try:
+        with pytest.raises(JobFailedError, match=r"stopped: .*ppodc resume hopeless"):
+            services.run("hopeless", pairs=1, progress=Once("update", 1, killer.start))
+    finally:
+        over.set()
+        killer.join()
+    assert status(services.config1, "hopeless").state == JobState.FAILED
+    services.resume("hopeless")
+    services.check(spec, tables)
+
+
+def test_a_terminated_master_leaves_a_job_that_resumes(services: TwoServices, ray_head: LocalRay):
+    spec, tables = prepare(services, "terminated")
+    master = services.master("terminated", "shares", 2)
+    master.until("update 2")
+    code, _ = master.end(signal.SIGTERM)
+    assert code != 0
+    for party in ("cloud1", "cloud2"):
+        with services.store(party) as store:
+            assert store.job("terminated").state == JobState.FAILED
+            assert "stopped by the operator" in store.job("terminated").message
+    wait_for(lambda: not workers(ray_head, "ray::Worker"))
+    services.resume("terminated")
+    services.check(spec, tables)
+
+
+def test_cancel_ends_the_job_at_both_clouds(services: TwoServices):
+    prepare(services, "cancelled")
+    cancel = Once("assign", 1, lambda: cancel_job(services.config1, "cancelled") and None)
+    assert services.run("cancelled", progress=cancel).state == JobState.CANCELLED
+    for party in ("cloud1", "cloud2"):
+        with services.store(party) as store:
+            assert store.job("cancelled").state == JobState.CANCELLED
+            assert not store.has_result("cancelled")
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_random_faults(services: TwoServices, ray_head: LocalRay, case: int):
+    victims = ["master", "cloud2", "cloud1", "ray::Worker1", "ray::Worker2"]
+    plan = random.Random(f"faults {case}")
+    victim, moment = victims[case], plan.choice(MOMENTS)
+    delay = plan.uniform(0, 0.3)
+    name = f"random-{case}"
+    spec, tables = prepare(services, name)
+    master = services.master(name, "shares", 2)
+    master.until(moment)
+    time.sleep(delay)
+    if victim == "master":
+        master.process.kill()
+    elif victim.startswith("ray::"):
+        if workers(ray_head, victim):
+            kill_worker(ray_head, victim)
+    else:
+        services.kill(victim)
+        services.start(victim)
+    code, said = master.end()
+    if code != 0:
+        assert victim == "master" or "ppodc resume" in said
+        services.resume(name)
+    services.check(spec, tables)

@@ -1,0 +1,76 @@
+"""`SecureKMeans` as a scikit-learn user meets it; `fit` runs the whole platform."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from client import SecureKMeans
+from ppodc.encoding import Column, Schema, decode_centres, encode
+from ppodc.errors import InputError
+from ppodc.reference import kmeans
+
+BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
+
+
+def points(rows: int, seed: int) -> np.ndarray:
+    g = np.random.default_rng(seed)
+    middles = np.array([[2.0, -3.0], [8.0, 0.0], [5.0, 4.0]])
+    return np.clip(middles[g.integers(0, 3, rows)] + g.normal(0, 0.5, (rows, 2)), (0, -5), (10, 5))
+
+
+def test_fit_equals_plaintext_for_the_rows_of_all_owners_in_order():
+    owners = [points(30, 1), points(20, 2), points(25, 3)]
+    model = SecureKMeans(3, bounds=BOUNDS, random_state=5, max_iter=20, pairs=1)
+    assert model.fit(owners) is model
+    schema = Schema(tuple(Column(f"x{i}", *b) for i, b in enumerate(BOUNDS)), 1000)
+    plain = kmeans(encode(np.vstack(owners), schema), 3, beta=0, max_iter=20, seed=5)
+    assert np.array_equal(model.labels_, plain.labels)
+    assert np.array_equal(model.sizes_, plain.sizes)
+    assert model.n_iter_ == plain.n_iter
+    expected = decode_centres(plain.sums, plain.sizes, schema)
+    assert np.array_equal(model.cluster_centers_, expected)
+
+
+def test_one_table_and_given_centres():
+    data = points(24, 4)
+    start = [[1.0, -4.0], [9.0, 1.0]]
+    model = SecureKMeans(2, init=start, bounds=(-5, 10), max_iter=3, suite="shares")
+    assert model.fit_predict(data).shape == (24,)
+    assert model.n_features_in_ == 2
+
+
+def test_conventions_of_scikit_learn():
+    model = SecureKMeans(4, bounds=(0, 1), random_state=9, beta="1/3")
+    again = clone(model)
+    assert again is not model
+    assert again.get_params() == model.get_params()
+    assert again.set_params(n_clusters=2, ub=50) is again
+    assert (again.n_clusters, again.ub, model.n_clusters) == (2, 50, 4)
+    with pytest.raises(ValueError, match="no parameter"):
+        again.set_params(clusters=3)
+    assert "n_clusters=4" in repr(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "said"),
+    [
+        (SecureKMeans(2), points(5, 1), "bounds must be given"),
+        (SecureKMeans(2, bounds="both"), points(5, 1), "'data'"),
+        (SecureKMeans(2, bounds=[(0, 1)] * 3), points(5, 1), "2 pairs"),
+        (SecureKMeans(2, bounds=(0, 1), init="k-means++"), points(5, 1), "init"),
+        (SecureKMeans(2, bounds=(0, 1)), [], "one table"),
+        (SecureKMeans(2, bounds=(0, 1)), [points(5, 1), np.ones((3, 3))], "same columns"),
+        (SecureKMeans(2, bounds=(0, 1), random_state=None), points(5, 1), "whole number"),
+        (SecureKMeans(0, bounds=(0, 1)), points(5, 1), "k"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(model, data, said):
+    with pytest.raises(InputError, match=said):
+        model.fit(data)
+
+
+def test_bounds_from_the_data_are_warned_about():
+    model = SecureKMeans(2, bounds="data")
+    with pytest.warns(UserWarning, match="smallest and largest"):
+        spec = model._spec([points(5, 1)])
+    assert len(spec.schema.columns) == 2

@@ -1,0 +1,124 @@
+"""Sealing takes the uploads that both clouds have, in C1's order, and checks before it fixes."""
+
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloud2.follower import Follower
+from cloud2.service import control_operations
+from master.job import seal_dataset
+from ppodc import deployment
+from ppodc.config import Cloud1Config, Cloud2Config, load, peers
+from ppodc.curve_keys import CurveKeys
+from ppodc.encoding import Column, Schema
+from ppodc.errors import InputError, WidthError
+from ppodc.gateway import Gateway
+from ppodc.job import Job, Spec
+from ppodc.jobstate import JobState
+from ppodc.sharing import split
+from ppodc.store import Store
+
+
+@dataclass
+class Clouds:
+    config: Cloud1Config
+    first: Store
+    second: Store
+
+    def create(self, k: int) -> None:
+        spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), Job(k=k))
+        for store in (self.first, self.second):
+            store.create_dataset(spec)
+
+    def upload(self, rows: int, *stores: Store, owner: str = "owner1") -> str:
+        upload_id = secrets.token_hex(16)
+        share, seed = split(np.zeros((rows, 1), np.int64))
+        for store in stores or (self.second, self.first):
+            store.begin_upload("d", owner, upload_id, rows)
+            if store is self.first:
+                store.put_chunk(upload_id, 0, share)
+            else:
+                store.put_seed(upload_id, seed)
+            store.commit_upload(upload_id)
+        return upload_id
+
+
+@pytest.fixture
+def clouds(tmp_path: Path) -> Iterator[Clouds]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        listen = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    parties = deployment.create(tmp_path / "d", 2, cloud2_listen=listen, insecure_key_bits=256)
+    config1 = load(parties.party("cloud1").config, Cloud1Config)
+    config2 = load(parties.party("cloud2").config, Cloud2Config)
+    with (
+        Store.open(config1.store, "cloud1") as first,
+        Store.open(config2.store, "cloud2") as second,
+        Gateway(
+            listen,
+            CurveKeys.load(config2.key),
+            peers(config2),
+            control_operations(Follower(second, config2)),
+        ),
+    ):
+        yield Clouds(config1, first, second)
+
+
+def test_only_what_both_have_in_order_of_arrival_at_cloud1(clouds: Clouds):
+    clouds.create(k=2)
+    kept = [clouds.upload(3), clouds.upload(1, owner="owner2")]
+    lonely = [clouds.upload(5, clouds.first), clouds.upload(7, clouds.second)]
+    kept.append(clouds.upload(2))
+    report = seal_dataset(clouds.config, "d")
+    assert (report.m, report.uploads) == (6, 3)
+    assert sorted(report.left_out) == sorted(lonely)
+    for store in (clouds.first, clouds.second):
+        sealed = store.sealed("d")
+        assert [upload.upload_id for upload in sealed.uploads] == kept
+        assert sealed.digest == report.digest
+
+
+def test_sealing_again_is_harmless_even_if_more_arrived(clouds: Clouds):
+    clouds.create(k=1)
+    clouds.upload(3)
+    first = seal_dataset(clouds.config, "d")
+    assert seal_dataset(clouds.config, "d").digest == first.digest
+
+
+def test_a_seal_that_only_cloud1_made_is_completed(clouds: Clouds):
+    clouds.create(k=1)
+    upload = clouds.upload(4)
+    digest = clouds.first.seal("d", [upload])
+    assert seal_dataset(clouds.config, "d").digest == digest
+    assert clouds.second.sealed("d").digest == digest
+
+
+def test_more_uploads_than_one_message_holds(clouds: Clouds):
+    clouds.create(k=1)
+    ids = [clouds.upload(1) for _ in range(205)]
+    assert seal_dataset(clouds.config, "d").uploads == 205
+    assert [upload.upload_id for upload in clouds.second.sealed("d").uploads] == ids
+
+
+@pytest.mark.parametrize(
+    ("k", "rows", "suite", "error", "text"),
+    [
+        (3, 0, "shares", InputError, "no upload that both clouds have"),
+        (3, 2, "shares", InputError, "k of at most 2"),
+        (40, 60, "paillier", WidthError, "It holds"),
+        (1, 2, "magic", InputError, "no suite 'magic'"),
+    ],
+)
+def test_what_cannot_run_is_not_sealed(clouds: Clouds, k, rows, suite, error, text):
+    clouds.create(k=k)
+    if rows:
+        clouds.upload(rows)
+    with pytest.raises(error, match=text):
+        seal_dataset(clouds.config, "d", suite)
+    for store in (clouds.first, clouds.second):
+        assert store.job("d").state == JobState.CREATED

@@ -1,0 +1,117 @@
+"""`ppodc demo`: the whole platform on this machine, from upload to plot, on invented records."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from client.operator import Operator
+from client.owner import Owner
+from client.result import Result
+from ppodc.encoding import decode_centres, encode
+from ppodc.errors import InputError
+from ppodc.job import Spec
+from ppodc.local_platform import LocalPlatform
+from ppodc.reference import Trace, kmeans
+from ppodc.synthetic import clinic_spec, clinics
+
+_MARK = ".ppodc-demo"  # only a folder that carries it is ever deleted
+OWNERS = ("north", "south")
+
+
+def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
+    """Whether the centres, sizes and labels equal plaintext k-means."""
+    console = Console(highlight=False)
+    spec = clinic_spec()
+    records = clinics(rows)
+    parts = np.array_split(records, len(OWNERS))
+    _make_folder(folder)
+    console.print("starting both clouds, their Ray and their keys ...")
+    with LocalPlatform(folder / "platform", owners=OWNERS, pairs=pairs) as platform:
+        with Operator.connect(platform.config("operator")) as operator:
+            operator.create(spec)
+        _upload(console, platform, spec, parts)
+        platform.run(spec.name, suite, quiet=False)
+        results = []
+        for name in OWNERS:
+            with Owner.connect(platform.config(name)) as owner:
+                results.append(owner.result(spec.name))
+    encoded = encode(records, spec.schema)
+    job = spec.job
+    plain = kmeans(encoded, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed)
+    labels = np.concatenate([result.labels_ for result in results])
+    same = _identical(results, labels, plain, spec)
+    _show(console, spec, results[0], plain, same=same)
+    plot = folder / "clusters.png"
+    _plot(plot, spec, records, labels, results[0])
+    console.print(f"plot: {plot}")
+    console.print(f"files of every party: {folder / 'platform'}")
+    return same
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / _MARK).exists():
+            raise InputError(f"{folder} exists and is no demo's; choose another with --folder.")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    (folder / _MARK).touch()
+
+
+def _upload(
+    console: Console, platform: LocalPlatform, spec: Spec, parts: list[NDArray[np.float64]]
+) -> None:
+    for name, part in zip(OWNERS, parts, strict=True):
+        with Owner.connect(platform.config(name)) as owner:
+            owner.upload(spec.name, part, progress=console.is_terminal)
+        console.print(f"owner {name}: {len(part)} records shared between the clouds, gone home")
+
+
+def _identical(results: list[Result], labels: NDArray[np.int64], plain: Trace, spec: Spec) -> bool:
+    expected = decode_centres(plain.sums, plain.sizes, spec.schema)
+    return np.array_equal(labels, plain.labels) and all(
+        np.array_equal(result.cluster_centers_, expected)
+        and np.array_equal(result.sizes_, plain.sizes)
+        and result.n_iter_ == plain.n_iter
+        for result in results
+    )
+
+
+def _show(console: Console, spec: Spec, result: Result, plain: Trace, *, same: bool) -> None:
+    expected = decode_centres(plain.sums, plain.sizes, spec.schema)
+    table = Table(title="Centres: this platform | plaintext k-means")
+    for heading in ("cluster", "records", *spec.schema.names):
+        table.add_column(heading, justify="right")
+    for h, centre in enumerate(result.cluster_centers_):
+        cells = [f"{a:.3f} | {b:.3f}" for a, b in zip(centre, expected[h], strict=True)]
+        table.add_row(str(h), f"{result.sizes_[h]} | {plain.sizes[h]}", *cells)
+    console.print(table)
+    console.print(f"iterations: {result.n_iter_} | {plain.n_iter}")
+    console.print(f"identical: {'yes' if same else 'NO'}")
+
+
+def _plot(
+    file: Path, spec: Spec, records: NDArray[np.float64], labels: NDArray[np.int64], result: Result
+) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 5), layout="constrained")
+    for h, marker in zip(range(spec.job.k), "os^Dv*", strict=False):
+        chosen = records[labels == h]
+        axes.scatter(
+            chosen[:, 0], chosen[:, 1], s=14, marker=marker, alpha=0.6, label=f"cluster {h}"
+        )
+    centres = result.cluster_centers_
+    axes.scatter(centres[:, 0], centres[:, 1], s=160, c="black", marker="X", label="centres")
+    axes.set_xlabel(f"{spec.schema.names[0]} (years)")
+    axes.set_ylabel(f"{spec.schema.names[1]} (mmHg)")
+    axes.set_title(f"{len(records)} records of {len(OWNERS)} owners, clustered on secret shares")
+    axes.legend()
+    figure.savefig(file, dpi=150)
+    pyplot.close(figure)

@@ -1,0 +1,279 @@
+"""What an iteration costs a pair, from measured runs, and how psi pairs get through one.
+
+Every step has a part that each pair pays and a part for each of its rows: CPU seconds of either
+cloud, bytes of either direction, rounds. Both come from two measured runs of different size. Two
+more numbers say how a pair uses its time: `serial`, the share of the work in which one cloud waits
+for the other, and `round_s`, what a round takes besides CPU. They are chosen so that the model
+gives the wall time of the larger of the two runs.
+
+In the model a pair goes through its steps one after the other; in each, the clouds work (`serial`
+of it in turn, the rest at the same time), then send to each other at the same time, then wait for
+the rounds: each once the one-way latency. Nothing overlaps between steps, which errs on the slow
+side. Update and stop test run on one pair while the others wait.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ppodc.bench.events import Clock, Pool, Process, Signal
+from ppodc.bench.links import Link
+
+LEAD_ONLY = ("re-seed", "stop test", "update")
+PER_CHUNK = ("SSED_OP", "SMIN_k")  # the rounds of other steps grow with their bytes
+CHUNK_ROWS = 1 << 14  # rows that the shares suite takes at a time
+_SLICES = 6  # of a step where pairs share cores or a link, so that they really mix
+_BISECTIONS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """fixed + each * rows, neither of them negative."""
+
+    fixed: float = 0.0
+    each: float = 0.0
+
+    def at(self, rows: float) -> float:
+        return self.fixed + self.each * rows
+
+    @staticmethod
+    def through(rows: tuple[int, int], values: tuple[float, float]) -> "Line":
+        each = max(0.0, (values[1] - values[0]) / (rows[1] - rows[0]))
+        fixed = values[1] - each * rows[1]
+        if fixed < 0:
+            return Line(0.0, values[1] / rows[1])
+        return Line(fixed, each)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """One step of a pair; CPU of C1, bytes of one direction."""
+
+    name: str
+    offline: bool
+    cpu: Line
+    sent: Line
+    rounds: Line
+
+    @property
+    def lead_only(self) -> bool:
+        return self.name in LEAD_ONLY
+
+    def rounds_at(self, rows: float) -> float:
+        """Steps that work chunk by chunk take their rounds for each."""
+        if self.name not in PER_CHUNK or rows <= CHUNK_ROWS:
+            return self.rounds.at(rows)
+        return math.ceil(rows / CHUNK_ROWS) * self.rounds.at(CHUNK_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A job's costs on the kind of core that was measured."""
+
+    steps: tuple[StepCost, ...]
+    c2_share: float  # CPU of C2 for each second of C1
+    ingest: Line
+    ingest_sent: Line
+    start_s: float
+    round_s: float
+    serial: float = 0.0
+
+    def sent(self, rows: Sequence[int]) -> float:
+        """Bytes between the clouds in one iteration, both directions, all pairs."""
+        lead = sum(2 * s.sent.at(rows[0]) for s in self.steps if s.lead_only)
+        each = [s.sent for s in self.steps if not s.lead_only]
+        return lead + sum(2 * line.at(r) for r in rows for line in each)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where the pairs run: `cores` for all workers, or None for a core each; and their link."""
+
+    cores: float | None
+    link: Link | None  # None: loopback, whose cost is in the measured CPU and rounds
+    dispatch_s: float = 0.0  # of the master for each pair and step
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Seconds of one iteration, and what came before the first."""
+
+    offline_s: float
+    online_s: float
+    ingest_s: float
+
+    @property
+    def iteration_s(self) -> float:
+        return self.offline_s + self.online_s
+
+
+def split(m: int, pairs: int) -> list[int]:
+    """Rows of each pair; the largest first."""
+    return [m // pairs + (1 if i < m % pairs else 0) for i in range(pairs)]
+
+
+def predict(costs: Costs, rows: Sequence[int], setting: Setting) -> Prediction:
+    """Let all pairs go through one iteration, phase after phase."""
+    offline = [s for s in costs.steps if s.offline]
+    online = [s for s in costs.steps if not s.offline and not s.lead_only]
+    last = [s for s in costs.steps if s.lead_only]
+    assign = _phase(costs, online, rows, setting)
+    update = _phase(costs, last, rows[:1], setting)
+    ingest = StepCost("ingest", True, costs.ingest, costs.ingest_sent, Line())
+    taking_in = _phase(replace(costs, c2_share=1.0, serial=0.0), [ingest], rows, setting)
+    return Prediction(_phase(costs, offline, rows, setting), assign + update, taking_in)
+
+
+def _phase(costs: Costs, steps: Sequence[StepCost], rows: Sequence[int], setting: Setting) -> float:
+    """Seconds until the last pair is through these steps."""
+    clock = Clock()
+    site = _Site.of(clock, setting)
+    for number, own in enumerate(rows):
+        clock.start(_pair(clock, site, costs, steps, own, setting.dispatch_s * (number + 1)))
+    return clock.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """The resources of one phase."""
+
+    cores: Pool
+    up: Pool | None
+    down: Pool | None
+    latency_s: float
+    slices: int
+
+    @staticmethod
+    def of(clock: Clock, setting: Setting) -> "_Site":
+        crowded = setting.cores is not None
+        cores = Pool(clock, setting.cores or math.inf)
+        if setting.link is None:
+            return _Site(cores, None, None, 0.0, _SLICES if crowded else 1)
+        link = setting.link
+        total = math.inf if link.total_gbit_s is None else link.total_gbit_s * 1e9 / 8
+        crowded = crowded or link.total_gbit_s is not None
+        up, down = (Pool(clock, total, link.bytes_s) for _ in range(2))
+        return _Site(cores, up, down, link.one_way_ms / 1e3, _SLICES if crowded else 1)
+
+    def send(self, amount: float) -> list[Signal]:
+        """Both clouds send this much at the same time."""
+        return [pool.use(amount) for pool in (self.up, self.down) if pool is not None]
+
+
+def _pair(
+    clock: Clock,
+    site: _Site,
+    costs: Costs,
+    steps: Sequence[StepCost],
+    rows: int,
+    ordered_at: float,
+) -> Process:
+    """A pair's two workers going through the steps of a phase."""
+    yield clock.delay(ordered_at)
+    for step in steps:
+        parts = site.slices
+        first = step.cpu.at(rows) / parts
+        second = first * costs.c2_share
+        sent = step.sent.at(rows) / parts
+        wait = step.rounds_at(rows) * (site.latency_s + costs.round_s) / parts
+        for _ in range(parts):
+            if costs.serial > 0:
+                yield site.cores.use(first * costs.serial)
+                yield site.cores.use(second * costs.serial)
+            together = 1 - costs.serial
+            yield [site.cores.use(first * together), site.cores.use(second * together)]
+            yield site.send(sent)
+            yield clock.delay(wait)
+
+
+def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Costs:
+    """Costs from two results of `iteration.run_records` with one pair on this many cores."""
+    rows = (int(small["m"]), int(large["m"]))
+    steps = _steps(small, large, rows)
+    costs = Costs(
+        steps=steps,
+        c2_share=large["cpu_c2_s"] / large["cpu_c1_s"],
+        ingest=Line.through(rows, (small["ingest_s"], large["ingest_s"])),
+        ingest_sent=Line.through(
+            rows, (_mean(small["ingest_bytes"]), _mean(large["ingest_bytes"]))
+        ),
+        start_s=large["start_s"],
+        round_s=_round_s(large),
+    )
+    return _fit(costs, rows[1], large["total_s"], cores)
+
+
+def _steps(
+    small: dict[str, Any], large: dict[str, Any], rows: tuple[int, int]
+) -> tuple[StepCost, ...]:
+    """Each step's lines; what no step was charged with is a step of its own."""
+    tables = [{(s["phase"], s["step"]): s for s in run["steps"]} for run in (small, large)]
+    empty = {"cpu_s": 0.0, "bytes": 0.0, "rounds": 0.0}
+    made = []
+    for phase, name in sorted({*tables[0], *tables[1]}):
+        two = [table.get((phase, name), empty) for table in tables]
+        cpu, sent, rounds = (
+            Line.through(rows, (two[0][what], two[1][what]))
+            for what in ("cpu_s", "bytes", "rounds")
+        )
+        made.append(StepCost(name, phase == "offline", cpu, sent, rounds))
+    rest = [
+        max(0.0, run["cpu_c1_s"] - sum(s["cpu_s"] for s in run["steps"])) for run in (small, large)
+    ]
+    more = [max(0.0, _sent(run) - sum(s["bytes"] for s in run["steps"])) for run in (small, large)]
+    made.append(
+        StepCost(
+            "other",
+            False,
+            Line.through(rows, (rest[0], rest[1])),
+            Line.through(rows, (more[0], more[1])),
+            Line() if large["steps"] else Line(large["rounds"]),
+        )
+    )
+    return tuple(made)
+
+
+def _sent(run: dict[str, Any]) -> float:
+    return float(run["bytes_c1_to_c2"] + run["bytes_c2_to_c1"]) / 2
+
+
+def _mean(two: Sequence[float]) -> float:
+    return sum(two) / len(two)
+
+
+def _round_s(run: dict[str, Any]) -> float:
+    """What a round takes besides CPU, from steps on clusters, which hardly compute."""
+    small = [s for s in run["steps"] if s["step"] in (*LEAD_ONLY, "scaling") and s["rounds"]]
+    rounds = sum(s["rounds"] for s in small)
+    idle = sum(max(0.0, s["wall_s"] - s["cpu_s"]) for s in small)
+    return float(idle / rounds) if rounds else 0.0
+
+
+def _fit(costs: Costs, rows: int, measured_s: float, cores: float) -> Costs:
+    """Choose `serial` so that the model takes as long as the measured run.
+
+    If it takes longer even without any turns, rounds were measured too long: on a busy machine a
+    worker that waits for a core looks as if it waited for its peer. They are then shortened.
+    """
+
+    def too_fast(changed: Costs) -> bool:
+        return predict(changed, [rows], Setting(cores, None)).iteration_s < measured_s
+
+    if too_fast(costs):
+        serial = _largest(lambda share: too_fast(replace(costs, serial=share)))
+        return replace(costs, serial=serial)
+    part = _largest(lambda share: too_fast(replace(costs, round_s=share * costs.round_s)))
+    return replace(costs, round_s=part * costs.round_s)
+
+
+def _largest(holds: Callable[[float], bool]) -> float:
+    """The largest share, 0 to 1, for which something still holds; 0 if it never does."""
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low

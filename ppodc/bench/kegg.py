@@ -1,0 +1,294 @@
+"""`ppodc bench kegg`: a real data set to convergence, every iteration checked against plaintext.
+
+The data are KEGG Metabolic Reaction Network (Undirected), given as a file without header; the first
+27 columns are scaled to whole numbers 0..1,000, each by its own smallest and largest value. Samples
+are rows drawn at random with a fixed seed. The shares suite runs every job to the end. The paillier
+suite runs one iteration over a few records of a job, at the widths of the whole job; its time for
+all records is a straight line through two such runs, and says so.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.bench import figure, iteration
+from ppodc.bench.figure import Series
+from ppodc.bench.load import watched
+from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.bench.published import ITERATION_MINUTES
+from ppodc.errors import InputError
+
+RESULTS = Path(__file__).parent / "results"
+UB = 1000
+COLUMNS = 27
+MAX_ITER = 100
+SIZES = (2_000, 4_000, 6_000, 8_000, 10_000)
+CLUSTERS = (2, 4, 6, 8)
+ATTRIBUTES = (5, 10, 15, 20, 27)
+MIDDLE = (10_000, 10, 4)  # m, l, k that the star is drawn around
+PAILLIER_ROWS = (8, 32)
+_SEED = 1
+_KEPT = (
+    "iterations", "converged", "exact", "offline_s", "online_s", "total_s", "cluster_s",
+    "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "rounds", "peak_rss_mb",
+    "start_s", "ingest_s",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shape:
+    """One job of the experiment."""
+
+    m: int
+    l: int  # noqa: E741 - the chapter's name
+    k: int
+
+
+def load(file: Path, columns: int = COLUMNS) -> NDArray[np.int64]:
+    """The table as whole numbers 0..1,000; a constant column becomes 0."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(file, header=None).to_numpy(np.float64)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {file} as a table of numbers: {error}") from None
+    if table.shape[1] < columns or not np.isfinite(table).all():
+        raise InputError(f"{file} must have at least {columns} columns of numbers, none missing.")
+    return scaled(table[:, :columns])
+
+
+def scaled(table: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Each column by its own smallest and largest value to 0..1,000, rounded."""
+    low, high = table.min(axis=0), table.max(axis=0)
+    width = np.where(high > low, high - low, 1)
+    whole: NDArray[np.int64] = np.rint((table - low) / width * UB).astype(np.int64)
+    return whole
+
+
+def sample(records: NDArray[np.int64], shape: Shape) -> NDArray[np.int64]:
+    """m rows at random (all of them in their order), the first l columns."""
+    if shape.m > len(records) or shape.l > records.shape[1]:
+        raise InputError(
+            f"the data have {len(records)} rows and {records.shape[1]} columns; "
+            f"m = {shape.m}, l = {shape.l} is more."
+        )
+    if shape.m == len(records):
+        return records[:, : shape.l]
+    order = np.random.default_rng(_SEED).permutation(len(records))
+    return records[order[: shape.m], : shape.l]
+
+
+def star(whole: int) -> list[Shape]:
+    """One parameter at a time around m = 10,000, l = 10, k = 4; and all records."""
+    m, l, k = MIDDLE  # noqa: E741
+    shapes = [Shape(each, l, k) for each in SIZES]
+    shapes += [Shape(m, l, each) for each in CLUSTERS]
+    shapes += [Shape(m, each, k) for each in ATTRIBUTES]
+    shapes += [Shape(whole, COLUMNS, k), Shape(whole, l, k)]
+    return list(dict.fromkeys(shape for shape in shapes if shape.m <= whole))
+
+
+def grid(sizes: Sequence[int], attributes: Sequence[int], clusters: Sequence[int]) -> list[Shape]:
+    """All combinations, the small ones first."""
+    return sorted(Shape(m, l, k) for m in sizes for l in attributes for k in clusters)  # noqa: E741
+
+
+def run(
+    data: Path,
+    shapes: Sequence[Shape] | None = None,
+    *,
+    points: Points | None = None,
+    pairs: int = 1,
+    max_iter: int = MAX_ITER,
+    paillier_rows: Sequence[int] = PAILLIER_ROWS,
+    key_bits: int = 2048,
+) -> dict[str, Any]:
+    """Measure what is missing; all shapes as a document. No `paillier_rows`: only shares."""
+    records = load(data)
+    kept = points if points is not None else Points()
+    wanted = list(shapes) if shapes is not None else star(len(records))
+    jobs = [_job(records, shape, pairs, max_iter) for shape in wanted]
+    found = measure("kegg", jobs, kept)
+    slow = _paillier(records, wanted, paillier_rows, key_bits, kept) if paillier_rows else []
+    parameters = {"pairs": pairs, "max_iter": max_iter, "ub": UB, "records": len(records)}
+    notes = [
+        f"Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); "
+        "sums, sizes and stop bit of every iteration compared with exact plaintext k-means.",
+        "`others` are the cores that other programs kept busy meanwhile: where it is not near 0, "
+        "wall times are too long, CPU times hold.",
+    ]
+    if slow:
+        notes.append(
+            f"Paillier with a key of {key_bits} bits was run on "
+            f"{' and '.join(map(str, paillier_rows))} records, one iteration, exact; its time for "
+            "m records is a straight line through these runs, not a measurement."
+        )
+    return figure.document(
+        "kegg", parameters, [*found, *slow], published=ITERATION_MINUTES, notes=notes
+    )
+
+
+def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) -> Task:
+    key = {
+        "bench": "kegg", "suite": "shares", "m": shape.m, "l": shape.l, "k": shape.k,
+        "pairs": pairs, "max_iter": max_iter, "of": len(records),
+    }  # fmt: skip
+
+    def work(tell: Tell) -> dict[str, Any]:
+        rows = sample(records, shape)
+        with watched() as load:
+            result = iteration.run_records(
+                rows, "shares", shape.k, pairs, max_iter, ub=UB, tell=tell
+            )
+        about = {"suite": "shares", "m": shape.m, "l": shape.l, "k": shape.k, "pairs": pairs}
+        return {
+            **about,
+            **{name: result[name] for name in _KEPT},
+            "job_s": load.seconds,
+            "others": load.others,
+        }
+
+    return Task(f"m = {shape.m:,}, l = {shape.l}, k = {shape.k}", key, work)
+
+
+def _paillier(
+    records: NDArray[np.int64],
+    shapes: Sequence[Shape],
+    sizes: Sequence[int],
+    key_bits: int,
+    points: Points,
+) -> list[dict[str, Any]]:
+    """One iteration of the middle shape over few records, and the line through these runs."""
+    shape = next((s for s in shapes if (s.m, s.l, s.k) == MIDDLE), shapes[0])
+    tasks = [_few(records, shape, rows, key_bits) for rows in sizes]
+    found = measure("kegg, paillier", tasks, points)
+    if len(found) < 2:
+        return found
+    wall, cpu = (
+        np.polynomial.polynomial.polyfit(sizes, values, 1).tolist()
+        for values in (
+            [x["total_s"] for x in found],
+            [x["cpu_c1_s"] + x["cpu_c2_s"] for x in found],
+        )
+    )
+    line = {
+        "suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k, "pairs": 1,
+        "key_bits": key_bits, "extrapolated_from_rows": list(sizes),
+        "fixed_s": wall[0], "per_record_s": wall[1], "total_s": wall[0] + wall[1] * shape.m,
+        "cpu_s": cpu[0] + cpu[1] * shape.m,
+    }  # fmt: skip
+    return [*found, line]
+
+
+def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> Task:
+    key = {
+        "bench": "kegg", "suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k,
+        "rows": rows, "key_bits": key_bits, "of": len(records),
+    }  # fmt: skip
+
+    def work(tell: Tell) -> dict[str, Any]:
+        some = sample(records, shape)[:rows]
+        with watched() as load:
+            result = iteration.run_records(
+                some, "paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits, tell=tell
+            )
+        kept = ("exact", "total_s", "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1")
+        about = {"suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k, "rows": rows}
+        return {
+            **about,
+            "key_bits": key_bits,
+            **{name: result[name] for name in kept},
+            "others": load.others,
+        }
+
+    return Task(f"paillier, {rows} records", key, work)
+
+
+def stored() -> dict[str, Any]:
+    """The experiment as it was run for this release; its machine is described in it."""
+    found: dict[str, Any] = json.loads((RESULTS / "kegg.json").read_text())
+    return found
+
+
+def show(result: dict[str, Any]) -> None:
+    """Jobs of the shares suite, and the paillier suite beside the published times."""
+    published = [
+        (f"{p['m']:,}", str(p["l"]), str(p["k"]), str(p["pairs"]), p["mode"], f"{p['minutes']:,}")
+        for p in result["published"]
+    ]
+    headings = ("m", "l", "k", "pairs", "mode", "minutes")
+    title = "Published: one iteration, key of 1,024 bits"
+    figure.show([*tables(result), figure.table(title, headings, published)], result["notes"])
+
+
+def tables(document: dict[str, Any]) -> list[Any]:
+    """Jobs of the shares suite; the few records of the paillier suite and what they imply."""
+    points = document["points"]
+    rows = []
+    for p in (p for p in points if p["suite"] == "shares"):
+        traffic = p["bytes_c1_to_c2"] + p["bytes_c2_to_c1"]
+        end = f"{p['iterations']}" + ("" if p["converged"] else " (cap)")
+        rows.append((
+            f"{p['m']:,}", str(p["l"]), str(p["k"]), end, "yes" if p["exact"] else "NO",
+            f"{p['offline_s']:.2f}", f"{p['online_s']:.2f}",
+            f"{p['cpu_c1_s'] + p['cpu_c2_s']:.2f}", f"{traffic / 1e6:,.0f}",
+            f"{p['job_s']:,.0f}", _share(p["others"]),
+        ))  # fmt: skip
+    headings = (
+        "m", "l", "k", "its", "ok", "off", "on", "CPU", "MB", "job", "others",
+    )  # fmt: skip
+    title = "KEGG, shares suite: seconds per iteration, and of the whole job"
+    made = [figure.table(title, headings, rows)]
+    slow = [p for p in points if p["suite"] == "paillier"]
+    if slow:
+        made.append(_paillier_table(slow))
+    return made
+
+
+def _paillier_table(slow: list[dict[str, Any]]) -> Any:
+    rows = []
+    for p in slow:
+        measured = "rows" in p
+        rows.append((
+            f"{p['rows']:,}" if measured else f"{p['m']:,}", str(p["l"]), str(p["k"]),
+            "measured" if measured else "extrapolated",
+            figure.seconds(p["total_s"]),
+            figure.seconds(p["cpu_c1_s"] + p["cpu_c2_s"] if measured else p["cpu_s"]),
+            ("yes" if p["exact"] else "NO") if measured else "-",
+        ))  # fmt: skip
+    bits = slow[0]["key_bits"]
+    headings = ("records", "l", "k", "how", "wall", "CPU", "exact")
+    return figure.table(
+        f"KEGG, paillier suite, key of {bits} bits: one iteration, one pair", headings, rows
+    )
+
+
+def plot(document: dict[str, Any], file: figure.File) -> None:
+    """Seconds per iteration over m, l and k around the middle."""
+    shares = [p for p in document["points"] if p["suite"] == "shares"]
+    m, l, k = MIDDLE  # noqa: E741
+    middle = {"m": m, "l": l, "k": k}
+    labels = {"m": "records m", "l": "attributes l", "k": "clusters k"}
+    plots = []
+    for name, label in labels.items():
+        others = {key: value for key, value in middle.items() if key != name}
+        some = [p for p in shares if all(p[key] == value for key, value in others.items())]
+        some.sort(key=lambda p: p[name])
+        x = [p[name] for p in some]
+        series = [
+            Series("wall, offline and online", x, [p["total_s"] for p in some]),
+            Series("wall, online", x, [p["online_s"] for p in some]),
+            Series("CPU of both clouds", x, [p["cpu_c1_s"] + p["cpu_c2_s"] for p in some]),
+        ]
+        fixed = ", ".join(f"{key} = {value:,}" for key, value in others.items())
+        plots.append(figure.Panel(fixed, label, "seconds per iteration", series))
+    figure.panels(file, plots, "KEGG, shares suite, one pair of workers")
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

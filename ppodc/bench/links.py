@@ -1,0 +1,77 @@
+"""Links between the two clouds, and what things cost: presets that every option can override.
+
+Prices are round numbers of the order that public clouds list for general-purpose machines and for
+traffic within a building, between zones of a region, and out to the Internet. They are there so
+that a prediction has a currency; put your own in.
+"""
+
+from dataclasses import dataclass
+
+from ppodc.errors import InputError
+
+USD_PER_CORE_HOUR = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What lies between the two workers of a pair."""
+
+    name: str
+    gbit_s: float  # of each pair, in each direction
+    one_way_ms: float
+    usd_per_gb: float
+    total_gbit_s: float | None = None  # of all pairs together, in each direction
+
+    @property
+    def bytes_s(self) -> float:
+        return self.gbit_s * 1e9 / 8
+
+    def describe(self) -> str:
+        whole = f", {self.total_gbit_s:g} Gbit/s in all" if self.total_gbit_s else ""
+        return (
+            f"{self.name}: {self.gbit_s:g} Gbit/s a pair{whole}, {self.one_way_ms:g} ms one way, "
+            f"{self.usd_per_gb:g} USD/GB"
+        )
+
+
+LINKS = {
+    "lan": Link("lan", 10, 0.05, 0.0),
+    "region": Link("region", 5, 0.5, 0.01),
+    "wan": Link("wan", 1, 20, 0.09),
+}
+
+
+def link(
+    name: str,
+    *,
+    gbit_s: float | None = None,
+    one_way_ms: float | None = None,
+    usd_per_gb: float | None = None,
+    total_gbit_s: float | None = None,
+) -> Link:
+    """A preset by name, with any of its numbers replaced."""
+    if name not in LINKS:
+        raise InputError(f"there is no link {name!r}; choose one of {', '.join(LINKS)}.")
+    given = {
+        "gbit_s": gbit_s,
+        "one_way_ms": one_way_ms,
+        "usd_per_gb": usd_per_gb,
+        "total_gbit_s": total_gbit_s,
+    }
+    changed = {key: value for key, value in given.items() if value is not None}
+    wrong = [
+        key for key, value in changed.items()
+        if value < 0 or (value == 0 and key.endswith("gbit_s"))
+    ]  # fmt: skip
+    if wrong:
+        raise InputError(f"{wrong[0]} of a link cannot be {changed[wrong[0]]:g}.")
+    if not changed:
+        return LINKS[name]
+    preset = LINKS[name]
+    return Link(
+        f"{name}, changed",
+        changed.get("gbit_s", preset.gbit_s),
+        changed.get("one_way_ms", preset.one_way_ms),
+        changed.get("usd_per_gb", preset.usd_per_gb),
+        changed.get("total_gbit_s", preset.total_gbit_s),
+    )

@@ -1,0 +1,185 @@
+"""`ppodc bench peers`: the same iteration in SecretFlow SPU, beside this one, on the same machine.
+
+Both start from the same records and the same first centres, both run two processes over loopback.
+SPU's Cheetah is a two-party protocol without a dealer, like the suites here; Semi2k relies on a
+trusted dealer and is so far cheaper. SPU computes with fixed-point numbers, so its centres are not
+exact: the largest error is reported. SPU's first run sets up its transfers and is told apart.
+
+SPU pins other versions of numpy than this package needs, so it usually lives in an environment of
+its own; `--python` names its interpreter. Without SPU the rows are missing and the reason is said.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.bench import figure, iteration, spu_iteration
+from ppodc.bench.load import watched
+from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.errors import PpodcError
+from ppodc.reference import initial_rows, kmeans
+
+PROTOCOLS = {"CHEETAH": "SPU Cheetah", "SEMI2K": "SPU Semi2k (trusted dealer)"}
+INSTALL = "python -m venv spu-venv && spu-venv/bin/pip install spu"
+_SEED = 7
+
+
+def version(python: Path) -> str | None:
+    """The version of SPU that an interpreter has; None if it has none."""
+    command = [str(python), "-c", "import importlib.metadata as m; print(m.version('spu'))"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def run(
+    m: int = 10_000,
+    l: int = 10,  # noqa: E741
+    k: int = 4,
+    *,
+    ub: int = 1000,
+    runs: int = 3,
+    python: Path | None = None,
+    protocols: Sequence[str] = tuple(PROTOCOLS),
+    points: Points | None = None,
+) -> dict[str, Any]:
+    """This package's shares suite and SPU's protocols on the same records."""
+    interpreter = python or Path(sys.executable)
+    spu = version(interpreter)
+    shape = {"m": m, "l": l, "k": k, "ub": ub, "runs": runs}
+    records = np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
+    tasks = [_ours(records, shape)]
+    notes = [
+        "One iteration over the same records from the same centres, two processes on loopback, "
+        f"median of {runs} runs; MB are those of both directions. This suite's time is offline "
+        "and online together; its set-up is the base transfers and taking in the records, SPU's is "
+        "what its first run took longer than the others.",
+        "SPU computes in fixed point (64 bits, 18 of them fraction); it neither re-seeds empty "
+        "clusters nor tests whether to stop.",
+    ]
+    if spu is None:
+        notes.append(
+            f"SPU was skipped: {interpreter} has no package `spu`. Install it apart ({INSTALL}) "
+            "and name its interpreter with --python."
+        )
+    else:
+        tasks += [_theirs(records, shape, name, interpreter, spu) for name in protocols]
+    found = measure("peers", tasks, points if points is not None else Points())
+    return figure.document("peers", {**shape, "spu": spu}, found, notes=notes)
+
+
+def _ours(records: NDArray[np.int64], shape: dict[str, int]) -> Task:
+    def work(tell: Tell) -> dict[str, Any]:
+        with watched() as load:
+            result = iteration.run_records(
+                records, "shares", shape["k"], 1, shape["runs"], ub=shape["ub"], tell=tell
+            )
+        if not result["exact"]:
+            raise PpodcError("the shares suite gave another result than plaintext k-means.")
+        return {
+            "system": "ppodc shares",
+            "seconds": result["total_s"],
+            "setup_s": result["start_s"] + result["ingest_s"],
+            "cpu_s": result["cpu_c1_s"] + result["cpu_c2_s"],
+            "bytes": result["bytes_c1_to_c2"] + result["bytes_c2_to_c1"],
+            "error": 0.0,
+            "others": load.others,
+        }
+
+    return Task("ppodc shares", {"bench": "peers", "system": "ppodc shares", **shape}, work)
+
+
+def _theirs(
+    records: NDArray[np.int64], shape: dict[str, int], name: str, python: Path, version: str
+) -> Task:
+    key = {"bench": "peers", "system": name, "version": version, **shape}
+
+    def work(_: Tell) -> dict[str, Any]:
+        with watched() as load:
+            centres, runs = spu_run(records, shape["k"], name, python, shape["runs"] + 1)
+        later = runs[1:]
+        seconds = statistics.median(r["seconds"] for r in later)
+        sent = [r["bytes"] for r in later]
+        return {
+            "system": PROTOCOLS[name],
+            "seconds": seconds,
+            "setup_s": max(0.0, runs[0]["seconds"] - seconds),
+            "cpu_s": statistics.median(r["cpu_s"] for r in later),
+            "bytes": None if None in sent else statistics.median(sent),
+            "error": largest_error(centres, records, shape["k"]),
+            "others": load.others,
+        }
+
+    return Task(PROTOCOLS[name], key, work)
+
+
+def spu_run(
+    records: NDArray[np.int64], k: int, protocol: str, python: Path, runs: int
+) -> tuple[NDArray[np.float64], list[dict[str, Any]]]:
+    """Centres and costs of one iteration in SPU, repeated, by an interpreter that has it."""
+    with tempfile.TemporaryDirectory(prefix="ppodc-spu-") as place:
+        folder = Path(place)
+        np.save(folder / "points.npy", records.astype(np.float32))
+        start = records[initial_rows(_SEED, len(records), k)]
+        np.save(folder / "centres.npy", start.astype(np.float32))
+        setting = {"protocol": protocol, "runs": runs}
+        (folder / "setting.json").write_text(json.dumps(setting))
+        command = [str(python), spu_iteration.__file__, str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["no reason given"]
+            raise PpodcError(f"SPU ({protocol}) failed: {said[-1]}")
+        result = json.loads((folder / "result.json").read_text())
+        return np.load(folder / "result.npy", allow_pickle=False), result["runs"]
+
+
+def largest_error(centres: NDArray[np.float64], records: NDArray[np.int64], k: int) -> float:
+    """The largest distance of a coordinate from the exact centre after one iteration."""
+    exact = kmeans(records, k, beta=0, max_iter=1, seed=_SEED).centres()
+    return max(
+        float(abs(Fraction(float(value)) - right)) if np.isfinite(value) else float("inf")
+        for row, wanted in zip(centres, exact, strict=True)
+        for value, right in zip(row, wanted, strict=True)
+    )
+
+
+def show(result: dict[str, Any]) -> None:
+    """One row for each system, and what was left out."""
+    figure.show(tables(result), result["notes"])
+
+
+def tables(document: dict[str, Any]) -> list[Any]:
+    """One row for each system."""
+    rows = []
+    for p in document["points"]:
+        sent = "-" if p["bytes"] is None else f"{p['bytes'] / 1e6:,.1f}"
+        error = "0 (exact)" if p["error"] == 0 else f"{p['error']:.3g}"
+        others = "-" if p["others"] is None else f"{p['others']:.1f}"
+        times = (figure.seconds(p[name]) for name in ("seconds", "cpu_s", "setup_s"))
+        rows.append((p["system"], *times, sent, error, others))
+    title = "One iteration, m = {m:,}, l = {l}, k = {k}".format(**document["parameters"])
+    headings = ("system", "wall", "CPU, both", "set-up, once", "MB", "largest error", "others")
+    return [figure.table(title, headings, rows)]
+
+
+def plot(document: dict[str, Any], file: figure.File) -> None:
+    """Seconds of each system, wall and CPU side by side."""
+    points = document["points"]
+    groups = [p["system"].replace(" (", "\n(") for p in points]
+    values: dict[str, Sequence[float]] = {
+        "wall": [p["seconds"] for p in points],
+        "CPU of both parties": [p["cpu_s"] for p in points],
+    }
+    title = "One iteration, m = {m:,}, l = {l}, k = {k}".format(**document["parameters"])
+    figure.bars(file, groups, values, "system", "seconds", title, stacked=False)

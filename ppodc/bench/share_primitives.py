@@ -1,0 +1,117 @@
+"""The shares suite's rows of `ppodc bench primitives`: time per invocation, offline and online.
+
+Measured are whole iterations over m records between two processes; a half's meter says what each
+step took. Supplies are made ahead for all steps together, so the time for each kind is divided
+among the primitives by the amounts they use. SBD is no step of its own here: a comparison
+takes the sign of a shared difference, so it is counted within SMIN_k.
+"""
+
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from rich.table import Table
+
+from ppodc.bench import figure, iteration
+from ppodc.bench.points import Points, Task, Tell
+from ppodc.bench.points import measure as measure_points
+from ppodc.bench.published import TABLE_5_3
+from ppodc.shares_suite import scaling, setc, smin_k, sums
+from ppodc.shares_suite.rings import Rings
+from ppodc.shares_suite.stock import Needs
+from ppodc.suite import Parameters
+
+PRIMITIVES = ("scaling", "SSED_OP", "SBD + SMIN_k", "SMP", "other")
+_ONLINE = {"scaling": "scaling", "SSED_OP": "SSED_OP", "SMIN_k": "SBD + SMIN_k", "sums": "SMP"}
+NOTE = (
+    "shares: m = {m}, l = {l}, k = {k}, all records at once. SMP: one product; SSED_OP: one record "
+    "and cluster; SBD + SMIN_k: one record, beside {k} SBD and one SMIN_k as published."
+)
+_SUPPLIES = ("leaves", "pairs", "transfers")
+
+
+def _measure(m: int, l: int, k: int, iterations: int, key_bits: int, tell: Tell) -> dict[str, Any]:  # noqa: E741
+    result = iteration.run("shares", m, l, k, 1, iterations, key_bits=key_bits, tell=tell)
+    return {**result, "primitives": by_primitive(result)}
+
+
+def task(m: int, l: int, k: int, iterations: int, key_bits: int = 2048) -> Task:  # noqa: E741
+    """Measure an iteration on one pair; the same point for every command that needs it."""
+    key = {"bench": "iteration", "suite": "shares", "m": m, "l": l, "k": k, "pairs": 1,
+           "iterations": iterations, "key_bits": key_bits}  # fmt: skip
+    work = partial(_measure, m, l, k, iterations, key_bits)
+    return Task(f"shares, m = {m}, l = {l}, k = {k}", key, work)
+
+
+def by_primitive(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Seconds of each primitive in an iteration, offline and online, from a measured one."""
+    times = {name: {"offline_s": 0.0, "online_s": 0.0} for name in PRIMITIVES}
+    shares = _shares_of_supplies(result["m"], result["l"], result["k"], result["ub"])
+    for step in result["steps"]:
+        name, wall = step["step"], step["wall_s"]
+        if step["phase"] == "online":
+            times[_ONLINE.get(name, "other")]["online_s"] += wall
+        elif name in _SUPPLIES:
+            for primitive, part in shares[name].items():
+                times[primitive]["offline_s"] += part * wall
+        else:
+            times["SSED_OP" if name == "products" else "other"]["offline_s"] += wall
+    return times
+
+
+def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, float]]:  # noqa: E741
+    """For each kind of supply, the part of it that each primitive uses up in an iteration."""
+    rings = Rings.of(Parameters(m, l, k, ub, Fraction(0)))
+    scale = scaling.scale_needs(k, l, rings)
+    if k > 1:
+        scale += scaling.centre_needs(k, l, rings)
+    needs: dict[str, Needs] = {
+        "scaling": scale,
+        "SBD + SMIN_k": smin_k.needs(m, k, rings.distance_bits),
+        "SMP": sums.needs(m, k),
+        "other": setc.reseed_needs(k) + setc.stop_needs(k, l, rings),
+    }
+    found = {}
+    for kind in _SUPPLIES:
+        total = sum(getattr(need, kind) for need in needs.values())
+        found[kind] = {
+            name: getattr(need, kind) / total for name, need in needs.items() if total
+        } or {"other": 1.0}
+    return found
+
+
+def rows(m: int, l: int, k: int, iterations: int, points: Points) -> list[dict[str, Any]]:  # noqa: E741
+    """Rows of Table 5.3 for the shares suite: milliseconds per invocation."""
+    (cost,) = measure_points("primitives", [task(m, l, k, iterations)], points)
+    count = {"SMP": m * k * l, "SSED_OP": m * k, "SBD + SMIN_k": m}
+    found = []
+    for name, invocations in count.items():
+        spent = cost["primitives"][name]
+        both = spent["online_s"] + spent["offline_s"]
+        for mode, seconds in (("online+offline", both), ("online", spent["online_s"])):
+            row = {"primitive": name, "mode": mode, "ms": 1000 * seconds / invocations}
+            found.append({**row, "published_ms": _published(name, mode, k)})
+    return found
+
+
+def _published(name: str, mode: str, k: int) -> int:
+    """Table 5.3; a record's SMIN_k needs k numbers from SBD."""
+    if name == "SBD + SMIN_k":
+        return k * TABLE_5_3["SBD"][mode] + TABLE_5_3["SMIN_k"][mode]
+    return TABLE_5_3[name][mode]
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """Microseconds per invocation, and the published milliseconds."""
+    headings = ("primitive", "offline + online", "online", "published online")
+    found = {(row["primitive"], row["mode"]): row for row in rows}
+    lines = [
+        (
+            name,
+            f"{1000 * found[name, 'online+offline']['ms']:,.3g} µs",
+            f"{1000 * found[name, 'online']['ms']:,.3g} µs",
+            f"{found[name, 'online']['published_ms']:,} ms",
+        )
+        for name in dict.fromkeys(row["primitive"] for row in rows)
+    ]
+    return figure.table("shares: time per invocation", headings, lines)

@@ -1,0 +1,124 @@
+"""The KEGG experiment: scaling, sampling, exactness, resuming; small samples of small tables."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ppodc.bench import kegg
+from ppodc.bench.kegg import Shape
+from ppodc.bench.points import Points
+from ppodc.errors import InputError
+from tests.bench.look import check_document, check_plot
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "keggundirected" / "data.csv.gz"
+needs_data = pytest.mark.skipif(
+    not DATA.exists(), reason="KEGG is not beside the checkout (../shared/data/keggundirected)"
+)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A made-up table of the same form: groups, no header, one constant column."""
+    g = np.random.default_rng(3)
+    values = g.normal(0, 1, (60, 28)) + 6 * g.integers(0, 3, (60, 1))
+    values[:, 9] = 4.2
+    np.savetxt(tmp_path / "data.csv", values, delimiter=",")
+    return tmp_path / "data.csv"
+
+
+def test_columns_are_scaled_one_by_one():
+    found = kegg.scaled(np.array([[-3.0, 5.0, 1.0], [7.0, 5.0, 2.0], [2.0, 5.0, 1.0004]]))
+    assert found.tolist() == [[0, 0, 0], [1000, 0, 1000], [500, 0, 0]]
+
+
+def test_a_table_is_read_with_27_columns(table):
+    records = kegg.load(table)
+    assert records.shape == (60, 27)
+    assert (records.min(), records.max()) == (0, 1000)
+    assert not records[:, 9].any()
+
+
+def test_what_is_no_such_table_is_refused(tmp_path):
+    for name, text in (("words.csv", "a,b\nc,d\n"), ("narrow.csv", "1,2\n3,4\n")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError):
+            kegg.load(tmp_path / name)
+    with pytest.raises(InputError):
+        kegg.load(tmp_path / "absent.csv")
+
+
+def test_samples_are_distinct_rows_and_smaller_ones_begin_larger_ones():
+    records = np.arange(300).reshape(100, 3)
+    large, small = (kegg.sample(records, Shape(m, 2, 2)) for m in (40, 10))
+    assert len(np.unique(large[:, 0])) == 40
+    assert small.tolist() == large[:10].tolist()
+    assert kegg.sample(records, Shape(100, 3, 2)).tolist() == records.tolist()
+    with pytest.raises(InputError):
+        kegg.sample(records, Shape(101, 3, 2))
+
+
+def test_the_star_has_every_value_of_the_issue_once():
+    shapes = kegg.star(63_608)
+    assert len(shapes) == len(set(shapes))
+    assert {s.m for s in shapes} == {*kegg.SIZES, 63_608}
+    assert {s.k for s in shapes} == set(kegg.CLUSTERS)
+    assert {s.l for s in shapes} == set(kegg.ATTRIBUTES)
+    assert Shape(63_608, 27, 4) in shapes
+
+
+def test_jobs_are_exact_and_kept(table, tmp_path, capsys, monkeypatch):
+    file = tmp_path / "points.jsonl"
+    shapes = kegg.grid((20, 60), (3,), (2,))
+    options = {"paillier_rows": (2, 3), "key_bits": 512}
+    result = kegg.run(table, shapes, points=Points(file), **options)
+    check_document(result, "kegg")
+    shares = [p for p in result["points"] if p["suite"] == "shares"]
+    assert [p["m"] for p in shares] == [20, 60]
+    assert all(p["exact"] and p["converged"] for p in shares)
+    few, more, line = (p for p in result["points"] if p["suite"] == "paillier")
+    assert few["exact"]
+    assert more["exact"]
+    assert line["extrapolated_from_rows"] == [2, 3]
+    expected = line["fixed_s"] + line["per_record_s"] * line["m"]
+    assert line["total_s"] == pytest.approx(expected)
+    kegg.show(result)
+    shown = capsys.readouterr().out
+    assert "extrapolated" in shown
+    assert "2,676" in shown
+    kegg.plot(result, tmp_path / "plot.png")
+    check_plot(tmp_path / "plot.png")
+
+    monkeypatch.setattr(kegg.iteration, "run_records", None)  # nothing may be measured again
+    assert kegg.run(table, shapes, points=Points(file), **options) == result
+
+
+@needs_data
+def test_a_sample_of_the_real_data_is_exact():
+    assert kegg.load(DATA).shape == (63_608, 27)
+    result = kegg.run(DATA, [Shape(200, 5, 4)], paillier_rows=())
+    (point,) = result["points"]
+    assert point["exact"]
+    assert point["converged"]
+
+
+def test_stored_results_are_exact_and_include_all_records():
+    found = kegg.stored()
+    check_document(found, "kegg")
+    shares = [p for p in found["points"] if p["suite"] == "shares"]
+    assert all(p["exact"] for p in shares)
+    assert any((p["m"], p["l"], p["k"]) == (63_608, 27, 4) and p["converged"] for p in shares)
+    assert len(json.dumps(found)) < 100_000
+
+
+def test_the_command_without_data_shows_what_is_stored(tmp_path):
+    import ppodc.bench.experiment_commands  # noqa: F401 - registers commands
+    from ppodc.cli import app
+
+    file = tmp_path / "out.json"
+    done = CliRunner().invoke(app, ["bench", "kegg", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "63,608" in done.output
+    assert json.loads(file.read_text()) == kegg.stored()

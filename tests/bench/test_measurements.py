@@ -1,0 +1,114 @@
+"""Each measurement on a tiny job: its figures, its document, its plot; and resuming."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from ppodc.bench import breakdown, primitives, share_primitives, sweep
+from ppodc.bench.points import Points
+from ppodc.cli import app
+from tests.bench.look import check_document, check_plot
+
+KEY_BITS = 512
+TINY = {"key_bits": KEY_BITS, "records": 2, "iterations": 1}
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    """One file for all: what one measurement has on file, the next one takes from there."""
+    return Points(tmp_path_factory.mktemp("points") / "points.jsonl")
+
+
+def test_sweep_has_every_case_of_the_three_plots_once(points, tmp_path, capsys):
+    result = sweep.run((40,), (2, 3), (2,), points=points, **TINY)
+    check_document(result, "sweep")
+    cases = [(p["suite"], p["m"], p["k"], p["l"]) for p in result["points"]]
+    assert sorted(cases) == sorted((s, 40, k, 2) for s in ("shares", "paillier") for k in (2, 3))
+    for point in result["points"]:
+        assert point["estimated"] == (point["suite"] == "paillier")
+        assert point["online_s"] > 0
+        assert point["suite"] == "paillier" or point["exact"]
+    sweep.show(result)
+    assert "estimated" in capsys.readouterr().out
+    sweep.plot(result, tmp_path / "sweep.png")
+    check_plot(tmp_path / "sweep.png")
+
+
+def test_breakdown_parts_add_up(points, tmp_path, capsys):
+    result = breakdown.run((2, 3), m=40, l=2, points=points, **TINY)
+    check_document(result, "breakdown")
+    assert [p["k"] for p in result["points"]] == [2, 3, 2, 3]
+    for point in result["points"]:
+        assert sum(point["parts"].values()) == pytest.approx(1)
+        assert 0 < point["comparing"] < 1
+        assert ("SBD" in point["parts"]) == (point["suite"] == "paillier")
+    breakdown.show(result)
+    assert "85%" in capsys.readouterr().out, "the published part for k = 2"
+    breakdown.plot(result, tmp_path / "breakdown.png")
+    check_plot(tmp_path / "breakdown.png")
+
+
+def test_primitives_of_both_suites_beside_the_table(points, tmp_path, capsys):
+    result = primitives.run(m=40, l=2, k=2, points=points, **TINY)
+    check_document(result, "primitives")
+    by_suite = {
+        suite: {(p["primitive"], p["mode"]) for p in result["points"] if p["suite"] == suite}
+        for suite in ("shares", "paillier")
+    }
+    names = ("SMP", "SSED_OP", "SBD", "SMIN_k", "record")
+    modes = ("online+offline", "online", "pipelined")
+    assert by_suite["paillier"] == {(name, mode) for name in names for mode in modes}
+    three = ("SMP", "SSED_OP", "SBD + SMIN_k")
+    assert by_suite["shares"] == {(name, mode) for name in three for mode in modes[:2]}
+    assert len(result["stages"]) == 3
+    primitives.show(result)
+    said = capsys.readouterr().out
+    assert "33,486" in said, "the published SMIN_k"
+    primitives.plot(result, tmp_path / "primitives.png")
+    check_plot(tmp_path / "primitives.png")
+
+
+def test_every_second_of_a_step_goes_to_one_primitive(points):
+    task = share_primitives.task(40, 2, 3, 1)
+    cost = points.get(task.key) or task.work(lambda _: None)
+    for phase in ("offline", "online"):
+        steps = sum(step["wall_s"] for step in cost["steps"] if step["phase"] == phase)
+        parts = sum(times[f"{phase}_s"] for times in cost["primitives"].values())
+        assert parts == pytest.approx(steps)
+    assert cost["primitives"]["SBD + SMIN_k"]["offline_s"] > 0
+
+
+def test_modes_go_on_after_an_interrupt(tmp_path):
+    file, figures, drawn = (tmp_path / name for name in ("points.jsonl", "out.json", "out.png"))
+    arguments = ["bench", "modes", "--m", "40", "--l", "2", "--k", "2", "--key-bits",
+                 str(KEY_BITS), "--records", "4", "--points", str(file)]  # fmt: skip
+    with subprocess.Popen([sys.executable, "-m", "ppodc.cli", *arguments]) as process:
+        while not (file.exists() and file.read_text().endswith("\n")) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    before = file.read_text().splitlines()
+    assert len(before) in (1, 2)
+    more = ["--json", str(figures), "--plot", str(drawn)]
+    done = CliRunner().invoke(app, [*arguments, *more])
+    assert done.exit_code == 0, done.output
+    assert file.read_text().splitlines()[: len(before)] == before
+    assert len(file.read_text().splitlines()) == 3
+    result = json.loads(figures.read_text())
+    check_document(result, "modes")
+    modes = [point["mode"] for point in result["points"]]
+    assert modes == ["online+offline", "online", "pipelined"]
+    assert all(point["estimated"] for point in result["points"])
+    check_plot(drawn)
+
+
+@pytest.mark.parametrize("bad", ["two", "1,,2", "0,4", ""])
+def test_a_list_that_is_none_is_refused(bad):
+    done = CliRunner().invoke(app, ["bench", "modes", "--m", bad])
+    assert done.exit_code != 0
+    assert "such as 2,4,8" in str(done.exception) or "at least 1" in str(done.exception)

@@ -1,0 +1,69 @@
+"""SPU beside the shares suite: skipped in words where it is not installed, real where it is."""
+
+import os
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ppodc.bench import peers
+from ppodc.bench.points import Points
+from ppodc.reference import kmeans
+from tests.bench.look import check_document, check_plot
+
+PYTHON = Path(os.environ.get("PPODC_SPU_PYTHON", sys.executable))
+needs_spu = pytest.mark.skipif(
+    peers.version(PYTHON) is None,
+    reason="no package `spu`; install it apart and name its interpreter in PPODC_SPU_PYTHON",
+)
+
+
+@pytest.fixture
+def without_spu(tmp_path):
+    """An interpreter that runs and has no packages."""
+    file = tmp_path / "python"
+    file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    file.chmod(0o755)
+    return file
+
+
+def test_without_spu_the_reason_is_said(without_spu, tmp_path, capsys):
+    result = peers.run(40, 2, 2, runs=1, python=without_spu)
+    check_document(result, "peers")
+    (own,) = result["points"]
+    assert own["system"] == "ppodc shares"
+    assert own["error"] == 0
+    peers.show(result)
+    shown = capsys.readouterr().out
+    assert "SPU was skipped" in shown
+    peers.plot(result, tmp_path / "plot.png")
+    check_plot(tmp_path / "plot.png")
+
+
+def test_an_interpreter_that_is_not_there_has_no_spu(tmp_path):
+    assert peers.version(tmp_path / "nothing") is None
+
+
+def test_the_largest_error_is_that_of_the_worst_coordinate():
+    records = np.random.default_rng(1).integers(0, 1001, (50, 3))
+    exact = kmeans(records, 2, beta=Fraction(0), max_iter=1, seed=7).centres()
+    centres = np.array([[float(x) for x in row] for row in exact])
+    assert peers.largest_error(centres, records, 2) < 1e-9
+    centres[1, 2] += 0.25
+    assert peers.largest_error(centres, records, 2) == pytest.approx(0.25)
+    centres[0, 0] = np.nan
+    assert peers.largest_error(centres, records, 2) == float("inf")
+
+
+@needs_spu
+def test_spu_gives_nearly_the_same_centres(tmp_path):
+    result = peers.run(60, 2, 2, runs=1, python=PYTHON, points=Points(tmp_path / "p.jsonl"))
+    own, *spu = result["points"]
+    assert own["error"] == 0
+    assert [x["system"] for x in spu] == list(peers.PROTOCOLS.values())
+    for x in spu:
+        assert 0 < x["error"] < 1, "fixed point: near, and not exact"
+        assert x["bytes"] > 0
+        assert x["seconds"] > 0

@@ -1,0 +1,225 @@
+"""The event engine against schedules worked out by hand, the model against measured runs."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ppodc.bench import cost_model, links, simulate
+from ppodc.bench.cost_model import Costs, Line, Setting, StepCost
+from ppodc.bench.events import Clock, Pool
+from ppodc.bench.experiment_commands import whole
+from ppodc.bench.links import Link
+from ppodc.bench.points import Points
+from ppodc.errors import InputError
+from ppodc.shares_suite import half
+from tests.bench.look import check_document, check_plot
+
+
+def ends(pool: Pool, clock: Clock, amounts: list[tuple[float, float]]) -> list[float]:
+    """When users that come at some time with some amount of work are done."""
+    found = [math.nan] * len(amounts)
+
+    def user(number: int, start: float, amount: float):
+        yield clock.delay(start)
+        yield pool.use(amount)
+        found[number] = clock.now
+
+    for number, (start, amount) in enumerate(amounts):
+        clock.start(user(number, start, amount))
+    clock.run()
+    return found
+
+
+def test_users_share_a_pool_fairly():
+    clock = Clock()
+    # one core: alone for 1 s, then half speed until the first is done at 3 s, then alone again
+    assert ends(Pool(clock, 1), clock, [(0, 2), (1, 2)]) == pytest.approx([3, 4])
+
+
+def test_a_user_never_gets_more_than_its_own_speed():
+    clock = Clock()
+    assert ends(Pool(clock, 8), clock, [(0, 2), (0, 3)]) == pytest.approx([2, 3])
+    clock = Clock()
+    assert ends(Pool(clock, 3, 2), clock, [(0, 3), (0, 3)]) == pytest.approx([2, 2])
+
+
+def test_three_users_on_two_cores():
+    clock = Clock()
+    assert ends(Pool(clock, 2), clock, [(0, 2), (0, 2), (0, 2)]) == pytest.approx([3, 3, 3])
+
+
+def test_a_process_waits_for_all_of_several_signals():
+    clock, times = Clock(), []
+
+    def process():
+        yield [clock.delay(1), clock.delay(3)]
+        times.append(clock.now)
+        yield []
+        times.append(clock.now)
+
+    def after(first):
+        yield first
+        times.append(clock.now)
+
+    clock.start(after(clock.start(process())))
+    assert clock.run() == 3
+    assert times == [3, 3, 3]
+
+
+def costs(**changes) -> Costs:
+    steps = (
+        StepCost("products", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(2.0)),
+        StepCost("SMIN_k", False, Line(0.0, 0.0005), Line(0.0, 100.0), Line(10.0)),
+        StepCost("stop test", False, Line(0.2), Line(500.0), Line(20.0)),
+    )
+    base = Costs(steps, 1.0, Line(0.0, 0.0001), Line(0.0, 10.0), 1.0, 0.0)
+    return replace(base, **changes)
+
+
+def test_pairs_with_cores_of_their_own_scale_and_those_that_share_do_not():
+    apart = Setting(None, None)
+    one = cost_model.predict(costs(), cost_model.split(1000, 1), apart)
+    two = cost_model.predict(costs(), cost_model.split(1000, 2), apart)
+    assert one.offline_s == pytest.approx(1.0)
+    assert one.online_s == pytest.approx(0.5 + 0.2)
+    assert two.offline_s == pytest.approx(0.5)
+    assert two.online_s == pytest.approx(0.25 + 0.2), "the stop test runs on one pair only"
+    shared = cost_model.predict(costs(), cost_model.split(1000, 2), Setting(2, None))
+    assert shared.offline_s == pytest.approx(1.0), "four workers, two cores"
+
+
+def test_work_in_turns_leaves_a_core_idle_that_a_second_pair_uses():
+    turns = costs(serial=1.0)
+    one = cost_model.predict(turns, [1000], Setting(2, None))
+    two = cost_model.predict(turns, [500, 500], Setting(2, None))
+    assert one.offline_s == pytest.approx(2.0)
+    assert two.offline_s == pytest.approx(1.0)
+
+
+def test_the_link_adds_its_bytes_and_its_latency():
+    slow = Link("slow", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)  # a million bytes a second
+    found = cost_model.predict(costs(), [1000], Setting(None, slow))
+    assert found.offline_s == pytest.approx(1.0 + 1.0 + 2 * 0.1)
+    narrow = replace(slow, one_way_ms=0, total_gbit_s=8e-3)
+    shared = cost_model.predict(costs(), [500, 500], Setting(None, narrow))
+    assert shared.offline_s == pytest.approx(0.5 + 1.0), "two pairs share what one had alone"
+
+
+def test_rounds_come_back_with_every_chunk():
+    assert cost_model.CHUNK_ROWS == half._CHUNK_ROWS, "the model must follow the suite"
+    step = StepCost("SMIN_k", False, Line(), Line(), Line(19.0))
+    assert step.rounds_at(cost_model.CHUNK_ROWS) == 19
+    assert step.rounds_at(4 * cost_model.CHUNK_ROWS + 1) == 5 * 19
+
+
+def test_lines_are_never_negative():
+    assert Line.through((10, 20), (5.0, 5.0)) == Line(5.0, 0.0)
+    assert Line.through((10, 20), (5.0, 3.0)) == Line(3.0, 0.0)
+    falling = Line.through((10, 20), (1.0, 9.0))
+    assert falling.fixed == 0
+    assert falling.at(20) == pytest.approx(9.0)
+
+
+def test_rows_are_split_evenly():
+    assert cost_model.split(10, 4) == [3, 3, 2, 2]
+
+
+def test_links_can_be_changed_and_wrong_ones_are_refused():
+    assert links.link("wan") == links.LINKS["wan"]
+    assert links.link("wan", one_way_ms=0, gbit_s=2).gbit_s == 2
+    for wrong in ({"gbit_s": 0.0}, {"one_way_ms": -1.0}, {"total_gbit_s": 0.0}):
+        with pytest.raises(InputError):
+            links.link("lan", **wrong)
+    with pytest.raises(InputError, match="no link"):
+        links.link("moon")
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """A real calibration, small, kept on disk as the command keeps it."""
+    file = tmp_path_factory.mktemp("simulate") / "points.jsonl"
+    job = simulate.Job(100_000, 2, 2, iterations=5, key_bits=512)
+    result = simulate.run(
+        job, pairs=(1, 4, 64), within_s=1.0, sizes=(40, 160), check=80,
+        measured_iterations=1, points=Points(file),
+    )  # fmt: skip
+    return job, result, file
+
+
+def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path, capsys):
+    _, result, _ = calibrated
+    check_document(result, "simulate")
+    checks = result["parameters"]["checks"]
+    assert [c["pairs"] for c in checks] == [1, 1, 1, 2]
+    assert [c["used_to_calibrate"] for c in checks] == [True, True, False, False]
+    assert all(c["measured_s"] > 0 and c["predicted_s"] > 0 for c in checks)
+    plain = [x for x in result["points"] if "answer" not in x]
+    assert [x["pairs"] for x in plain] == [1, 4, 64] * 3
+    assert all(x["simulated"] and x["usd_iteration"] > 0 for x in plain)
+    assert plain[0]["iteration_s"] > plain[1]["iteration_s"], "four pairs beat one at this size"
+    simulate.plot(result, tmp_path / "plot.png")
+    check_plot(tmp_path / "plot.png")
+    simulate.show(result)
+    shown = capsys.readouterr().out
+    assert "SIMULATED" in shown
+    assert "Model against measurement" in shown
+    assert "for each record" in shown
+
+
+def test_measured_points_are_not_measured_again(calibrated, monkeypatch):
+    job, result, file = calibrated
+
+    def never(*_args, **_options):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(simulate.iteration, "run_records", never)
+    again = simulate.run(
+        job, pairs=(1, 4, 64), within_s=1.0, sizes=(40, 160), check=80,
+        measured_iterations=1, points=Points(file),
+    )  # fmt: skip
+    assert again == result
+
+
+def test_the_answer_is_the_fewest_pairs(calibrated):
+    job, _, file = calibrated
+    times = {}
+    for pairs in (1, 2, 3, 4, 5, 6, 7, 8):
+        shown = simulate.run(
+            job, pairs=(pairs,), links=(links.LINKS["lan"],), sizes=(40, 160), check=80,
+            measured_iterations=1, points=Points(file),
+        )  # fmt: skip
+        times[pairs] = shown["points"][0]["job_s"]
+    limit = (times[5] + times[6]) / 2
+    found = simulate.run(
+        job, pairs=(), links=(links.LINKS["lan"],), within_s=limit, sizes=(40, 160), check=80,
+        measured_iterations=1, points=Points(file),
+    )  # fmt: skip
+    (answer,) = found["points"]
+    assert answer["answer"]
+    assert answer["pairs"] == 6
+    assert "6 pair(s)" in simulate.answers(found)[0]
+
+
+def test_what_cannot_be_done_in_time_is_said(calibrated):
+    job, _, file = calibrated
+    found = simulate.run(
+        job, pairs=(), links=(links.LINKS["wan"],), within_s=1e-3, sizes=(40, 160), check=80,
+        measured_iterations=1, points=Points(file),
+    )  # fmt: skip
+    assert not found["points"][0]["answer"]
+    assert "no number of pairs" in simulate.answers(found)[0]
+
+
+def test_too_many_pairs_or_records_are_refused():
+    with pytest.raises(InputError):
+        simulate.run(simulate.Job(100), pairs=(2000,))
+    with pytest.raises(InputError):
+        simulate.run(simulate.Job(10**10))
+
+
+def test_numbers_of_records_as_people_write_them():
+    assert [whole(text) for text in ("1e9", "63,608", "40")] == [10**9, 63_608, 40]
+    for wrong in ("many", "1.5", "1e-3"):
+        with pytest.raises(InputError):
+            whole(wrong)

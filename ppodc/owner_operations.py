@@ -46,16 +46,6 @@ from ppodc.owner_bodies import (
 from ppodc.store import Store, UploadInfo
 from ppodc.wire import Array, Body
 
-__all__ = [
-    "DatasetEntry",
-    "DatasetList",
-    "DatasetsAsk",
-    "LedgerAsk",
-    "LedgerReply",
-    "SpecText",
-    "owner_operations",
-]
-
 
 def owner_operations(store: Store) -> list[Operation]:
     """The operations of this store's cloud for owners and operators."""

@@ -28,8 +28,7 @@ class Widths:
     value: int
     counts: int
     sums: int
-    alpha: int
-    alpha_cluster: int
+    alpha: int  # also of a product of some of the sizes, as all are at least 1
     distance: int
     stop: int
 
@@ -43,8 +42,6 @@ class Widths:
             counts=(p.m + p.k).bit_length(),
             sums=((p.m + p.k) * p.ub).bit_length(),
             alpha=alpha.bit_length(),
-            # a product of some of the sizes: all are at least 1, so it is at most alpha
-            alpha_cluster=alpha.bit_length(),
             distance=distance_max(p).bit_length(),
             stop=stop_max(p).bit_length(),
         )

@@ -82,7 +82,7 @@ def test_no_value_exceeds_its_width(case):
     assert (left <= right) == (movement(*clusters) <= p.beta)  # clamping keeps the stop bit
     alpha = math.prod(sizes.tolist())
     assert alpha.bit_length() <= bits.alpha
-    assert (alpha // int(sizes.min())).bit_length() <= bits.alpha_cluster
+    assert (alpha // int(sizes.min())).bit_length() <= bits.alpha
     assert int(sums.max()).bit_length() <= bits.sums
     assert int(sizes.max()).bit_length() <= bits.counts
     assert p.ub.bit_length() <= bits.value

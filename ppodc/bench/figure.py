@@ -4,6 +4,7 @@ Plots are told apart by markers, line styles and hatches as well as by colour, s
 black and white printer. Hollow markers are estimates, crosses are published values.
 """
 
+import hashlib
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from rich.table import Table
 
 SCHEMA = 1
 _PACKAGES = ("ppodc", "numpy", "gmpy2", "numba", "pyzmq", "cryptography", "ray")
+_CODE = ("ppodc", "cloud1", "cloud2", "master", "client")
 # Okabe and Ito's colours: different for all kinds of colour vision, and different in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">")
@@ -272,6 +274,7 @@ def _machine() -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "code": _code(),
         "packages": found,
     }
 
@@ -279,6 +282,17 @@ def _machine() -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Processor, cores, memory, system and versions; no name of the machine or its user."""
     return dict(_machine())
+
+
+def _code() -> str:
+    """A fingerprint of the code that is measured, which is all of it but the measurements."""
+    top = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for file in sorted(file for name in _CODE for file in (top / name).rglob("*.py")):
+        path = file.relative_to(top)
+        if not any(part.startswith("bench") for part in path.parts):
+            digest.update(f"{path}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _processor() -> str:

@@ -1,8 +1,8 @@
 """Measured points on disk: a line of JSON each, appended the moment it is known, never lost.
 
-A point is found again by all its parameters, and only on the kind of machine that measured it. A
-run that is interrupted and repeated measures what is missing. A line that a killed process left
-unfinished is dropped; nothing else ever is.
+A point is found again by all its parameters, only on the kind of machine that measured it and only
+by the code that it measured. A run that is interrupted and repeated measures what is missing. A
+line that a killed process left unfinished is dropped; nothing else ever is.
 """
 
 import copy
@@ -40,7 +40,7 @@ class Points:
             self._load(path)
 
     def get(self, key: Key) -> Value | None:
-        """What was measured for exactly these parameters on this kind of machine."""
+        """What was measured for exactly these parameters, here and with this code."""
         value = self._found.get(_name(self._on, key))
         return copy.deepcopy(value)
 
@@ -139,7 +139,7 @@ def _progress(
 
 def _here() -> str:
     this = machine()
-    return f"{this['processor']}, {this['cores']} cores"
+    return f"{this['processor']}, {this['cores']} cores, code {this['code']}"
 
 
 def _name(on: str, key: Key) -> str:

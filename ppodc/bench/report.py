@@ -43,13 +43,15 @@ class Outcome:
     said: str = ""
     failed: str = ""
     seconds: float = 0.0
-    plot: bool = field(default=False)
+    plot: bool = False
+    code: str = field(default_factory=lambda: str(figure.machine()["code"]))
 
 
 _COLUMNS = ("m", "l", "k", "pairs", "mode", "minutes")
 # Quick: fewer sizes and fewer records of the paillier suite. Full: every command's own defaults.
 # Beside the chapter's numbers the paillier suite runs with the chapter's key of 1,024 bits.
 _PUBLISHED_KEY = ("--key-bits", "1024")
+_QUICK_KEGG = ("--m", "2000,10000", "--l", "10,27", "--k", "4", "--paillier-rows", "none")
 QUICK = (
     Section(
         "iteration", "One iteration, shares suite", ("--m", "10000"), draws=False, resumes=False
@@ -105,7 +107,7 @@ def sections(
             raise InputError(f"there is no section {name!r}; choose from {', '.join(names)}.")
     more: dict[str, tuple[str, ...]] = {}
     if kegg is not None:
-        more["kegg"] = (str(kegg.absolute()),)
+        more["kegg"] = (str(kegg.absolute()), *(() if full else _QUICK_KEGG))
     if spu_python is not None:
         more["peers"] = ("--python", str(spu_python.absolute()))
     return [
@@ -137,12 +139,13 @@ def run(
 
 
 def _outcome(section: Section, folder: Path) -> Outcome:
-    """What was kept of this very command, or what running it now gives."""
+    """What was kept of this very command and code, or what running it now gives."""
     kept = folder / f"{section.name}.outcome.json"
     command = _command(section, folder)
     if kept.exists():
         found = Outcome(**json.loads(kept.read_text()))
-        if found.command == command and not found.failed:
+        same = (found.command, found.code) == (command, figure.machine()["code"])
+        if same and not found.failed:
             return found
     outcome = _run(section, command, folder)
     kept.write_text(json.dumps(asdict(outcome)))

@@ -60,7 +60,7 @@ def test_samples_are_distinct_rows_and_smaller_ones_begin_larger_ones():
         kegg.sample(records, Shape(101, 3, 2))
 
 
-def test_the_star_has_every_value_of_the_issue_once():
+def test_the_star_has_every_value_of_the_lists_once():
     shapes = kegg.star(63_608)
     assert len(shapes) == len(set(shapes))
     assert {s.m for s in shapes} == {*kegg.SIZES, 63_608}

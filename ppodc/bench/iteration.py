@@ -3,7 +3,9 @@
 Every pair is two processes on loopback behind CURVE. This process plays the owners (it splits
 random records and checks every iteration against the reference) and the masters of both clouds
 (it hands states around). Times are wall-clock medians over the iterations, as the slowest pair
-took them; bytes and CPU are means per iteration, summed over the pairs.
+took them; bytes and CPU are means per iteration, summed over the pairs. Iterations to warm up
+(kernels and memory are touched for the first time) are run and checked like all others, but their
+costs do not count.
 """
 
 import json
@@ -23,10 +25,10 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from ppodc import keys, paillier
+from ppodc.bench import figure
 from ppodc.bench.iteration_half import Setting
 from ppodc.curve_keys import CurveKeys
 from ppodc.errors import InputError, PpodcError
@@ -35,6 +37,7 @@ from ppodc.sharing import mask, split
 from ppodc.suite import OutputHalf, open_output
 
 SUITES = ("shares", "paillier")
+WARM_UP = {"shares": 1, "paillier": 0}  # exponentiations need none
 ROLES = (0, 1)
 _SEED = 7
 
@@ -86,7 +89,10 @@ def run(
     if not 1 <= pairs <= m:
         raise InputError("use 1 to m pairs: each must hold at least one record.")
     records = np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
-    return run_records(records, suite, k, pairs, iterations, ub=ub, key_bits=key_bits, tell=tell)
+    return run_records(
+        records, suite, k, pairs, iterations,
+        warm_up=WARM_UP.get(suite, 0), ub=ub, key_bits=key_bits, tell=tell,
+    )  # fmt: skip
 
 
 def run_records(
@@ -96,12 +102,13 @@ def run_records(
     pairs: int = 1,
     iterations: int = 5,
     *,
+    warm_up: int = 0,
     of: int | None = None,
     ub: int = 1000,
     key_bits: int = 2048,
     tell: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """The same over given records, until they converge or `iterations` are done.
+    """The same over given records, until they converge or `iterations` are done after `warm_up`.
 
     With `of`, all numbers are as wide as in a job over that many records, of which these are some.
     """
@@ -109,7 +116,7 @@ def run_records(
     if suite not in SUITES or not 1 <= pairs <= m or iterations < 1 or (of or m) < m:
         raise InputError(f"suite: {' or '.join(SUITES)}; 1 to m pairs; at least one iteration.")
     say = tell or (lambda _: None)
-    trace = kmeans(records, k, beta=Fraction(0), max_iter=iterations, seed=_SEED)
+    trace = kmeans(records, k, beta=Fraction(0), max_iter=warm_up + iterations, seed=_SEED)
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
         say("keys and start")
         setting = Setting(1, suite, of or m, l, k, ub, "0", key_bits < min(paillier.KEY_BITS))
@@ -124,7 +131,7 @@ def run_records(
             "ub": ub,
             "key_bits": key_bits,
             "start_s": max(pair.start_s for pair in halves),
-            **job.measure(),
+            **job.measure(warm_up),
             "converged": trace.converged,
         }
 
@@ -148,16 +155,23 @@ class _Job:
         self._exact = True
         self._answers: list[list[dict[str, Any]]] = []
 
-    def measure(self) -> dict[str, Any]:
+    def measure(self, warm_up: int) -> dict[str, Any]:
+        """Costs of all iterations but those to warm up; of the last in any case."""
         m = len(self._records)
+        count = len(self._trace.iterations)
+        unmeasured = min(warm_up, count - 1)
         self._say("taking in the records")
         started = time.perf_counter()
         ingest = self._all("ingest")
         ingest_s = time.perf_counter() - started
         clusters = self._gather(initial_rows(_SEED, m, self._k))
-        self._all("steps")
         for number, expected in enumerate(self._trace.iterations, 1):
-            self._say(f"iteration {number} of {len(self._trace.iterations)}")
+            measured = number - unmeasured
+            self._say(
+                f"iteration {measured} of {count - unmeasured}" if measured > 0 else "warm-up"
+            )
+            if measured == 1:
+                self._forget()
             candidates = self._gather(reseed_rows(_SEED, number, m, self._k))
             self._offline.append(self._timed(partial(self._all, "prepare", iterations=1))[1])
             step = partial(self._iterate, clusters, candidates)
@@ -168,6 +182,11 @@ class _Job:
             same = same and np.array_equal(table[:, -1], expected.sizes)
             self._exact = self._exact and same and stop == expected.stop
         return self._result(ingest_s, ingest)
+
+    def _forget(self) -> None:
+        """Costs count from here."""
+        self._offline, self._online, self._cluster = [], [], []
+        self._all("steps")
 
     def _iterate(self, clusters: list[Any], candidates: list[Any]) -> Any:
         """One iteration: `assign` on all pairs, `update` on the first."""
@@ -345,31 +364,30 @@ def _line(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     """A table of the figures, and one of the steps."""
-    console = Console()
-    title = "suite {suite}, m = {m}, l = {l}, k = {k}, {pairs} pair(s)".format(**result)
-    figures = Table(title=f"One iteration: {title}")
-    figures.add_column("figure")
-    figures.add_column("value", justify="right")
-    for name in ("offline_s", "online_s", "total_s", "cluster_s", "cpu_c1_s", "cpu_c2_s"):
-        figures.add_row(name, f"{result[name]:.3f}")
-    for name in ("bytes_c1_to_c2", "bytes_c2_to_c1"):
-        figures.add_row(name, f"{result[name] / 1e6:.1f} MB")
-    figures.add_row("rounds", str(result["rounds"]))
-    figures.add_row("peak_rss_mb", f"{result['peak_rss_mb']:.0f}")
-    figures.add_row("exact", "yes" if result["exact"] else "NO")
-    figures.add_row(
-        "start_s, ingest_s (once)", f"{result['start_s']:.2f}, {result['ingest_s']:.2f}"
-    )
-    console.print(figures)
-    if not result["steps"]:
-        return
-    steps = Table(title="Steps at C1 of the first pair, per iteration")
-    for column in ("step", "phase"):
-        steps.add_column(column)
-    for column in ("wall ms", "CPU ms", "MB sent", "rounds"):
-        steps.add_column(column, justify="right")
-    for step in sorted(result["steps"], key=lambda s: (s["phase"], -s["wall_s"])):
-        steps.add_row(
+    megabytes = [f"{result[f'bytes_{way}'] / 1e6:.1f}" for way in ("c1_to_c2", "c2_to_c1")]
+    rows = [
+        ("offline, s", f"{result['offline_s']:.3f}"),
+        ("online, s", f"{result['online_s']:.3f}"),
+        ("both, s", f"{result['total_s']:.3f}"),
+        ("of it on clusters only, s", f"{result['cluster_s']:.3f}"),
+        ("CPU of C1 and C2, s", f"{result['cpu_c1_s']:.3f}, {result['cpu_c2_s']:.3f}"),
+        ("sent by C1 and C2, MB", ", ".join(megabytes)),
+        ("rounds", f"{result['rounds']:,}"),
+        ("peak memory of a worker, MB", f"{result['peak_rss_mb']:.0f}"),
+        ("every iteration exact", "yes" if result["exact"] else "NO"),
+        ("once: start, taking in records, s", f"{result['start_s']:.2f}, {result['ingest_s']:.2f}"),
+    ]
+    title = "{suite}: one iteration, m = {m:,}, l = {l}, k = {k}, {pairs} pair(s)".format(**result)
+    tables = [figure.table(title, ("figure", "value"), rows)]
+    if result["steps"]:
+        tables.append(_step_table(result["steps"]))
+    figure.show(tables, [])
+
+
+def _step_table(steps: list[dict[str, Any]]) -> Table:
+    headings = ("step", "phase", "wall ms", "CPU ms", "MB sent", "rounds")
+    rows = [
+        (
             step["step"],
             step["phase"],
             f"{1e3 * step['wall_s']:.1f}",
@@ -377,4 +395,6 @@ def show(result: dict[str, Any]) -> None:
             f"{step['bytes'] / 1e6:.2f}",
             f"{step['rounds']:.0f}",
         )
-    console.print(steps)
+        for step in sorted(steps, key=lambda s: (s["phase"], -s["wall_s"]))
+    ]
+    return figure.table("Steps at C1 of the first pair, per iteration", headings, rows)

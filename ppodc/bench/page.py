@@ -5,6 +5,7 @@ Nothing is loaded from anywhere: style and pictures are in the page. All text is
 
 import base64
 import html
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -19,6 +20,7 @@ th, td { border: 1px solid #ccc; padding: .25rem .6rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; } th { background: #f2f2f2; }
 pre { background: #f6f6f6; padding: .6rem; overflow-x: auto; font-size: .85rem; }
 img { max-width: 100%; height: auto; } .wide { overflow-x: auto; }
+nav ul { columns: 2; padding-left: 1.2rem; }
 """
 
 
@@ -35,7 +37,17 @@ def whole(title: str, parts: Sequence[str]) -> str:
 
 
 def heading(text: str) -> str:
-    return f"<h2>{html.escape(text)}</h2>"
+    return f'<h2 id="{_anchor(text)}">{html.escape(text)}</h2>'
+
+
+def contents(headings: Sequence[str]) -> str:
+    """Links to the headings of this page."""
+    links = (f'<li><a href="#{_anchor(text)}">{html.escape(text)}</a></li>' for text in headings)
+    return f"<nav><ul>{''.join(links)}</ul></nav>"
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def paragraph(text: str) -> str:
@@ -47,9 +59,12 @@ def code(text: str) -> str:
 
 
 def picture(file: Path, text: str) -> str:
-    """A PNG, put into the page."""
-    data = base64.b64encode(file.read_bytes()).decode()
-    return f'<p><img alt="{html.escape(text)}" src="data:image/png;base64,{data}"></p>'
+    """A PNG, put into the page; half as wide as its pixels, so that it is sharp and not huge."""
+    content = file.read_bytes()
+    width = int.from_bytes(content[16:20]) // 2  # where every PNG has it
+    data = base64.b64encode(content).decode()
+    alt = html.escape(text)
+    return f'<p><img alt="{alt}" width="{width}" src="data:image/png;base64,{data}"></p>'
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> str:

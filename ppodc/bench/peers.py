@@ -83,8 +83,9 @@ def _ours(records: NDArray[np.int64], shape: dict[str, int]) -> Task:
     def work(tell: Tell) -> dict[str, Any]:
         with watched() as load:
             result = iteration.run_records(
-                records, "shares", shape["k"], 1, shape["runs"], ub=shape["ub"], tell=tell
-            )
+                records, "shares", shape["k"], 1, shape["runs"],
+                warm_up=iteration.WARM_UP["shares"], ub=shape["ub"], tell=tell,
+            )  # fmt: skip
         if not result["exact"]:
             raise PpodcError("the shares suite gave another result than plaintext k-means.")
         return {

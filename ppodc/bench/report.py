@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ppodc.bench import figure, page
+from ppodc.bench import figure, glance, page
 from ppodc.bench.published import BUSY_MINUTES, COMPARING, ITERATION_MINUTES, TABLE_5_3
 from ppodc.errors import InputError
 from ppodc.options import err
@@ -193,12 +193,16 @@ def _run(section: Section, command: list[str], folder: Path) -> Outcome:
 
 
 def _page(done: Sequence[tuple[Section, Outcome]], count: int, folder: Path) -> str:
+    titles = [section.title for section, _ in done]
     parts = [
         page.paragraph(
             f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {len(done)} of {count} sections. "
             "Simulated and extrapolated values say so where they stand. Times are of this "
             "machine; the published ones are of 16 computers with Xeon E5-5320 processors."
         ),
+        page.contents(["At a glance", "This machine", "Published values", *titles, "Commands"]),
+        page.heading("At a glance"),
+        page.table(glance.HEADINGS, glance.lines(folder, [section.name for section, _ in done])),
         page.heading("This machine"),
         page.table(["what", "value"], _machine()),
         page.heading("Published values"),
@@ -237,7 +241,7 @@ def _machine() -> list[list[str]]:
         if isinstance(value, dict):
             rows += [[package, str(version)] for package, version in value.items()]
         else:
-            rows.append([name.replace("_", " "), str(value)])
+            rows.append([name.replace("_gb", ", GB"), str(value)])
     return rows
 
 

@@ -68,7 +68,7 @@ def run(
     dispatch_ms: float = DISPATCH_MS,
     sizes: tuple[int, int] | None = None,
     check: int | None = None,
-    measured_iterations: int = 4,
+    measured_iterations: int = 6,
     points: Points | None = None,
 ) -> dict[str, Any]:
     """Calibrate, check, predict; with `within_s`, the fewest pairs whose job takes no longer."""
@@ -149,6 +149,7 @@ def _run(job: Job, rows: int, pairs: int, iterations: int) -> Task:
 
         result = iteration.run_records(
             records, job.suite, job.k, pairs, iterations,
+            warm_up=iteration.WARM_UP[job.suite],
             of=job.m, ub=job.ub, key_bits=job.key_bits, tell=listen,
         )  # fmt: skip
         load = watch[0]

@@ -67,10 +67,13 @@ def written(tmp_path_factory):
 def test_the_page_needs_nothing_else(written):
     text = written.read_text()
     found = Reader(text)
-    assert found.addresses
-    assert all(address.startswith("data:image/png;base64,") for address in found.addresses)
+    inside = [address for address in found.addresses if address.startswith("#")]
+    pictures = [address for address in found.addresses if address not in inside]
+    assert pictures
+    assert all(address.startswith("data:image/png;base64,") for address in pictures)
+    assert {f'id="{address[1:]}"' for address in inside} == set(re.findall(r'id="[^"]*"', text))
     assert not re.search(r"https?://", text)
-    for value in ("33,486", "1,190", "2,676", "online_s", "exact", figure.machine()["processor"]):
+    for value in ("33,486", "1,190", "2,676", "online, s", "exact", figure.machine()["processor"]):
         assert value in text, value
     assert "ppodc bench iteration --m 40 --l 2 --k 2 --iterations 1" in text
     assert str(written.parent) not in text, "no path of this machine"

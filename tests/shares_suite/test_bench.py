@@ -1,5 +1,6 @@
 """The benchmark of an iteration: real processes behind CURVE, every figure of its contract."""
 
+import numpy as np
 import pytest
 
 from ppodc.bench import iteration
@@ -23,6 +24,27 @@ def test_figures_of_a_small_job(suite, pairs, capsys):
         assert phases == {"offline", "online"}
     iteration.show(result)
     assert "exact" in capsys.readouterr().out
+
+
+def test_iterations_to_warm_up_are_checked_but_not_counted():
+    """Were they counted with one divisor or the other, costs would be half as large again."""
+    records = np.random.default_rng(2).integers(0, 11, (40, 2))
+    said = []
+    cold = iteration.run_records(records, k=2, iterations=3, ub=10, key_bits=512)
+    warm = iteration.run_records(
+        records, k=2, iterations=2, warm_up=1, ub=10, key_bits=512, tell=said.append
+    )
+    assert (cold["iterations"], warm["iterations"]) == (3, 2)
+    assert said[-3:] == ["warm-up", "iteration 1 of 2", "iteration 2 of 2"]
+    each = cold["bytes_c1_to_c2"]
+    assert warm["bytes_c1_to_c2"] == pytest.approx(each, rel=0.1)
+    assert sum(step["bytes"] for step in warm["steps"]) == pytest.approx(each, rel=0.1)
+
+
+def test_a_job_that_converges_at_once_is_measured_all_the_same():
+    records = np.repeat(np.array([[0, 0], [9, 9]]), 4, axis=0)
+    result = iteration.run_records(records, iterations=3, warm_up=5, ub=10, key_bits=512, k=2)
+    assert (result["iterations"], result["exact"], result["converged"]) == (1, True, True)
 
 
 def test_an_unknown_suite_is_refused():

@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SPU := .venv-spu
 
-.PHONY: demo test lint install lock clean
+.PHONY: demo test lint install lock peers clean
 
 demo: install
 	$(BIN)/ppodc demo
@@ -30,5 +31,14 @@ $(STAMP): pyproject.toml constraints.txt
 lock: install
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
+# SecretFlow SPU pins numpy below 2 and Python below 3.12, so it has an environment of its own.
+peers: install $(SPU)/.installed
+	$(BIN)/ppodc bench peers --python $(SPU)/bin/python
+
+$(SPU)/.installed:
+	test -x $(SPU)/bin/python || $(PYTHON) -m venv $(SPU)
+	$(SPU)/bin/python -m pip install --quiet --disable-pip-version-check "spu==0.9.5"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SPU) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,5 +1,6 @@
 """The commands `ppodc bench simulate | kegg | peers | report`; importing this registers them."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -23,11 +24,23 @@ def whole(text: str) -> int:
     """A whole number, also written as 1e6 or 63,608."""
     try:
         value = float(text.replace(",", ""))
+        if value == int(value):
+            return int(value)
+    except (ValueError, OverflowError):
+        pass
+    raise InputError(f"{text!r} is not a whole number of records such as 63608 or 1e6.")
+
+
+def duration(text: str) -> float:
+    """Seconds, from "3600", "90s", "60min" or "1h"."""
+    found = re.fullmatch(r"([0-9.]+) *(s|min|h|d|)", text.strip())
+    try:
+        value = float(found[1]) if found else 0.0
     except ValueError:
-        raise InputError(f"{text!r} is not a number of records such as 63608 or 1e6.") from None
-    if value != int(value):
-        raise InputError(f"{text!r} is not a whole number.")
-    return int(value)
+        value = 0.0
+    if found is None or value <= 0:
+        raise InputError(f"{text!r} is not a time such as 90s, 30min, 1h or 2d.")
+    return value * {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 @bench.command("simulate")
@@ -53,7 +66,7 @@ def bench_simulate_command(
         float | None, typer.Option(help="Price of a GB between the clouds: 0, 0.01, 0.09 by link.")
     ] = None,
     within: Annotated[
-        float | None, typer.Option(help="How many pairs finish the job in so many seconds?")
+        str | None, typer.Option(help="How many pairs finish the job in this time, such as 1h?")
     ] = None,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of the whole job.")] = 20,
     dispatch_ms: Annotated[
@@ -81,7 +94,7 @@ def bench_simulate_command(
         pairs=numbers(pairs),
         links=chosen,
         prices=simulate.Prices(usd_core_hour),
-        within_s=within,
+        within_s=None if within is None else duration(within),
         dispatch_ms=dispatch_ms,
         points=Points(points),
     )

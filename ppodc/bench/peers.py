@@ -29,7 +29,7 @@ from ppodc.errors import PpodcError
 from ppodc.reference import initial_rows, kmeans
 
 PROTOCOLS = {"CHEETAH": "SPU Cheetah", "SEMI2K": "SPU Semi2k (trusted dealer)"}
-INSTALL = "python -m venv spu-venv && spu-venv/bin/pip install spu"
+INSTALL = "`make peers`, or python3.11 -m venv spu-venv && spu-venv/bin/pip install spu"
 _SEED = 7
 
 
@@ -70,8 +70,8 @@ def run(
     ]
     if spu is None:
         notes.append(
-            f"SPU was skipped: {interpreter} has no package `spu`. Install it apart ({INSTALL}) "
-            "and name its interpreter with --python."
+            f"SPU was skipped: {'this' if python is None else 'the named'} interpreter has no "
+            f"package `spu`. Install it apart ({INSTALL}) and name its interpreter with --python."
         )
     else:
         tasks += [_theirs(records, shape, name, interpreter, spu) for name in protocols]

@@ -70,7 +70,7 @@ QUICK = (
     ),
     Section("modes", "Figure 5.5: modes", (*_PUBLISHED_KEY, "--m", "2000,10000", "--records", "4")),
     Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2")),
-    Section("simulate", "Simulation: many pairs", ("--within", "3600")),
+    Section("simulate", "Simulation: many pairs", ("--within", "1h")),
     Section("kegg", "KEGG, a real data set", ()),
     Section("peers", "Beside SecretFlow SPU", ("--m", "2000", "--runs", "2")),
 )  # fmt: skip
@@ -87,7 +87,7 @@ FULL = (
     Section("breakdown", "Figure 5.4: share of each primitive", _PUBLISHED_KEY),
     Section("modes", "Figure 5.5: modes", _PUBLISHED_KEY),
     Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2,4,8")),
-    Section("simulate", "Simulation: many pairs", ("--within", "3600")),
+    Section("simulate", "Simulation: many pairs", ("--within", "1h")),
     Section("kegg", "KEGG, a real data set", ()),
     Section("peers", "Beside SecretFlow SPU", ()),
 )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from ppodc.bench import cost_model, links, simulate
 from ppodc.bench.cost_model import Costs, Line, Setting, StepCost
 from ppodc.bench.events import Clock, Pool
-from ppodc.bench.experiment_commands import whole
+from ppodc.bench.experiment_commands import duration, whole
 from ppodc.bench.links import Link
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
@@ -222,6 +222,20 @@ def test_too_many_pairs_or_records_are_refused():
 
 def test_numbers_of_records_as_people_write_them():
     assert [whole(text) for text in ("1e9", "63,608", "40")] == [10**9, 63_608, 40]
-    for wrong in ("many", "1.5", "1e-3"):
+    for wrong in ("many", "1.5", "1e-3", "inf", "nan", ""):
         with pytest.raises(InputError):
             whole(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("3600", 3600), ("90s", 90), ("1.5 h", 5400), ("30min", 1800), ("2d", 172_800)],
+)
+def test_times_are_understood(text, seconds):
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "-1", "0", "1.2.3", "an hour", "1h30", "inf", "nan"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(InputError, match="is not a time"):
+        duration(text)

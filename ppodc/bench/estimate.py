@@ -75,7 +75,7 @@ def _measure(
     run = measure if kind == "split" else measure_whole
     samples = run(case, mode, SOURCES[mode], insecure=key_bits < 2048)
     each = [name for name in (*SPLIT, "record") if name in samples]
-    per_record = {name: samples[name].seconds / records for name in each}
+    per_record = {name: samples[name].seconds / len(case.records) for name in each}
     once = {name: samples[name].seconds for name in ONCE}
     return {
         "per_record_s": per_record,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ppodc import keys
 from ppodc.channel import Channel, Traffic
-from ppodc.errors import PpodcError
+from ppodc.errors import InputError, PpodcError
 from ppodc.paillier import Cipher, Ciphertexts, SecretKey, Tally
 from ppodc.paillier_suite import demand, exchange, output
 from ppodc.paillier_suite.assign import assign, one_hot_sums
@@ -107,6 +107,8 @@ class Bench:
 
 def make_case(m: int, l: int, k: int, key_bits: int, records: int, batch: int = BATCH) -> Case:  # noqa: E741
     """Synthetic records around k centres, and the clusters that all m of them form."""
+    if not 1 <= k <= m or l < 1:
+        raise InputError(f"m = {m}, l = {l}, k = {k}: use 1 to m clusters, at least one attribute.")
     g = np.random.default_rng(5)
     ub = 1000
     middles = g.integers(0, ub + 1, (k, l))

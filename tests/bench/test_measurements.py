@@ -5,13 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import breakdown, primitives, share_primitives, sweep
+from ppodc.bench import breakdown, estimate, modes, primitives, share_primitives, sweep
 from ppodc.bench.points import Points
 from ppodc.cli import app
+from ppodc.errors import InputError
 from tests.bench.look import check_document, check_plot
 
 KEY_BITS = 512
@@ -112,3 +114,17 @@ def test_a_list_that_is_none_is_refused(bad):
     done = CliRunner().invoke(app, ["bench", "modes", "--m", bad])
     assert done.exit_code != 0
     assert "such as 2,4,8" in str(done.exception) or "at least 1" in str(done.exception)
+
+
+@pytest.mark.parametrize(("m", "l", "k"), [(3, 2, 4), (3, 2, 0), (3, 0, 2)])
+def test_a_job_that_cannot_be_is_refused_by_the_paillier_benches_too(m, l, k):
+    with pytest.raises(InputError, match="clusters"):
+        modes.run([m], l=l, k=k, key_bits=512, records=2)
+
+
+def test_fewer_records_than_asked_for_are_divided_by_their_number(monkeypatch):
+    """A job of 3 records has no 8 to measure: the time per record is a third, not an eighth."""
+    took = {name: SimpleNamespace(seconds=3.0) for name in ("record", *estimate.ONCE)}
+    monkeypatch.setattr(estimate, "measure_whole", lambda *_, **__: took)
+    point = estimate.whole_task(3, 2, 2, "online", 512, 8).work(lambda _: None)
+    assert point["per_record_s"] == {"record": 1.0}

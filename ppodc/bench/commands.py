@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from ppodc.errors import InputError
-from ppodc.options import JsonFile, KeyBits, SuiteName, SuiteOption, err, write_json
+from ppodc.options import JsonFile, SuiteName, SuiteOption, err, write_json
 
 bench = typer.Typer(
     help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
@@ -20,6 +20,10 @@ PointsFile = Annotated[
 ]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw a plot here (PNG).")]
 AnySuite = Annotated[SuiteName | None, typer.Option("--suite", help="One suite; both if left out.")]
+KeyBits = Annotated[
+    int,
+    typer.Option(help="Paillier key: 2048 or 3072 bits; less to compare with published figures."),
+]
 Few = Annotated[
     int, typer.Option(min=1, help="Records of the paillier suite, extrapolated to all m.")
 ]

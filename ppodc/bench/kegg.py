@@ -30,8 +30,9 @@ MAX_ITER = 100
 SIZES = (2_000, 4_000, 6_000, 8_000, 10_000)
 CLUSTERS = (2, 4, 6, 8)
 ATTRIBUTES = (5, 10, 15, 20, 27)
-MIDDLE = (10_000, 10, 4)  # m, l, k that the star is drawn around
+MIDDLE = (10_000, 10, 4)  # m, l, k around which one parameter at a time varies
 PAILLIER_ROWS = (8, 32)
+KEY_BITS = (1024, 2048)  # as published, and as it should be
 _SEED = 1
 _KEPT = (
     "iterations", "converged", "exact", "offline_s", "online_s", "total_s", "cluster_s",
@@ -106,7 +107,7 @@ def run(
     pairs: int = 1,
     max_iter: int = MAX_ITER,
     paillier_rows: Sequence[int] = PAILLIER_ROWS,
-    key_bits: int = 2048,
+    key_bits: Sequence[int] = KEY_BITS,
 ) -> dict[str, Any]:
     """Measure what is missing; all shapes as a document. No `paillier_rows`: only shares."""
     records = load(data)
@@ -114,7 +115,11 @@ def run(
     wanted = list(shapes) if shapes is not None else star(len(records))
     jobs = [_job(records, shape, pairs, max_iter) for shape in wanted]
     found = measure("kegg", jobs, kept)
-    slow = _paillier(records, wanted, paillier_rows, key_bits, kept) if paillier_rows else []
+    slow = [
+        point
+        for bits in (key_bits if paillier_rows else ())
+        for point in _paillier(records, wanted, paillier_rows, bits, kept)
+    ]
     parameters = {"pairs": pairs, "max_iter": max_iter, "ub": UB, "records": len(records)}
     notes = [
         f"Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); "
@@ -124,9 +129,9 @@ def run(
     ]
     if slow:
         notes.append(
-            f"Paillier with a key of {key_bits} bits was run on "
-            f"{' and '.join(map(str, paillier_rows))} records, one iteration, exact; its time for "
-            "m records is a straight line through these runs, not a measurement."
+            f"Paillier was run on {' and '.join(map(str, paillier_rows))} records, one iteration, "
+            "randomisers made when needed; its time for m records is a straight line through these "
+            "runs, not a measurement."
         )
     return figure.document(
         "kegg", parameters, [*found, *slow], published=ITERATION_MINUTES, notes=notes
@@ -206,7 +211,7 @@ def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> 
             "others": load.others,
         }
 
-    return Task(f"paillier, {rows} records", key, work)
+    return Task(f"paillier, {key_bits} bits, {rows} records", key, work)
 
 
 def stored() -> dict[str, Any]:
@@ -243,14 +248,15 @@ def tables(document: dict[str, Any]) -> list[Any]:
         "m", "l", "k", "its", "ok", "off", "on", "CPU", "MB", "job", "others",
     )  # fmt: skip
     title = "KEGG, shares suite: seconds per iteration, and of the whole job"
-    made = [figure.table(title, headings, rows)]
     slow = [p for p in points if p["suite"] == "paillier"]
-    if slow:
-        made.append(_paillier_table(slow))
-    return made
+    more = (
+        _paillier_table(bits, [p for p in slow if p["key_bits"] == bits])
+        for bits in dict.fromkeys(p["key_bits"] for p in slow)
+    )
+    return [figure.table(title, headings, rows), *more]
 
 
-def _paillier_table(slow: list[dict[str, Any]]) -> Any:
+def _paillier_table(bits: int, slow: list[dict[str, Any]]) -> Any:
     rows = []
     for p in slow:
         measured = "rows" in p
@@ -261,7 +267,6 @@ def _paillier_table(slow: list[dict[str, Any]]) -> Any:
             figure.seconds(p["cpu_c1_s"] + p["cpu_c2_s"] if measured else p["cpu_s"]),
             ("yes" if p["exact"] else "NO") if measured else "-",
         ))  # fmt: skip
-    bits = slow[0]["key_bits"]
     headings = ("records", "l", "k", "how", "wall", "CPU", "exact")
     return figure.table(
         f"KEGG, paillier suite, key of {bits} bits: one iteration, one pair", headings, rows
@@ -269,25 +274,33 @@ def _paillier_table(slow: list[dict[str, Any]]) -> Any:
 
 
 def plot(document: dict[str, Any], file: figure.File) -> None:
-    """Seconds per iteration over m, l and k around the middle."""
+    """Seconds per iteration over m, l and k, one at a time; what is fixed is in each title."""
     shares = [p for p in document["points"] if p["suite"] == "shares"]
-    m, l, k = MIDDLE  # noqa: E741
-    middle = {"m": m, "l": l, "k": k}
     labels = {"m": "records m", "l": "attributes l", "k": "clusters k"}
     plots = []
     for name, label in labels.items():
-        others = {key: value for key, value in middle.items() if key != name}
-        some = [p for p in shares if all(p[key] == value for key, value in others.items())]
-        some.sort(key=lambda p: p[name])
+        fixed, some = _along(shares, name)
         x = [p[name] for p in some]
         series = [
             Series("wall, offline and online", x, [p["total_s"] for p in some]),
             Series("wall, online", x, [p["online_s"] for p in some]),
             Series("CPU of both clouds", x, [p["cpu_c1_s"] + p["cpu_c2_s"] for p in some]),
         ]
-        fixed = ", ".join(f"{key} = {value:,}" for key, value in others.items())
-        plots.append(figure.Panel(fixed, label, "seconds per iteration", series))
+        title = ", ".join(f"{key} = {value:,}" for key, value in fixed.items())
+        plots.append(figure.Panel(title, label, "seconds per iteration", series))
     figure.panels(file, plots, "KEGG, shares suite, one pair of workers")
+
+
+def _along(shares: list[dict[str, Any]], name: str) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    """The longest row of points that differ in one parameter only; the middle one if several."""
+    others = [key for key in ("m", "l", "k") if key != name]
+    middle = dict(zip(("m", "l", "k"), MIDDLE, strict=True))
+    rows: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+    for p in sorted(shares, key=lambda p: int(p[name])):
+        rows.setdefault(tuple(p[key] for key in others), []).append(p)
+    wanted = tuple(middle[key] for key in others)
+    best = max(rows, key=lambda fixed: (len(rows[fixed]), fixed == wanted))
+    return dict(zip(others, best, strict=True)), rows[best]
 
 
 def _share(value: float | None) -> str:

@@ -72,7 +72,7 @@ def test_the_star_has_every_value_of_the_lists_once():
 def test_jobs_are_exact_and_kept(table, tmp_path, capsys, monkeypatch):
     file = tmp_path / "points.jsonl"
     shapes = kegg.grid((20, 60), (3,), (2,))
-    options = {"paillier_rows": (2, 3), "key_bits": 512}
+    options = {"paillier_rows": (2, 3), "key_bits": (512,)}
     result = kegg.run(table, shapes, points=Points(file), **options)
     check_document(result, "kegg")
     shares = [p for p in result["points"] if p["suite"] == "shares"]
@@ -122,3 +122,16 @@ def test_the_command_without_data_shows_what_is_stored(tmp_path):
     assert done.exit_code == 0, done.output
     assert "63,608" in done.output
     assert json.loads(file.read_text()) == kegg.stored()
+
+
+def test_plots_show_the_longest_row_and_prefer_the_middle():
+    def point(m, l, k):
+        return {"m": m, "l": l, "k": k}
+
+    middle = [point(m, 10, 4) for m in (2_000, 4_000, 10_000)]
+    fixed, found = kegg._along([*reversed(middle), point(2_000, 5, 4)], "m")
+    assert (fixed, found) == ({"l": 10, "k": 4}, middle)
+    longer = [point(m, 5, 2) for m in (1, 2, 3, 4)]
+    assert kegg._along([*middle, *longer], "m")[1] == longer
+    equal = [point(m, 5, 2) for m in (1, 2, 3)]
+    assert kegg._along([*equal, *middle], "m")[1] == middle

@@ -25,7 +25,7 @@ from ppodc.errors import InputError
 from ppodc.jobstate import JobState
 from ppodc.keys import load_secret
 from ppodc.local_ray import Place
-from ppodc.side import Side
+from ppodc.side import Side, drop_pools
 from ppodc.steps import resume_point
 from ppodc.store import Store
 from ppodc.wire import Array
@@ -157,6 +157,8 @@ class Follower:
                 message = control.checked_text(body.message)
                 self._store.transition(body.dataset, target, message=message)
                 log.info("job %s: %s", body.dataset, target)
+            if target.final:
+                drop_pools(self._store, body.dataset, self._config.pools)
         return control.Done()
 
     def stop(self) -> None:

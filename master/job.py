@@ -25,6 +25,7 @@ from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.jobstate import JobState
 from ppodc.keys import load_public
 from ppodc.local_ray import Place
+from ppodc.side import drop_pools
 from ppodc.store import JobInfo, Store
 from ppodc.suites import Suite
 
@@ -125,6 +126,7 @@ def cancel_job(config: Cloud1Config, dataset: str) -> JobState:
         try:
             with _lock(store, dataset), contextlib.closing(Cloud2Link(config)) as link:
                 link.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
+                drop_pools(store, dataset, config.pools)
                 return store.transition(dataset, JobState.CANCELLED).state
         except _BusyError:
             return store.job(dataset).state
@@ -159,6 +161,7 @@ def _drive(
                 )
                 times = (session.seconds, session.worked)
             except CancelledError:
+                drop_pools(store, dataset, config.pools)
                 return _cancelled(store, link, dataset)
             except (KeyboardInterrupt, SystemExit):
                 _give_up(store, link, dataset, "stopped by the operator")
@@ -167,6 +170,7 @@ def _drive(
                 raise _give_up(store, link, dataset, str(error)) from error
         # C2 hands its halves out only now: both clouds have theirs, of the same run.
         link.settle(dataset, _digest(store, dataset), "done")
+    drop_pools(store, dataset, config.pools)
     result, m = store.result(dataset), store.sealed(dataset).m
     end = JobEnd(dataset, JobState.DONE, result.n_iter, result.converged, m, *times)
     max_iter = store.spec(dataset).job.max_iter

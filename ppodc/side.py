@@ -9,6 +9,8 @@ A slot whose worker failed is given a fresh one; what the old one held is taken 
 the slot's next tasks.
 """
 
+import contextlib
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from ppodc.steps import LEAD, Run, Shard, Step, Task
 from ppodc.store import Store
 from ppodc.suite import OutputHalf, State
 from ppodc.suites import Suite
-from ppodc.worker import Setup
+from ppodc.worker import Setup, pools_of_job
 
 Parts = tuple[State, ...]
 
@@ -55,6 +57,18 @@ class _Current:
         self.running = {ref: place for ref, place in self.running.items() if place != slot}
         self.results.pop(slot, None)
         self.failed.pop(slot, None)
+
+
+def drop_pools(store: Store, dataset: str, pools: Path) -> None:
+    """Remove the supplies that a job which is over has left on this machine, if any."""
+    with contextlib.suppress(InputError):  # never sealed: it had none
+        job = _name(store.spec(dataset).digest, store.sealed(dataset).digest)
+        shutil.rmtree(pools_of_job(pools, job), ignore_errors=True)
+
+
+def _name(spec: str, seal: str) -> str:
+    """What both clouds call a job: the digests of its spec and of its records."""
+    return f"{spec[:32]}/{seal[:32]}"
 
 
 class Side:
@@ -93,7 +107,7 @@ class Side:
     def setup(self, link_timeout: float, pools: Path, pool: int = 0) -> Setup:
         """What this side's workers must know."""
         p = self.params
-        job = f"{self.spec.digest[:32]}/{self.sealed.digest[:32]}"
+        job = _name(self.spec.digest, self.sealed.digest)
         return Setup(
             job, self.suite, p.m, p.l, p.k, p.ub, str(p.beta), link_timeout, pool, str(pools)
         )

@@ -29,6 +29,11 @@ LINK_TIMEOUT = 120.0  # seconds without a message after which a pair is given up
 log = logging.getLogger(__name__)
 
 
+def pools_of_job(pools: Path, job: str) -> Path:
+    """The folder of all slots of a job."""
+    return pools / job.replace("/", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The public facts of a job that a worker needs; `job` names it at both clouds."""
@@ -56,8 +61,7 @@ class Setup:
         """The folder of this pair's slot; its supplies outlive a worker, never a use."""
         if not self.pools:
             return None
-        slot = pair.partition(".")[0]
-        return Path(self.pools) / self.job.replace("/", "-") / slot
+        return pools_of_job(Path(self.pools), self.job) / pair.partition(".")[0]
 
 
 class TaskHeader(Body, frozen=True):

@@ -1,40 +1,63 @@
 """`prepare` fills pools ahead of a run, which then uses them up and gives the same result."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from master.job import prepare_job, seal_dataset
+from master.job import cancel_job, prepare_job, seal_dataset
 from ppodc.errors import InputError
 from ppodc.jobstate import JobState
+from ppodc.side import drop_pools
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 
 
-def pool_states(services: TwoServices) -> dict[Path, bytes]:
-    """Cursor and end of every pool on disk, at both clouds."""
+def pool_states(services: TwoServices, others: Collection[Path] = ()) -> dict[Path, bytes]:
+    """Cursor and end of every pool on disk, at both clouds; without those of failed jobs before."""
     folders = (services.config1.pools, services.config2.pools)
-    return {f: f.read_bytes() for folder in folders for f in folder.rglob("state")}
+    found = (f for folder in folders for f in folder.rglob("state"))
+    return {f: f.read_bytes() for f in found if f not in others}
 
 
-def test_pools_made_ahead_serve_the_run(services: TwoServices):
+def test_pools_made_ahead_serve_the_run_and_go_with_it(
+    services: TwoServices, monkeypatch: pytest.MonkeyPatch
+):
     spec, tables = make_spec("ahead", 2, k=3, max_iter=3), make_tables(6, (20, 11), 2)
     services.upload(spec, tables)
-    others = pool_states(services)  # of the jobs that other tests have run
+    others = pool_states(services)
     with pytest.raises(InputError, match="dataset seal"):
         prepare_job(services.config1, "ahead", 2, 2)
     seal_dataset(services.config1, "ahead")
     events = []
     prepare_job(services.config1, "ahead", 2, 2, events.append)
     assert {event.phase for event in events} >= {"starting", "prepare"}
-    before = {f: state for f, state in pool_states(services).items() if f not in others}
+    before = pool_states(services, others)
     for party in ("cloud1", "cloud2"):
         assert len([f for f in before if party in f.parts]) == 6  # 3 kinds for each of 2 pairs
         with services.store(party) as store:
             assert store.job("ahead").state == JobState.SEALED
+    dropped = []
+    monkeypatch.setattr("master.job.drop_pools", lambda *given: dropped.append(given))
     services.run("ahead", "shares", 2)
     services.check(spec, tables)
-    after = pool_states(services)
-    assert all(after[file] != state for file, state in before.items()), "a pool was not used"
+    after = pool_states(services, others)
+    assert len(after) == 6, "cloud 2's are gone, cloud 1's are still here to be looked at"
+    assert all(state != before[file] for file, state in after.items()), "a pool was not used"
+    assert [given[1:] for given in dropped] == [("ahead", services.config1.pools)]
+    with services.store("cloud1") as store:
+        drop_pools(store, *dropped[0][1:])
+    assert not pool_states(services, others)
+
+
+def test_pools_of_a_cancelled_job_are_removed(services: TwoServices):
+    spec = make_spec("unwanted", 2, k=2, max_iter=3)
+    services.upload(spec, make_tables(6, (20,), 2))
+    seal_dataset(services.config1, "unwanted")
+    others = pool_states(services)
+    prepare_job(services.config1, "unwanted", 1, 1)
+    assert len(pool_states(services, others)) == 6  # 3 kinds at each cloud
+    cancel_job(services.config1, "unwanted")
+    assert not pool_states(services, others)
 
 
 def test_only_a_suite_that_keeps_supplies_can_be_prepared(services: TwoServices):

@@ -19,10 +19,10 @@ from ppodc.options import (
     Config2,
     Dataset,
     JsonFile,
-    KeyBits,
     OperatorConfig,
     OwnConfig,
     Pairs,
+    SafeKeyBits,
     SuiteName,
     SuiteOption,
     err,
@@ -74,7 +74,7 @@ def init_command(
     cloud2_endpoint: Annotated[
         str | None, typer.Option(help="Where others reach cloud 2, if not where it listens.")
     ] = None,
-    key_bits: KeyBits = 2048,
+    key_bits: SafeKeyBits = 2048,
 ) -> None:
     """Write keys and commented configurations: a folder for each cloud, operator and owner."""
     from ppodc import deployment
@@ -89,6 +89,28 @@ def init_command(
         key_bits=key_bits,
     )
     out.print(made.describe(), markup=False)
+
+
+@app.command("key")
+def key_command(
+    stem: Annotated[
+        Path, typer.Argument(metavar="NAME", help="Such as keys/cloud1: makes keys/cloud1.secret.")
+    ],
+    with_paillier: Annotated[
+        bool, typer.Option("--paillier", help="Cloud 2's: a Paillier key in the same folder too.")
+    ] = False,
+    key_bits: SafeKeyBits = 2048,
+) -> None:
+    """Make the key of one party: NAME.secret stays there, NAME.public goes to the others.
+
+    For parties that trust nobody with their keys, instead of `ppodc init` for all.
+    """
+    from ppodc import deployment
+
+    for path, secret in deployment.make_key(stem, key_bits if with_paillier else None):
+        out.print(
+            f"{path}: {'keep it secret' if secret else 'give it to the others'}", markup=False
+        )
 
 
 def _serve(serve: Callable[[Path, Callable[[str], None]], None], config: Path, name: str) -> None:

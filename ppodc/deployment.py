@@ -2,7 +2,8 @@
 
 `create` writes one folder per party. Each folder is complete and holds that party's secrets only;
 whoever runs it on one machine for others has seen all of them, so hand the folders over on safe
-ways and delete them here, or let each party make its own key and exchange the public ones.
+ways and delete them here, or let each party make its own with `make_key` and exchange the public
+ones.
 """
 
 import re
@@ -29,6 +30,7 @@ from ppodc.paillier import SecretKey, generate, generate_insecure
 MAX_OWNERS = 10_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = ("cloud1", "cloud2", "operator")
+_KINDS = ("secret", "public")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,28 @@ def create(
             folder.rmdir()
         raise
     return Deployment(folder, tuple(parties))
+
+
+def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, bool]]:
+    """One party's key pair, and cloud 2's Paillier key beside it: the files, and which are secret.
+
+    Files that are there are never overwritten; then nothing is made.
+    """
+    names = [stem.name, *(["paillier"] if paillier_bits is not None else [])]
+    files = [
+        (stem.with_name(f"{name}.{kind}"), kind == "secret") for name in names for kind in _KINDS
+    ]
+    for file, _ in files:
+        if file.exists():
+            raise InputError(f"{file} is there already; move it away or choose another name.")
+    paillier = None if paillier_bits is None else generate(paillier_bits)
+    if not stem.parent.exists():
+        private_folder(stem.parent)
+    CurveKeys.generate().save(stem)
+    if paillier is not None:
+        save_secret(stem.with_name("paillier.secret"), paillier)
+        save_public(stem.with_name("paillier.public"), paillier.public)
+    return files
 
 
 def _owner_names(owners: int | Sequence[str]) -> list[str]:

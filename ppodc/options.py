@@ -31,6 +31,7 @@ SuiteOption = Annotated[
     SuiteName,
     typer.Option("--suite", help="shares: secret shares, fast. paillier: as published, slow."),
 ]
+SafeKeyBits = Annotated[int, typer.Option(help="Paillier key: 2048 or 3072 bits.")]
 KeyBits = Annotated[
     int, typer.Option(help="Paillier key: 2048 or 3072 bits. Less only with --insecure-key.")
 ]

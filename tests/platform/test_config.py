@@ -10,7 +10,7 @@ import pytest
 from ppodc import config as configuration
 from ppodc.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.curve_keys import CurveKeys
-from ppodc.deployment import create
+from ppodc.deployment import create, make_key
 from ppodc.errors import InputError
 from ppodc.keys import load_public, load_secret
 
@@ -148,3 +148,30 @@ def test_a_failed_deployment_leaves_nothing(tmp_path):
     with pytest.raises(InputError):
         create(tmp_path / "new", 1, key_bits=123)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_party_makes_its_own_keys(tmp_path):
+    files = make_key(tmp_path / "new" / "keys" / "cloud2", 2048)
+    assert {file.name: secret for file, secret in files} == {
+        "cloud2.secret": True, "cloud2.public": False,
+        "paillier.secret": True, "paillier.public": False,
+    }  # fmt: skip
+    for file, secret in files:
+        assert file.stat().st_mode & 0o777 == (0o600 if secret else 0o644)
+    folder = tmp_path / "new" / "keys"
+    assert folder.stat().st_mode & 0o077 == 0
+    CurveKeys.load(folder / "cloud2")
+    assert load_secret(folder / "paillier.secret").public == load_public(folder / "paillier.public")
+
+
+def test_keys_are_never_overwritten_nor_half_made(tmp_path):
+    (tmp_path / "paillier.public").write_text("mine")
+    before = tmp_path.stat().st_mode
+    with pytest.raises(InputError, match="already"):
+        make_key(tmp_path / "cloud2", 2048)
+    assert [f.name for f in tmp_path.iterdir()] == ["paillier.public"]
+    with pytest.raises(InputError):
+        make_key(tmp_path / "x" / "cloud2", 1024)
+    assert not (tmp_path / "x").exists()
+    assert len(make_key(tmp_path / "north")) == 2
+    assert tmp_path.stat().st_mode == before, "a folder that was there stays as it was"

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
+from ppodc.bench.links import LinkName
 from ppodc.errors import InputError
 from ppodc.options import JsonFile, SuiteName, SuiteOption, err, write_json
 
@@ -115,11 +116,20 @@ def bench_iteration_command(
     k: Annotated[int, typer.Option(help="Clusters.")] = 4,
     pairs: Annotated[int, typer.Option(help="Worker pairs.")] = 1,
     iterations: Annotated[int, typer.Option(help="Iterations to measure over.")] = 5,
+    link: Annotated[
+        LinkName | None, typer.Option(help="Imitate what lies between the clouds; else loopback.")
+    ] = None,
+    gbit: Annotated[float | None, typer.Option(help="Gbit/s of the link, each direction.")] = None,
+    latency_ms: Annotated[float | None, typer.Option(help="Its one-way latency.")] = None,
     key_bits: KeyBits = 2048,
     json_file: JsonFile = None,
 ) -> None:
     """One iteration between two processes: offline, online, bytes, rounds, memory, by step."""
-    from ppodc.bench import iteration
+    from ppodc.bench import iteration, links
+
+    if link is None and (gbit is not None or latency_ms is not None):
+        raise InputError("--gbit and --latency-ms change a --link; name one.")
+    over = None if link is None else links.link(link, gbit_s=gbit, one_way_ms=latency_ms)
 
     with err.status("measuring ...") as status:
         result = iteration.run(
@@ -129,6 +139,7 @@ def bench_iteration_command(
             k,
             pairs,
             iterations,
+            link=over,
             key_bits=key_bits,
             tell=lambda what: status.update(f"measuring: {what}"),
         )

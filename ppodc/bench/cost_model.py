@@ -8,8 +8,11 @@ gives the wall time of the larger of the two runs.
 
 In the model a pair goes through its steps one after the other; in each, the clouds work (`serial`
 of it in turn, the rest at the same time), then send to each other at the same time, then wait for
-the rounds: each once the one-way latency. Nothing overlaps between steps, which errs on the slow
-side. Update and stop test run on one pair while the others wait.
+the rounds: each once the one-way latency. In the products, which are most of the bytes, a cloud
+works on the next part while one is on its way: sending overlaps with work, and a part waits for
+half a latency at least. A question of the paillier suite waits for there and back, but several are
+under way. Nothing overlaps between steps, which errs on the slow side. Update and stop test run on
+one pair while the others wait.
 """
 
 import math
@@ -19,8 +22,10 @@ from typing import Any
 
 from ppodc.bench.events import Clock, Pool, Process, Signal
 from ppodc.bench.links import Link
+from ppodc.paillier_suite.half import IN_FLIGHT
 
 LEAD_ONLY = ("re-seed", "stop test", "update")
+OVERLAPPING = ("products",)
 PER_CHUNK = ("SSED_OP", "SMIN_k")  # the rounds of other steps grow with their bytes
 CHUNK_ROWS = 1 << 14  # rows that the shares suite takes at a time
 _SLICES = 6  # of a step where pairs share cores or a link, so that they really mix
@@ -73,10 +78,10 @@ class Costs:
 
     steps: tuple[StepCost, ...]
     c2_share: float  # CPU of C2 for each second of C1
-    ingest: Line
-    ingest_sent: Line
+    ingest: StepCost
     start_s: float
     round_s: float
+    latencies: float = 1.0  # one-way latencies that a round waits for
     serial: float = 0.0
 
     def sent(self, rows: Sequence[int]) -> float:
@@ -120,8 +125,7 @@ def predict(costs: Costs, rows: Sequence[int], setting: Setting) -> Prediction:
     last = [s for s in costs.steps if s.lead_only]
     assign = _phase(costs, online, rows, setting)
     update = _phase(costs, last, rows[:1], setting)
-    ingest = StepCost("ingest", True, costs.ingest, costs.ingest_sent, Line())
-    taking_in = _phase(replace(costs, c2_share=1.0, serial=0.0), [ingest], rows, setting)
+    taking_in = _phase(replace(costs, c2_share=1.0, serial=0.0), [costs.ingest], rows, setting)
     return Prediction(_phase(costs, offline, rows, setting), assign + update, taking_in)
 
 
@@ -171,20 +175,29 @@ def _pair(
 ) -> Process:
     """A pair's two workers going through the steps of a phase."""
     yield clock.delay(ordered_at)
+    latency = costs.latencies * site.latency_s
     for step in steps:
         parts = site.slices
         first = step.cpu.at(rows) / parts
         second = first * costs.c2_share
         sent = step.sent.at(rows) / parts
-        wait = step.rounds_at(rows) * (site.latency_s + costs.round_s) / parts
+        rounds = step.rounds_at(rows) / parts
         for _ in range(parts):
+            began = clock.now
             if costs.serial > 0:
                 yield site.cores.use(first * costs.serial)
                 yield site.cores.use(second * costs.serial)
             together = 1 - costs.serial
-            yield [site.cores.use(first * together), site.cores.use(second * together)]
-            yield site.send(sent)
-            yield clock.delay(wait)
+            work = [site.cores.use(first * together), site.cores.use(second * together)]
+            if step.name in OVERLAPPING:
+                yield [*work, *site.send(sent)]
+                hidden = clock.now - began
+                yield clock.delay(latency / parts + max(0.0, rounds * latency / 2 - hidden))
+                yield clock.delay(rounds * costs.round_s)
+            else:
+                yield work
+                yield site.send(sent)
+                yield clock.delay(rounds * (latency + costs.round_s))
 
 
 def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Costs:
@@ -194,14 +207,26 @@ def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Cos
     costs = Costs(
         steps=steps,
         c2_share=large["cpu_c2_s"] / large["cpu_c1_s"],
-        ingest=Line.through(rows, (small["ingest_s"], large["ingest_s"])),
-        ingest_sent=Line.through(
-            rows, (_mean(small["ingest_bytes"]), _mean(large["ingest_bytes"]))
-        ),
+        ingest=_ingest(small, large, rows),
         start_s=large["start_s"],
         round_s=_round_s(large),
+        latencies=1.0 if large["steps"] else 2 / IN_FLIGHT,
     )
     return _fit(costs, rows[1], large["total_s"], cores)
+
+
+def _ingest(small: dict[str, Any], large: dict[str, Any], rows: tuple[int, int]) -> StepCost:
+    """Taking in the records; both clouds are taken to work as long as the one that works more."""
+    two = (small, large)
+    cpu, sent, rounds = (
+        Line.through(rows, (values[0], values[1]))
+        for values in (
+            [max(run["ingest_cpu_s"]) for run in two],
+            [sum(run["ingest_bytes"]) / 2 for run in two],
+            [run["ingest_rounds"] for run in two],
+        )
+    )
+    return StepCost("ingest", True, cpu, sent, rounds)
 
 
 def _steps(
@@ -228,7 +253,7 @@ def _steps(
             False,
             Line.through(rows, (rest[0], rest[1])),
             Line.through(rows, (more[0], more[1])),
-            Line() if large["steps"] else Line(large["rounds"]),
+            Line() if large["steps"] else Line.through(rows, (small["rounds"], large["rounds"])),
         )
     )
     return tuple(made)
@@ -236,10 +261,6 @@ def _steps(
 
 def _sent(run: dict[str, Any]) -> float:
     return float(run["bytes_c1_to_c2"] + run["bytes_c2_to_c1"]) / 2
-
-
-def _mean(two: Sequence[float]) -> float:
-    return sum(two) / len(two)
 
 
 def _round_s(run: dict[str, Any]) -> float:

@@ -1,7 +1,6 @@
 """The commands `ppodc bench simulate | kegg | peers | report`; importing this registers them."""
 
 import re
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,16 +16,9 @@ from ppodc.bench.commands import (
     numbers,
     warn_key,
 )
+from ppodc.bench.links import LinkName
 from ppodc.errors import InputError
 from ppodc.options import JsonFile, SuiteName, SuiteOption, err
-
-
-class LinkName(StrEnum):
-    """What lies between the clouds."""
-
-    LAN = "lan"
-    REGION = "region"
-    WAN = "wan"
 
 
 def whole(text: str) -> int:

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from ppodc import keys, paillier
-from ppodc.bench import figure
+from ppodc.bench import figure, slow_link
 from ppodc.bench.iteration_half import Setting
+from ppodc.bench.links import Link
 from ppodc.curve_keys import CurveKeys
 from ppodc.errors import InputError, PpodcError
 from ppodc.reference import Trace, initial_rows, kmeans, reseed_rows
@@ -81,6 +82,7 @@ def run(
     pairs: int = 1,
     iterations: int = 5,
     *,
+    link: Link | None = None,
     ub: int = 1000,
     key_bits: int = 2048,
     tell: Callable[[str], None] | None = None,
@@ -91,7 +93,7 @@ def run(
     records = np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
     return run_records(
         records, suite, k, pairs, iterations,
-        warm_up=WARM_UP.get(suite, 0), ub=ub, key_bits=key_bits, tell=tell,
+        warm_up=WARM_UP.get(suite, 0), link=link, ub=ub, key_bits=key_bits, tell=tell,
     )  # fmt: skip
 
 
@@ -103,6 +105,7 @@ def run_records(
     iterations: int = 5,
     *,
     warm_up: int = 0,
+    link: Link | None = None,
     of: int | None = None,
     ub: int = 1000,
     key_bits: int = 2048,
@@ -110,6 +113,7 @@ def run_records(
 ) -> dict[str, Any]:
     """The same over given records, until they converge or `iterations` are done after `warm_up`.
 
+    With `link`, every pair's channel goes over an imitation of it; without, over loopback as it is.
     With `of`, all numbers are as wide as in a job over that many records, of which these are some.
     """
     m, l = records.shape  # noqa: E741
@@ -120,7 +124,7 @@ def run_records(
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
         say("keys and start")
         setting = Setting(1, suite, of or m, l, k, ub, "0", key_bits < min(paillier.KEY_BITS))
-        halves = _start(Path(place), setting, records, pairs, key_bits, stack)
+        halves = _start(Path(place), setting, records, pairs, key_bits, link, stack)
         job = _Job(halves, records, k, trace, say)
         return {
             "suite": suite,
@@ -130,6 +134,7 @@ def run_records(
             "pairs": pairs,
             "ub": ub,
             "key_bits": key_bits,
+            "link": None if link is None else link.describe(),
             "start_s": max(pair.start_s for pair in halves),
             **job.measure(warm_up),
             "converged": trace.converged,
@@ -153,7 +158,7 @@ class _Job:
         self._online: list[Phase] = []
         self._cluster: list[float] = []
         self._exact = True
-        self._answers: list[list[dict[str, Any]]] = []
+        self._stages: list[list[list[dict[str, Any]]]] = []  # stage, pair, role
 
     def measure(self, warm_up: int) -> dict[str, Any]:
         """Costs of all iterations but those to warm up; of the last in any case."""
@@ -161,9 +166,7 @@ class _Job:
         count = len(self._trace.iterations)
         unmeasured = min(warm_up, count - 1)
         self._say("taking in the records")
-        started = time.perf_counter()
-        ingest = self._all("ingest")
-        ingest_s = time.perf_counter() - started
+        _, ingest = self._timed(partial(self._all, "ingest"))
         clusters = self._gather(initial_rows(_SEED, m, self._k))
         for number, expected in enumerate(self._trace.iterations, 1):
             measured = number - unmeasured
@@ -181,7 +184,7 @@ class _Job:
             same = np.array_equal(table[:, :-1], expected.sums)
             same = same and np.array_equal(table[:, -1], expected.sizes)
             self._exact = self._exact and same and stop == expected.stop
-        return self._result(ingest_s, ingest)
+        return self._result(ingest)
 
     def _forget(self) -> None:
         """Costs count from here."""
@@ -196,29 +199,29 @@ class _Job:
         sums = [a["result"] for a in self._each(lead, "add", states=states)[0]]
         answers = self._each(lead, "update", clusters=clusters, sums=sums, candidates=candidates)[0]
         self._cluster.append(max(a["wall"] for a in answers))
-        self._answers = [*done, answers]
+        self._stages = [done, [answers]]
         return [a["result"][0] for a in answers], answers[0]["result"][1]
 
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, Phase]:
         """The result of some commands, and what all of them took."""
-        self._answers = []
         started = time.perf_counter()
         result = work()
         wall = time.perf_counter() - started
-        answers = self._answers
 
         def total(what: str, role: int) -> Any:
-            return sum(answer[role][what] for answer in answers)
+            return sum(answer[role][what] for answers in self._stages for answer in answers)
 
         cpu = (total("cpu", 0), total("cpu", 1))
         sent = (total("bytes", 0), total("bytes", 1))
-        rounds = max((answer[0]["rounds"] for answer in answers), default=0)
+        # Pairs work at the same time, stages one after the other.
+        rounds = sum(max(answer[0]["rounds"] for answer in answers) for answers in self._stages)
         return result, Phase(wall, cpu, sent, rounds)
 
     def _all(self, do: str, **values: Any) -> list[list[dict[str, Any]]]:
         """A command to all pairs at once; lists of two are one value per role."""
-        self._answers = self._each(self._pairs, do, **values)
-        return self._answers
+        answers = self._each(self._pairs, do, **values)
+        self._stages = [answers]
+        return answers
 
     def _each(self, pairs: Sequence[Pair], do: str, **values: Any) -> list[list[dict[str, Any]]]:
         for pair in pairs:
@@ -247,10 +250,11 @@ class _Job:
         ]
         return np.array(open_output(halves[0], halves[1]), object).reshape(self._k, -1)
 
-    def _result(self, ingest_s: float, ingest: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    def _result(self, ingest: Phase) -> dict[str, Any]:
         offline = statistics.median(phase.wall for phase in self._offline)
         online = statistics.median(phase.wall for phase in self._online)
         both = [*self._offline, *self._online]
+        walls = [a.wall + b.wall for a, b in zip(self._offline, self._online, strict=True)]
         count = len(self._online)
         memory = [self._each([pair], "memory")[0] for pair in self._pairs]
         return {
@@ -258,6 +262,7 @@ class _Job:
             "offline_s": offline,
             "online_s": online,
             "total_s": offline + online,
+            "total_s_range": [min(walls), max(walls)],
             "cluster_s": statistics.median(self._cluster),
             "cpu_c1_s": sum(phase.cpu[0] for phase in both) / count,
             "cpu_c2_s": sum(phase.cpu[1] for phase in both) / count,
@@ -266,8 +271,10 @@ class _Job:
             "rounds": round(sum(phase.rounds for phase in both) / count),
             "peak_rss_mb": max(a["result"] for answers in memory for a in answers),
             "exact": self._exact,
-            "ingest_s": ingest_s,
-            "ingest_bytes": [sum(answer[role]["bytes"] for answer in ingest) for role in ROLES],
+            "ingest_s": ingest.wall,
+            "ingest_cpu_s": list(ingest.cpu),
+            "ingest_bytes": list(ingest.sent),
+            "ingest_rounds": ingest.rounds,
             "steps": self._steps(count),
         }
 
@@ -288,6 +295,7 @@ def _start(
     records: NDArray[np.int64],
     pairs: int,
     key_bits: int,
+    link: Link | None,
     stack: ExitStack,
 ) -> list[Pair]:
     """All pairs, started and connected."""
@@ -298,7 +306,7 @@ def _start(
         part = records[edges[number] : edges[number + 1]]
         folders = (place / f"pair{number}-cloud1", place / f"pair{number}-cloud2")
         _write(folders, setting, part, secret)
-        started.append(stack.enter_context(_pair(folders, edges[number])))
+        started.append(stack.enter_context(_pair(folders, edges[number], link)))
     return started
 
 
@@ -324,13 +332,16 @@ def _write(
 
 
 @contextmanager
-def _pair(folders: tuple[Path, Path], first_row: int) -> Iterator[Pair]:
+def _pair(folders: tuple[Path, Path], first_row: int, link: Link | None) -> Iterator[Pair]:
     """Both halves as processes; ended when the block is left."""
     began = time.perf_counter()
     with ExitStack() as stack:
         first, second = (stack.enter_context(_process(folder)) for folder in folders)
         assert first.stdin is not None  # noqa: S101 - opened as a pipe
-        first.stdin.write(_line(second, folders[1])["endpoint"] + "\n")
+        endpoint = _line(second, folders[1])["endpoint"]
+        if link is not None:
+            endpoint = stack.enter_context(slow_link.slow(endpoint, link))
+        first.stdin.write(endpoint + "\n")
         first.stdin.flush()
         for process, folder in zip((first, second), folders, strict=True):
             _line(process, folder)
@@ -369,6 +380,7 @@ def show(result: dict[str, Any]) -> None:
         ("offline, s", f"{result['offline_s']:.3f}"),
         ("online, s", f"{result['online_s']:.3f}"),
         ("both, s", f"{result['total_s']:.3f}"),
+        ("both, fastest and slowest, s", "{:.3f}, {:.3f}".format(*result["total_s_range"])),
         ("of it on clusters only, s", f"{result['cluster_s']:.3f}"),
         ("CPU of C1 and C2, s", f"{result['cpu_c1_s']:.3f}, {result['cpu_c2_s']:.3f}"),
         ("sent by C1 and C2, MB", ", ".join(megabytes)),
@@ -378,10 +390,11 @@ def show(result: dict[str, Any]) -> None:
         ("once: start, taking in records, s", f"{result['start_s']:.2f}, {result['ingest_s']:.2f}"),
     ]
     title = "{suite}: one iteration, m = {m:,}, l = {l}, k = {k}, {pairs} pair(s)".format(**result)
+    notes = [f"Emulated link: {result['link']}."] if result["link"] else []
     tables = [figure.table(title, ("figure", "value"), rows)]
     if result["steps"]:
         tables.append(_step_table(result["steps"]))
-    figure.show(tables, [])
+    figure.show(tables, notes)
 
 
 def _step_table(steps: list[dict[str, Any]]) -> Table:

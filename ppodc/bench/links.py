@@ -6,10 +6,19 @@ that a prediction has a currency; put your own in.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ppodc.errors import InputError
 
 USD_PER_CORE_HOUR = 0.05
+
+
+class LinkName(StrEnum):
+    """What lies between the clouds."""
+
+    LAN = "lan"
+    REGION = "region"
+    WAN = "wan"
 
 
 @dataclass(frozen=True, slots=True)

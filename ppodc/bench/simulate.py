@@ -1,16 +1,19 @@
 """`ppodc bench simulate`: how long and how dear an iteration would be on psi pairs. A simulation.
 
 Two runs of one pair on this machine, over few records but with numbers as wide as the whole job
-needs, calibrate the model of `cost_model`. Two more, of one and of two pairs and of another size,
-are not used for that: the model predicts them, and the table shows by how much it errs. Then the
-model runs psi pairs, each worker on a core like this machine's, over the chosen link.
+needs, calibrate the model of `cost_model`. Three more of another size, of one pair, of two pairs
+and of one pair over an imitated wide-area link, are not used for that: the model predicts them,
+and the table shows by how much it errs. Then the model runs psi pairs, each worker on a core like
+this machine's, over the chosen link.
 
 What it does not know: slow disks once shares no longer fit in memory, slower or faster cores than
 this machine's, and pairs that fail.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,9 @@ from ppodc.bench.figure import Series
 from ppodc.bench.links import LINKS, USD_PER_CORE_HOUR, Link
 from ppodc.bench.load import Load, cores
 from ppodc.bench.points import Points, Task, Tell, measure
-from ppodc.errors import InputError
+from ppodc.errors import InputError, PpodcError
+from ppodc.shares_suite.rings import Rings
+from ppodc.suite import Parameters
 
 MOST_PAIRS = 1024
 MOST_RECORDS = 10**9
@@ -33,8 +38,8 @@ QUIET = 0.2  # cores that others may use before a time is doubtful
 _SEED = 7
 _KEPT = (
     "m", "pairs", "iterations", "offline_s", "online_s", "total_s", "cpu_c1_s", "cpu_c2_s",
-    "bytes_c1_to_c2", "bytes_c2_to_c1", "rounds", "exact", "start_s", "ingest_s", "ingest_bytes",
-    "steps",
+    "bytes_c1_to_c2", "bytes_c2_to_c1", "rounds", "exact", "start_s", "ingest_s", "ingest_cpu_s",
+    "ingest_bytes", "ingest_rounds", "steps",
 )  # fmt: skip
 
 
@@ -68,11 +73,11 @@ def run(
     dispatch_ms: float = DISPATCH_MS,
     sizes: tuple[int, int] | None = None,
     check: int | None = None,
-    measured_iterations: int = 6,
+    measured_iterations: int = 5,
     points: Points | None = None,
 ) -> dict[str, Any]:
     """Calibrate, check, predict; with `within_s`, the fewest pairs whose job takes no longer."""
-    if not job.k < job.m <= MOST_RECORDS or not all(1 <= p <= MOST_PAIRS for p in pairs):
+    if not job.k <= job.m <= MOST_RECORDS or not all(1 <= p <= MOST_PAIRS for p in pairs):
         raise InputError(f"simulate k to {MOST_RECORDS:,} records on 1 to {MOST_PAIRS:,} pairs.")
     rows = (*(sizes or SIZES[job.suite]), check or CHECK[job.suite])
     kept = points if points is not None else Points()
@@ -104,7 +109,8 @@ def _notes(job: Job, dispatch_ms: float, runs: Sequence[dict[str, Any]]) -> list
         "SIMULATION: every time and price below the calibration is predicted, not measured. Each "
         "worker has one core like this machine's; offline and online work are both counted.",
         f"Assumed: {dispatch_ms:g} ms of the master for each pair and phase, prices as given, a "
-        f"job of {job.iterations} iterations. Computing and sending of a step do not overlap.",
+        f"job of {job.iterations} iterations. GB: sent in an iteration, both ways. GB kept: what a "
+        "worker holds of its records, in memory and on disk.",
     ]
     busy = max(run["others"] or 0.0 for run in runs)
     if busy > QUIET:
@@ -122,20 +128,31 @@ def _notes(job: Job, dispatch_ms: float, runs: Sequence[dict[str, Any]]) -> list
 def _measure(
     job: Job, sizes: tuple[int, int, int], iterations: int, points: Points
 ) -> list[dict[str, Any]]:
-    """Two runs to calibrate, two to check: one pair and two pairs."""
-    small, large, other = (min(rows, job.m) for rows in sizes)
+    """Two runs to calibrate, three to check: one pair, two pairs, one pair over a slow link."""
+    small, large, other = (min(max(rows, job.k), job.m) for rows in sizes)
     if small == large:
         small = max(job.k, large // 4)
-    wanted = [(small, 1), (large, 1), (other, 1), (other, 2)]
-    tasks = [_run(job, rows, pairs, iterations) for rows, pairs in wanted]
+    if other in (small, large):
+        other = (small + large) // 2
+    if len({small, large, other}) < 3:
+        raise InputError(f"{job.m} records in {job.k} clusters are too few to calibrate with.")
+    wan, fewer = LINKS["wan"], max(1, iterations // 2)
+    tasks = [
+        _run(job, small, 1, iterations),
+        _run(job, large, 1, iterations),
+        _run(job, other, 1, iterations),
+        _run(job, other, 2, iterations),
+        _run(job, other, 1, fewer, wan),
+    ]
     return measure("simulate, calibration", tasks, points)
 
 
-def _run(job: Job, rows: int, pairs: int, iterations: int) -> Task:
+def _run(job: Job, rows: int, pairs: int, iterations: int, link: Link | None = None) -> Task:
+    over = None if link is None else link.name
     key = {
         "bench": "simulate", "suite": job.suite, "m": job.m, "l": job.l, "k": job.k, "ub": job.ub,
         "rows": rows, "pairs": pairs, "iterations": iterations, "cores": cores(),
-        "key_bits": job.key_bits,
+        "key_bits": job.key_bits, "link": None if link is None else link.describe(),
     }  # fmt: skip
 
     def work(tell: Tell) -> dict[str, Any]:
@@ -149,18 +166,21 @@ def _run(job: Job, rows: int, pairs: int, iterations: int) -> Task:
 
         result = iteration.run_records(
             records, job.suite, job.k, pairs, iterations,
-            warm_up=iteration.WARM_UP[job.suite],
+            warm_up=iteration.WARM_UP[job.suite], link=link,
             of=job.m, ub=job.ub, key_bits=job.key_bits, tell=listen,
         )  # fmt: skip
+        if not result["exact"]:
+            raise PpodcError(f"the {job.suite} suite gave another result than plaintext k-means.")
         load = watch[0]
         load.stop(result["iterations"] * (result["cpu_c1_s"] + result["cpu_c2_s"]))
         return {
             **{name: result[name] for name in _KEPT},
+            "link": over,
             "others": load.others,
             "free_cores": max(0.1, cores() - (load.others or 0.0)),
         }
 
-    return Task(f"{rows:,} rows, {pairs} pair(s)", key, work)
+    return Task(f"{rows:,} rows, {pairs} pair(s){f', {over}' if over else ''}", key, work)
 
 
 def _checks(costs: Costs, runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -168,11 +188,13 @@ def _checks(costs: Costs, runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]
     found = []
     for number, run in enumerate(runs):
         rows = cost_model.split(run["m"], run["pairs"])
-        predicted = cost_model.predict(costs, rows, Setting(run["free_cores"], None))
+        link = None if run["link"] is None else LINKS[run["link"]]
+        predicted = cost_model.predict(costs, rows, Setting(run["free_cores"], link))
         found.append(
             {
                 "rows": run["m"],
                 "pairs": run["pairs"],
+                "link": run["link"],
                 "used_to_calibrate": number < 2,
                 "measured_s": run["total_s"],
                 "predicted_s": predicted.iteration_s,
@@ -213,7 +235,7 @@ def _point(job: Job, costs: Costs, pairs: int, setting: Setting, prices: Prices)
     link = setting.link or LINKS["lan"]
     whole = whole_s(job, costs, predicted)
     sent = costs.sent(rows)
-    taken_in = sum(2 * costs.ingest_sent.at(each) for each in rows)
+    taken_in = sum(2 * costs.ingest.sent.at(each) for each in rows)
     hour = 2 * pairs * prices.core_hour
     usd = predicted.iteration_s / 3600 * hour + sent / 1e9 * link.usd_per_gb
     all_sent = job.iterations * sent + taken_in
@@ -227,9 +249,18 @@ def _point(job: Job, costs: Costs, pairs: int, setting: Setting, prices: Prices)
         "ingest_s": predicted.ingest_s,
         "job_s": whole,
         "bytes": sent,
+        "worker_gb": worker_bytes(job, rows[0]) / 1e9,
         "usd_iteration": usd,
         "usd_job": whole / 3600 * hour + all_sent / 1e9 * link.usd_per_gb,
     }
+
+
+def worker_bytes(job: Job, rows: int) -> float:
+    """What a worker keeps of its records between iterations: in memory, and on disk beyond it."""
+    if job.suite != "shares":
+        return float(rows * job.l * job.key_bits / 4)  # ciphertexts modulo n^2
+    rings = Rings.of(Parameters(job.m, job.l, job.k, job.ub, Fraction(0)))
+    return float(rows * job.l * (32 * rings.bits + 8 * rings.distance + 4))
 
 
 def whole_s(job: Job, costs: Costs, predicted: Prediction) -> float:
@@ -240,21 +271,24 @@ def whole_s(job: Job, costs: Costs, predicted: Prediction) -> float:
 def _fewest(
     job: Job, costs: Costs, setting: Setting, prices: Prices, within_s: float
 ) -> dict[str, Any]:
-    """The fewest pairs whose job ends in time; the fastest number if none does."""
+    """The fewest pairs whose job ends in time; the fastest number if none does.
 
+    More pairs are faster up to some number, and slower beyond it, since the master has more to do.
+    """
+
+    @cache
     def seconds(pairs: int) -> float:
         rows = cost_model.split(job.m, pairs)
         return whole_s(job, costs, cost_model.predict(costs, rows, setting))
 
-    times: dict[int, float] = {}
-    for number in usable(job, PAIRS):
-        times[number] = seconds(number)
-        if times[number] <= within_s:
-            break
-    else:
-        best = min(times, key=lambda number: times[number])
-        return {**_point(job, costs, best, setting, prices), "answer": False}
-    low, high = number // 2, number  # low does not suffice, or is 0
+    tried = usable(job, PAIRS)
+    enough = next((number for number in tried if seconds(number) <= within_s), None)
+    if enough is None:
+        best = min(tried, key=seconds)
+        enough = _fastest(seconds, max(1, best // 2), min(2 * best, MOST_PAIRS, job.m))
+        if seconds(enough) > within_s:
+            return {**_point(job, costs, enough, setting, prices), "answer": False}
+    low, high = enough // 2, enough  # low does not suffice, or is 0
     while high - low > 1:
         middle = (low + high) // 2
         if seconds(middle) <= within_s:
@@ -262,6 +296,17 @@ def _fewest(
         else:
             low = middle
     return {**_point(job, costs, high, setting, prices), "answer": True}
+
+
+def _fastest(seconds: Callable[[int], float], low: int, high: int) -> int:
+    """Where a time that first falls and then rises is least."""
+    while high - low > 2:
+        third = (high - low) // 3
+        if seconds(low + third) <= seconds(high - third):
+            high -= third
+        else:
+            low += third
+    return min(range(low, high + 1), key=seconds)
 
 
 # ------------------------------------------------------------- showing
@@ -273,12 +318,13 @@ def tables(document: dict[str, Any]) -> list[Any]:
     made = [_calibration_table(p["calibration"]), _check_table(p["checks"])]
     title = "SIMULATED: m = {m:,}, l = {l}, k = {k}, {suite}".format(**p)
     job = f"job of {p['iterations']}"
-    headings = ("link", "pairs", "iteration", "online", "USD", "GB", job, "USD")
+    headings = ("link", "pairs", "iteration", "online", "USD", "GB", job, "USD", "GB kept")
     rows = [
         (
             x["link"], f"{x['pairs']:,}", figure.seconds(x["iteration_s"]),
             figure.seconds(x["online_s"]), _short(x["usd_iteration"]),
             _short(x["bytes"] / 1e9), figure.seconds(x["job_s"]), _short(x["usd_job"]),
+            _short(x["worker_gb"]),
         )
         for x in document["points"]
         if "answer" not in x
@@ -294,6 +340,7 @@ def show(result: dict[str, Any]) -> None:
 def answers(document: dict[str, Any]) -> list[str]:
     """ "How many pairs do I need?", one line for each link."""
     within = document["parameters"]["within_s"]
+    most = min(MOST_PAIRS, document["parameters"]["m"])
     told = []
     for x in document["points"]:
         if "answer" not in x:
@@ -306,7 +353,7 @@ def answers(document: dict[str, Any]) -> list[str]:
             )
         else:
             told.append(
-                f"{x['link']}: no number of pairs up to {MOST_PAIRS:,} does it within {limit}; "
+                f"{x['link']}: no number of pairs up to {most:,} does it within {limit}; "
                 f"the fastest simulated is {x['pairs']:,} pairs with {took}."
             )
     return told
@@ -332,14 +379,15 @@ def _calibration_table(c: dict[str, Any]) -> Any:
 def _check_table(checks: Sequence[dict[str, Any]]) -> Any:
     rows = [
         (
-            f"{c['rows']:,}", str(c["pairs"]), "calibrates" if c["used_to_calibrate"] else "checks",
+            f"{c['rows']:,}", str(c["pairs"]), c["link"] or "loopback",
+            "calibrates" if c["used_to_calibrate"] else "checks",
             figure.seconds(c["measured_s"]), figure.seconds(c["predicted_s"]),
             f"{c['error']:+.1%}", "-" if c["others"] is None else f"{c['others']:.1f}",
         )
         for c in checks
     ]  # fmt: skip
     title = f"Model against measurement, seconds per iteration on {checks[0]['cores']} cores"
-    headings = ("rows", "pairs", "run", "measured", "model", "error", "others' cores")
+    headings = ("rows", "pairs", "link", "run", "measured", "model", "error", "others' cores")
     return figure.table(title, headings, rows)
 
 

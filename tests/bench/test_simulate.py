@@ -69,11 +69,12 @@ def test_a_process_waits_for_all_of_several_signals():
 
 def costs(**changes) -> Costs:
     steps = (
-        StepCost("products", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(2.0)),
+        StepCost("leaves", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(2.0)),
         StepCost("SMIN_k", False, Line(0.0, 0.0005), Line(0.0, 100.0), Line(10.0)),
         StepCost("stop test", False, Line(0.2), Line(500.0), Line(20.0)),
     )
-    base = Costs(steps, 1.0, Line(0.0, 0.0001), Line(0.0, 10.0), 1.0, 0.0)
+    ingest = StepCost("ingest", True, Line(0.0, 0.0001), Line(0.0, 10.0), Line(0.0, 0.01))
+    base = Costs(steps, 1.0, ingest, start_s=1.0, round_s=0.0)
     return replace(base, **changes)
 
 
@@ -104,6 +105,80 @@ def test_the_link_adds_its_bytes_and_its_latency():
     narrow = replace(slow, one_way_ms=0, total_gbit_s=8e-3)
     shared = cost_model.predict(costs(), [500, 500], Setting(None, narrow))
     assert shared.offline_s == pytest.approx(0.5 + 1.0), "two pairs share what one had alone"
+
+
+def test_products_are_sent_while_the_next_part_is_made():
+    """A second of work, a second of sending; 4 parts that wait for half a latency each."""
+    link = Link("slow", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)
+    step = StepCost("products", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(4.0))
+    hidden = cost_model.predict(costs(steps=(step,)), [1000], Setting(None, link))
+    assert hidden.offline_s == pytest.approx(1.0 + 0.1), "work and sending hide all but one latency"
+    far = replace(link, one_way_ms=1000)
+    seen = cost_model.predict(costs(steps=(step,)), [1000], Setting(None, far))
+    assert seen.offline_s == pytest.approx(4 * 0.5 + 1.0), "parts wait for each other"
+
+
+def test_a_question_waits_for_there_and_back_with_others_under_way():
+    link = Link("far", gbit_s=1e9, one_way_ms=100, usd_per_gb=0)
+    step = StepCost("other", False, Line(), Line(), Line(0.0, 8.0))
+    found = cost_model.predict(costs(steps=(step,), latencies=2 / 4), [10], Setting(None, link))
+    assert found.online_s == pytest.approx(80 * 0.2 / 4)
+
+
+def test_taking_in_records_waits_for_its_rounds_too():
+    link = Link("far", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)
+    found = cost_model.predict(costs(), [1000], Setting(None, link))
+    assert found.ingest_s == pytest.approx(0.1 + 0.01 + 10 * 0.1)
+
+
+def test_money_and_bytes_of_a_hand_worked_job():
+    """Two pairs: 4 cores for 0.5 + 0.25 + 0.2 s; bytes of both directions at a dollar a GB."""
+    job = simulate.Job(1000, iterations=3)
+    link = Link("dear", gbit_s=1e9, one_way_ms=0, usd_per_gb=1.0)
+    point = simulate._point(job, costs(), 2, Setting(None, link), simulate.Prices(3600.0))
+    sent = 2 * (1000 * 1000 + 1000 * 100 + 500)
+    assert point["bytes"] == pytest.approx(sent)
+    assert point["iteration_s"] == pytest.approx(0.95)
+    assert point["usd_iteration"] == pytest.approx(4 * 0.95 + sent / 1e9)
+    assert point["job_s"] == pytest.approx(1.0 + 0.05 + 3 * 0.95)
+    taken_in = 2 * 1000 * 10
+    assert point["usd_job"] == pytest.approx(4 * 3.9 + (3 * sent + taken_in) / 1e9)
+    assert point["worker_gb"] == pytest.approx(500 * 10 * (32 * 10 + 8 * 2 + 4) / 1e9)
+
+
+def fewest(job, within_s, dispatch_s):
+    setting = Setting(None, None, dispatch_s)
+    return simulate._fewest(job, costs(), setting, simulate.Prices(), within_s)
+
+
+@pytest.mark.parametrize("share", [0.9, 0.3, 0.1, 0.02])
+def test_one_pair_less_would_not_do(share):
+    job = simulate.Job(100_000, iterations=2)
+    setting = Setting(None, None, 0.001)
+
+    def seconds(pairs):
+        found = cost_model.predict(costs(), cost_model.split(job.m, pairs), setting)
+        return simulate.whole_s(job, costs(), found)
+
+    limit = share * seconds(1)
+    answer = fewest(job, limit, 0.001)
+    assert answer["answer"]
+    assert answer["job_s"] <= limit
+    assert seconds(answer["pairs"] - 1) > limit
+
+
+def test_the_best_number_may_lie_between_the_powers_of_two():
+    job = simulate.Job(100_000, iterations=2)
+    best = fewest(job, 1e-3, 0.003)
+    assert not best["answer"]
+    assert best["pairs"] not in simulate.PAIRS
+    setting = Setting(None, None, 0.003)
+    others = [
+        simulate._point(job, costs(), pairs, setting, simulate.Prices())["job_s"]
+        for pairs in simulate.PAIRS
+    ]
+    assert best["job_s"] < min(others)
+    assert fewest(job, best["job_s"], 0.003)["answer"], "what is possible is not denied"
 
 
 def test_rounds_come_back_with_every_chunk():
@@ -151,8 +226,9 @@ def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path, ca
     _, result, _ = calibrated
     check_document(result, "simulate")
     checks = result["parameters"]["checks"]
-    assert [c["pairs"] for c in checks] == [1, 1, 1, 2]
-    assert [c["used_to_calibrate"] for c in checks] == [True, True, False, False]
+    assert [c["pairs"] for c in checks] == [1, 1, 1, 2, 1]
+    assert [c["link"] for c in checks] == [None] * 4 + ["wan"]
+    assert [c["used_to_calibrate"] for c in checks] == [True, True, False, False, False]
     assert all(c["measured_s"] > 0 and c["predicted_s"] > 0 for c in checks)
     plain = [x for x in result["points"] if "answer" not in x]
     assert [x["pairs"] for x in plain] == [1, 4, 64] * 3
@@ -181,26 +257,38 @@ def test_measured_points_are_not_measured_again(calibrated, monkeypatch):
     assert again == result
 
 
-def test_the_answer_is_the_fewest_pairs(calibrated):
-    job, _, file = calibrated
-    times = {}
-    for pairs in (1, 2, 3, 4, 5, 6, 7, 8):
-        shown = simulate.run(
-            job, pairs=(pairs,), links=(links.LINKS["lan"],), sizes=(40, 160), check=80,
-            measured_iterations=1, points=Points(file),
-        )  # fmt: skip
-        times[pairs] = shown["points"][0]["job_s"]
-    # calibrated on tiny runs, so times need not fall evenly: one pair is the surest of all answers
-    for limit, most in ((times[1] * 1.001, 1), (times[8] * 1.001, 8)):
-        found = simulate.run(
-            job, pairs=(), links=(links.LINKS["lan"],), within_s=limit, sizes=(40, 160), check=80,
-            measured_iterations=1, points=Points(file),
-        )  # fmt: skip
-        (answer,) = found["points"]
-        assert answer["answer"]
-        assert 1 <= answer["pairs"] <= most
-        assert answer["job_s"] <= limit
-        assert f"{answer['pairs']} pair(s)" in simulate.answers(found)[0]
+def test_the_answer_names_its_pairs(calibrated):
+    job, result, file = calibrated
+    limit = max(x["job_s"] for x in result["points"])
+    found = simulate.run(
+        job, pairs=(), links=(links.LINKS["lan"],), within_s=limit, sizes=(40, 160), check=80,
+        measured_iterations=1, points=Points(file),
+    )  # fmt: skip
+    (answer,) = found["points"]
+    assert answer["answer"]
+    assert answer["job_s"] <= limit
+    assert f"{answer['pairs']} pair(s)" in simulate.answers(found)[0]
+
+
+@pytest.mark.parametrize("m", [100, 160, 80, 40])
+def test_no_run_both_calibrates_and_checks(m, monkeypatch):
+    seen = []
+    monkeypatch.setattr(simulate, "measure", lambda _, tasks, __: seen.extend(tasks))
+    simulate._measure(simulate.Job(m, 2, 2), (40, 160, 80), 1, Points())
+    assert len({str(sorted(task.key.items(), key=str)) for task in seen}) == 5
+    rows = [task.key["rows"] for task in seen]
+    assert rows[2] == rows[3] == rows[4]
+    assert len(set(rows)) == 3
+    assert max(rows) <= m
+
+
+def test_more_clusters_than_rows_of_a_run(monkeypatch):
+    seen = []
+    monkeypatch.setattr(simulate, "measure", lambda _, tasks, __: seen.extend(tasks))
+    simulate._measure(simulate.Job(1000, 2, 8, suite="paillier"), (6, 18, 24), 1, Points())
+    assert min(task.key["rows"] for task in seen) == 8
+    with pytest.raises(InputError, match="too few"):
+        simulate._measure(simulate.Job(8, 2, 8), (6, 18, 24), 1, Points())
 
 
 def test_what_cannot_be_done_in_time_is_said(calibrated):

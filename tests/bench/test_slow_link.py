@@ -1,0 +1,83 @@
+"""An imitated link delivers every byte in order, after its latency and no faster than its rate."""
+
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from ppodc.bench import iteration
+from ppodc.bench.links import Link
+from ppodc.bench.slow_link import slow
+
+ROOM = 10  # seconds until a test gives up
+
+
+@pytest.fixture
+def echo():
+    """A server that sends back what it gets, until its clients are gone."""
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                while piece := connection.recv(1 << 16):
+                    connection.sendall(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(ROOM)
+
+
+def there_and_back(endpoint: str, data: bytes) -> tuple[bytes, float]:
+    """What comes back, and after how many seconds all of it was there."""
+    address = urlsplit(endpoint)
+    with socket.create_connection((address.hostname, address.port), ROOM) as connection:
+        began = time.monotonic()
+        sender = threading.Thread(target=lambda: connection.sendall(data))
+        sender.start()
+        found = bytearray()
+        while len(found) < len(data):
+            found += connection.recv(1 << 16)
+        sender.join()
+        return bytes(found), time.monotonic() - began
+
+
+def test_every_byte_arrives_in_order(echo):
+    data = bytes(range(256)) * 40_000
+    with slow(echo, Link("quick", 100, 0.1, 0)) as endpoint:
+        assert endpoint.startswith("tcp://127.0.0.1:")
+        assert there_and_back(endpoint, data)[0] == data
+        assert there_and_back(endpoint, b"again")[0] == b"again"
+
+
+def test_nothing_arrives_before_the_latency_is_over(echo):
+    with slow(echo, Link("far", 10, 60, 0)) as endpoint:
+        assert there_and_back(endpoint, b"x")[1] >= 0.12
+
+
+def test_nothing_is_faster_than_the_rate(echo):
+    """A megabyte over 80 Mbit/s takes a tenth of a second in one direction."""
+    with slow(echo, Link("narrow", 0.08, 0, 0)) as endpoint:
+        data, seconds = there_and_back(endpoint, bytes(1_000_000))
+        assert len(data) == 1_000_000
+        assert seconds >= 0.1
+
+
+def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
+    shape = {"m": 40, "l": 2, "k": 2, "iterations": 1, "ub": 10, "key_bits": 512}
+    plain = iteration.run(**shape)
+    over = iteration.run(**shape, link=Link("far", 1, 5, 0))
+    assert over["exact"]
+    assert over["bytes_c1_to_c2"] == plain["bytes_c1_to_c2"]
+    assert over["rounds"] == plain["rounds"]
+    assert over["total_s"] >= over["rounds"] * 0.005
+    assert "5 ms one way" in over["link"]
+    assert plain["link"] is None

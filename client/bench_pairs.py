@@ -14,6 +14,7 @@ wall time is that of its cluster, and the CPU seconds of its nodes are not seen 
 """
 
 import contextlib
+import hashlib
 import json
 import secrets
 import subprocess
@@ -61,7 +62,11 @@ class Case:
         return Spec(f"bench-{secrets.token_hex(4)}", Schema(columns, 1000), job)
 
     def key(self) -> dict[str, Any]:
-        where = None if self.deployment is None else self.deployment.name
+        where = None
+        if self.deployment is not None:
+            # Another may have the same name, and the path is nobody's business.
+            path = self.deployment.resolve()
+            where = f"{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
         job = {"m": self.m, "l": self.l, "k": self.k, "suite": self.suite}
         how = {"pairs": self.pairs, "iterations": self.iterations, "deployment": where}
         return {"bench": "pairs", **job, **how}
@@ -90,7 +95,7 @@ def run(
     here = (
         f"Wall time: all workers, two per pair, shared {cores} cores of this machine."
         if deployment is None
-        else "Wall time: measured on the deployment's cluster."
+        else "Wall time: measured on the deployment's cluster, where datasets named bench-... stay."
     )
     return figure.document(
         "pairs",
@@ -127,10 +132,12 @@ def _measure(case: Case, tell: Tell) -> dict[str, Any]:
     data = encode(records, spec.schema)
     plain = kmeans(data, case.k, beta=0, max_iter=spec.job.max_iter, seed=spec.job.seed)
     expected = decode_centres(plain.sums, plain.sizes, spec.schema)
+    if not np.array_equal(result.cluster_centers_, expected):
+        raise PpodcError("the job gave other centres than plaintext k-means.")
     return {
         "pairs": case.pairs,
         "protocol_s": end["worked"] / end["n_iter"],
-        "exact": bool(np.array_equal(result.cluster_centers_, expected)),
+        "exact": True,
         **watch.figures(),
     }
 
@@ -236,8 +243,9 @@ def plot(result: dict[str, Any], file: Path) -> None:
         implied = [point["speedup_critical"] for point in known]
         gains.append(Series(name, at, implied, estimated=True))
     told = _published(result)
-    gained = [told[0]["minutes"] / entry["minutes"] for entry in told]
-    gains.append(Series("published", [e["pairs"] for e in told], gained, published=True))
+    if psi[0] == told[0]["pairs"]:  # else the speed-ups have different bases
+        gained = [told[0]["minutes"] / entry["minutes"] for entry in told]
+        gains.append(Series("published", [e["pairs"] for e in told], gained, published=True))
     title = "{suite} suite over worker pairs, m = {m:,}, l = {l}, k = {k}"
     panels = [
         Panel("time", "worker pairs", "seconds per iteration", seconds),

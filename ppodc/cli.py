@@ -381,13 +381,14 @@ def bench_platform_command(
 ) -> None:
     """What orchestration costs, whether memory grows, and many owners uploading at once."""
     from client import bench_platform
+    from ppodc.bench import figure
 
     with err.status("measuring: a job, then uploads ..."):
         result = bench_platform.run(
             m, l, k, pairs=pairs, iterations=iterations, owners=owners, suite=suite.value
         )
     bench_platform.show(result)
-    write_json(json_file, result)
+    write_json(json_file, {**result, "machine": figure.machine()})
 
 
 @bench.command("pairs")

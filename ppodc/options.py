@@ -1,6 +1,7 @@
 """Options that several commands share, and where their output goes."""
 
 import json
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,7 +49,24 @@ OwnConfig = Annotated[Path, typer.Option("--config", help="owner.toml of this ow
 OperatorConfig = Annotated[Path, typer.Option("--config", help="operator.toml of the operator.")]
 Dataset = Annotated[str, typer.Argument(help="Name of the dataset.")]
 Pairs = Annotated[int | None, typer.Option(help="Worker pairs; cloud1.toml says how many else.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here as JSON.")]
+
+
+def file_to_write(file: Path | None) -> Path | None:
+    """Find out now, not after hours of work, whether a file can be written."""
+    if file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise typer.BadParameter(f"there is no folder {file.parent}, nor can be.") from None
+        if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise typer.BadParameter(f"{file} cannot be written.")
+    return file
+
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", help="Write the figures here as JSON.", callback=file_to_write),
+]
 
 
 def write_json(file: Path | None, result: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ppodc.bench import estimate, figure, share_primitives
 from ppodc.bench.points import Points, measure
-from ppodc.bench.published import COMPARING
+from ppodc.bench.published import COMPARING, SHAPE
 
 PARTS = ("SSED_OP", "SBD", "SMIN_k", "SBD + SMIN_k", "other")
 
@@ -40,14 +40,14 @@ def run(
     found = [_point(suite, m, k, next(values)) for suite in suites for k in ks]
     notes = ["shares: measured, offline and online together; SBD is part of SMIN_k there."]
     if "paillier" in suites:
-        notes.append(estimate.NOTE.format(records=records) + f" Key of {key_bits} bits.")
+        notes.append(estimate.note(records) + f" Key of {key_bits} bits.")
     return figure.document(
         "breakdown",
         {"m": m, "l": l, "k": list(ks), "suites": list(suites), "key_bits": key_bits,
          "records": records, "iterations": iterations, "mode": "pipelined"},
         found,
-        published=[{"k": k, "comparing": part} for k, part in COMPARING.items()],
-        notes=[*notes, "Published: part of SBD and SMIN_k, 1,024 bits, m = 6,000, 8 pairs."],
+        published=[{"k": k, "comparing": part} for k, part in COMPARING.items() if l == SHAPE["l"]],
+        notes=[*notes, "Published: part of SBD and SMIN_k; 1,024 bits, m = 6,000, l = 10, 8 pairs"],
     )  # fmt: skip
 
 

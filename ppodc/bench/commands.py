@@ -7,7 +7,14 @@ import typer
 
 from ppodc.bench.links import LinkName
 from ppodc.errors import InputError
-from ppodc.options import JsonFile, SuiteName, SuiteOption, err, write_json
+from ppodc.options import (
+    JsonFile,
+    SuiteName,
+    SuiteOption,
+    err,
+    file_to_write,
+    write_json,
+)
 
 bench = typer.Typer(
     help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
@@ -19,7 +26,17 @@ PointsFile = Annotated[
     Path,
     typer.Option("--points", help="Finished points are kept here and not measured again."),
 ]
-PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw a plot here (PNG).")]
+
+
+def _picture(file: Path | None) -> Path | None:
+    if file is not None and file.suffix.lower() != ".png":
+        raise typer.BadParameter(f"{file} must end in .png.")
+    return file_to_write(file)
+
+
+PlotFile = Annotated[
+    Path | None, typer.Option("--plot", help="Draw a plot here (PNG).", callback=_picture)
+]
 AnySuite = Annotated[SuiteName | None, typer.Option("--suite", help="One suite; both if left out.")]
 KeyBits = Annotated[
     int,
@@ -76,11 +93,11 @@ def bench_paillier_command(
     json_file: JsonFile = None,
 ) -> None:
     """Encrypt, decrypt, randomise, multiply by plain and add, side by side with `phe`."""
-    from ppodc.bench import paillier
+    from ppodc.bench import figure, paillier
 
     result = paillier.run(key_bits, seconds)
     paillier.show(result)
-    write_json(json_file, result)
+    write_json(json_file, {**result, "machine": figure.machine()})
 
 
 @bench.command("primitives")
@@ -125,7 +142,7 @@ def bench_iteration_command(
     json_file: JsonFile = None,
 ) -> None:
     """One iteration between two processes: offline, online, bytes, rounds, memory, by step."""
-    from ppodc.bench import iteration, links
+    from ppodc.bench import figure, iteration, links
 
     if link is None and (gbit is not None or latency_ms is not None):
         raise InputError("--gbit and --latency-ms change a --link; name one.")
@@ -144,7 +161,7 @@ def bench_iteration_command(
             tell=lambda what: status.update(f"measuring: {what}"),
         )
     iteration.show(result)
-    write_json(json_file, result)
+    write_json(json_file, {**result, "machine": figure.machine()})
 
 
 @bench.command("sweep")

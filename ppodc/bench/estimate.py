@@ -9,14 +9,20 @@ this says so beside its figures.
 from functools import partial
 from typing import Any
 
-from ppodc.bench.paillier_steps import BATCH, SOURCES, make_case, measure, measure_whole
+from ppodc.bench.paillier_steps import SOURCES, batch_of, make_case, measure, measure_whole
 from ppodc.bench.points import Task, Tell
-from ppodc.paillier_suite.half import IN_FLIGHT
 from ppodc.pair_half import Mode
 
 ONCE = ("scale", "reseed", "stop test")
 SPLIT = ("SSED_OP", "SBD", "SMIN_k", "sums")
-NOTE = "paillier: estimated, {records} measured records times m, plus what is done once."
+
+
+def note(records: int) -> str:
+    """What must stand beside every estimate."""
+    return (
+        f"paillier: estimated, {records} measured records (in batches of {batch_of(records)}) "
+        "times m, plus what is done once."
+    )
 
 
 def whole_task(
@@ -69,9 +75,7 @@ def _measure(
     tell: Tell,
 ) -> dict[str, Any]:
     tell(f"{records} records")
-    # Pipelining shows only if as many batches as may be in flight are there.
-    batch = max(1, min(BATCH, records // IN_FLIGHT))
-    case = make_case(m, l, k, key_bits, records, batch)
+    case = make_case(m, l, k, key_bits, records)
     run = measure if kind == "split" else measure_whole
     samples = run(case, mode, SOURCES[mode], insecure=key_bits < 2048)
     each = [name for name in (*SPLIT, "record") if name in samples]

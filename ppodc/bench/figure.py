@@ -20,6 +20,8 @@ from rich.table import Table
 SCHEMA = 1
 _PACKAGES = ("ppodc", "numpy", "gmpy2", "numba", "pyzmq", "cryptography", "ray")
 _CODE = ("ppodc", "cloud1", "cloud2", "master", "client")
+# Of `bench`, what only shows values.
+_LOOKS = ("figure", "page", "report", "glance", "commands", "experiment_commands", "published")
 # Okabe and Ito's colours: different for all kinds of colour vision, and different in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">")
@@ -285,12 +287,12 @@ def machine() -> dict[str, Any]:
 
 
 def _code() -> str:
-    """A fingerprint of the code that is measured, which is all of it but the measurements."""
+    """A fingerprint of all code that a measured value may depend on."""
     top = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for file in sorted(file for name in _CODE for file in (top / name).rglob("*.py")):
         path = file.relative_to(top)
-        if not any(part.startswith("bench") for part in path.parts):
+        if path.parts[1:-1] != ("bench",) or path.stem not in _LOOKS:
             digest.update(f"{path}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:12]
 

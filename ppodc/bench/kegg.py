@@ -7,6 +7,7 @@ suite runs one iteration over a few records of a job, at the widths of the whole
 all records is a straight line through two such runs, and says so.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ KEY_BITS = (1024, 2048)  # as published, and as it should be
 _SEED = 1
 _KEPT = (
     "iterations", "converged", "exact", "offline_s", "online_s", "total_s", "cluster_s",
-    "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "rounds", "peak_rss_mb",
+    "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "peak_rss_mb",
     "start_s", "ingest_s",
 )  # fmt: skip
 
@@ -84,6 +85,12 @@ def sample(records: NDArray[np.int64], shape: Shape) -> NDArray[np.int64]:
     return records[order[: shape.m], : shape.l]
 
 
+def fingerprint(records: NDArray[np.int64]) -> str:
+    """Tells one table from another."""
+    content = np.ascontiguousarray(records, "<i8")
+    return hashlib.sha256(f"{content.shape}".encode() + content.tobytes()).hexdigest()[:16]
+
+
 def star(whole: int) -> list[Shape]:
     """One parameter at a time around m = 10,000, l = 10, k = 4; and all records."""
     m, l, k = MIDDLE  # noqa: E741
@@ -113,23 +120,29 @@ def run(
     records = load(data)
     kept = points if points is not None else Points()
     wanted = list(shapes) if shapes is not None else star(len(records))
+    middle = next((s for s in wanted if (s.m, s.l, s.k) == MIDDLE), wanted[0])
+    few = sorted({min(rows, middle.m) for rows in paillier_rows})
+    if few and few[0] < middle.k:
+        raise InputError(f"run the paillier suite on {middle.k} records or more, one a cluster.")
     jobs = [_job(records, shape, pairs, max_iter) for shape in wanted]
     found = measure("kegg", jobs, kept)
     slow = [
         point
-        for bits in (key_bits if paillier_rows else ())
-        for point in _paillier(records, wanted, paillier_rows, bits, kept)
+        for bits in (key_bits if few else ())
+        for point in _paillier(records, middle, few, bits, kept)
     ]
     parameters = {"pairs": pairs, "max_iter": max_iter, "ub": UB, "records": len(records)}
     notes = [
         f"Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); "
         "sums, sizes and stop bit of every iteration compared with exact plaintext k-means.",
+        "its: iterations; off, on, CPU and MB: of one iteration, CPU and MB of both clouds; job: "
+        "the whole run in seconds, with its start and with the checks after every iteration.",
         "`others` are the cores that other programs kept busy meanwhile: where it is not near 0, "
         "wall times are too long, CPU times hold.",
     ]
     if slow:
         notes.append(
-            f"Paillier was run on {' and '.join(map(str, paillier_rows))} records, one iteration, "
+            f"Paillier was run on {' and '.join(map(str, few))} records, one iteration, "
             "randomisers made when needed; its time for m records is a straight line through these "
             "runs, not a measurement."
         )
@@ -141,7 +154,7 @@ def run(
 def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) -> Task:
     key = {
         "bench": "kegg", "suite": "shares", "m": shape.m, "l": shape.l, "k": shape.k,
-        "pairs": pairs, "max_iter": max_iter, "of": len(records),
+        "pairs": pairs, "max_iter": max_iter, "of": fingerprint(records),
     }  # fmt: skip
 
     def work(tell: Tell) -> dict[str, Any]:
@@ -163,13 +176,12 @@ def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) ->
 
 def _paillier(
     records: NDArray[np.int64],
-    shapes: Sequence[Shape],
+    shape: Shape,
     sizes: Sequence[int],
     key_bits: int,
     points: Points,
 ) -> list[dict[str, Any]]:
-    """One iteration of the middle shape over few records, and the line through these runs."""
-    shape = next((s for s in shapes if (s.m, s.l, s.k) == MIDDLE), shapes[0])
+    """One iteration of one shape over few records, and the line through these runs."""
     tasks = [_few(records, shape, rows, key_bits) for rows in sizes]
     found = measure("kegg, paillier", tasks, points)
     if len(found) < 2:
@@ -193,7 +205,7 @@ def _paillier(
 def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> Task:
     key = {
         "bench": "kegg", "suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k,
-        "rows": rows, "key_bits": key_bits, "of": len(records),
+        "rows": rows, "key_bits": key_bits, "of": fingerprint(records),
     }  # fmt: skip
 
     def work(tell: Tell) -> dict[str, Any]:
@@ -288,7 +300,9 @@ def plot(document: dict[str, Any], file: figure.File) -> None:
         ]
         title = ", ".join(f"{key} = {value:,}" for key, value in fixed.items())
         plots.append(figure.Panel(title, label, "seconds per iteration", series))
-    figure.panels(file, plots, "KEGG, shares suite, one pair of workers")
+    pairs = document["parameters"]["pairs"]
+    title = f"KEGG, shares suite, {pairs} pair{'s' * (pairs > 1)} of workers"
+    figure.panels(file, plots, title)
 
 
 def _along(shares: list[dict[str, Any]], name: str) -> tuple[dict[str, int], list[dict[str, Any]]]:

@@ -48,10 +48,15 @@ def cores() -> int:
 
 
 def _busy() -> float | None:
-    """Seconds that all cores together have worked since the system started."""
+    """Seconds that the cores this process may use have worked since the system started."""
     try:
-        first = _STAT.read_text().splitlines()[0].split()[1:]
+        lines = _STAT.read_text().splitlines()
     except OSError:
         return None
-    user, nice, system, _idle, _wait, irq, soft, steal = (int(x) for x in first[:8])
-    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+    own = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    total = 0
+    for name, *counts in (line.split() for line in lines if line.startswith("cpu")):
+        if name in own:
+            user, nice, system, _idle, _wait, irq, soft, steal = (int(x) for x in counts[:8])
+            total += user + nice + system + irq + soft + steal
+    return total / os.sysconf("SC_CLK_TCK")

@@ -13,7 +13,7 @@ from ppodc.bench import estimate, figure
 from ppodc.bench.figure import Series
 from ppodc.bench.paillier_steps import MODES
 from ppodc.bench.points import Points, measure
-from ppodc.bench.published import ITERATION_MINUTES
+from ppodc.bench.published import ITERATION_MINUTES, SHAPE
 
 
 def run(
@@ -34,9 +34,9 @@ def run(
         "modes",
         {"m": list(ms), "l": l, "k": k, "key_bits": key_bits, "records": records, "pairs": 1},
         found,
-        published=ITERATION_MINUTES,
+        published=ITERATION_MINUTES if {"l": l, "k": k} == SHAPE else (),
         notes=[
-            estimate.NOTE.format(records=records) + f" One pair, key of {key_bits} bits.",
+            estimate.note(records) + f" One pair, key of {key_bits} bits.",
             "Published: 1,024 bits, l = 10, k = 4, only where the text states a number.",
         ],
     )
@@ -56,8 +56,11 @@ def show(result: dict[str, Any]) -> None:
         (f"{entry['m']:,}", entry["mode"], str(entry["pairs"]), f"{entry['minutes']:,} min")
         for entry in result["published"]
     ]
-    beside = figure.table("Published", ("m", "mode", "pairs", "one iteration"), published)
-    figure.show([figure.table(title, headings, rows), beside], result["notes"])
+    tables = [figure.table(title, headings, rows)]
+    if published:
+        columns = ("m", "mode", "pairs", "one iteration")
+        tables.append(figure.table("Published, 1,024 bits", columns, published))
+    figure.show(tables, result["notes"])
 
 
 def _saved(found: dict[tuple[int, str], float], m: int) -> str:
@@ -74,7 +77,7 @@ def plot(result: dict[str, Any], file: Path) -> None:
         series.append(Series(mode, [point["m"] for point in own], minutes, estimated=True))
     for entry in result["published"]:
         pairs = f"{entry['pairs']} pair{'s' * (entry['pairs'] > 1)}"
-        name = f"published: {entry['mode']}, {pairs}"
+        name = f"published, 1,024 bits: {entry['mode']}, {pairs}"
         series.append(Series(name, [entry["m"]], [entry["minutes"]], published=True))
     title = (
         f"Modes of the paillier suite, l = {p['l']}, k = {p['k']}, one pair, {p['key_bits']} bits"

@@ -18,7 +18,6 @@ from typing import Any
 
 import gmpy2
 from gmpy2 import mpz
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -87,7 +86,7 @@ def run(key_bits: int = 2048, seconds: float = 30.0) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     """Print a result of `run` as a table."""
     title = f"Paillier, {result['key_bits']} bits: median of {result['rounds']} rounds"
-    table = Table(title=title, box=box.SIMPLE)
+    table = Table(title=title)
     for heading in ("", "here", f"phe {result['phe']}", "ratio", "quartiles", "goal"):
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for case in result["cases"]:

@@ -48,7 +48,7 @@ T = TypeVar("T")
 MODES: tuple[Mode, ...] = ("online+offline", "online", "pipelined")
 STEPS = 10  # steps that C2 serves: see `measure`
 WHOLE_STEPS = 4  # and in `measure_whole`
-BATCH = 4
+MOST_BATCH = 4
 # As the published system makes them; online they come from pools, and their origin is all one.
 SOURCES: dict[Mode, Randomisers] = {
     "online+offline": "power", "online": "fixed-base", "pipelined": "fixed-base",
@@ -64,7 +64,7 @@ class Case:
     records: NDArray[np.int64]
     sums: NDArray[np.int64]
     sizes: NDArray[np.int64]
-    batch: int = BATCH
+    batch: int
 
     @property
     def widths(self) -> Widths:
@@ -105,21 +105,30 @@ class Bench:
         return results
 
 
-def make_case(m: int, l: int, k: int, key_bits: int, records: int, batch: int = BATCH) -> Case:  # noqa: E741
+def batch_of(records: int) -> int:
+    """Records that go through a step together: pipelining needs IN_FLIGHT batches to show."""
+    return max(1, min(MOST_BATCH, records // IN_FLIGHT))
+
+
+def make_case(m: int, l: int, k: int, key_bits: int, records: int) -> Case:  # noqa: E741
     """Synthetic records around k centres, and the clusters that all m of them form."""
-    if not 1 <= k <= m or l < 1:
-        raise InputError(f"m = {m}, l = {l}, k = {k}: use 1 to m clusters, at least one attribute.")
+    if not 2 <= k <= m or l < 1:
+        raise InputError(f"m = {m}, l = {l}, k = {k}: use 2 to m clusters, at least one attribute.")
     g = np.random.default_rng(5)
     ub = 1000
     middles = g.integers(0, ub + 1, (k, l))
     spread = g.normal(0, ub / 8, (m, l))
     data = np.clip(middles[g.integers(0, k, m)] + spread, 0, ub).astype(np.int64)
-    start = data[:k]
+    _, first = np.unique(data, axis=0, return_index=True)
+    if len(first) < k:
+        raise InputError(f"{m} records with {l} attribute(s) are too few for {k} clusters.")
+    start = data[np.sort(first)[:k]]  # equal ones would leave a cluster empty
     labels = nearest(data, start, np.ones(k, dtype=np.int64))
     sums = np.array([data[labels == h].sum(axis=0) for h in range(k)], dtype=np.int64)
     sizes = np.bincount(labels, minlength=k).astype(np.int64)
     params = Parameters(m, l, k, ub, Fraction(0))
-    return Case(params, key_bits, data[:records], sums, sizes, batch)
+    some = data[:records]
+    return Case(params, key_bits, some, sums, sizes, batch_of(len(some)))
 
 
 @contextmanager
@@ -199,7 +208,7 @@ def measure(
 def measure_whole(
     case: Case, mode: Mode, source: Randomisers, *, insecure: bool = False
 ) -> dict[str, Sample]:
-    """An iteration over the records as it runs in a job: scale, record, reseed, stop test."""
+    """The steps of an iteration, each for all batches: scale, record, reseed, stop test."""
     w, p = case.widths, case.params
     with _clouds(case, mode, source, insecure, WHOLE_STEPS, 1) as (bench, _, secret, tallies):
         c1 = bench.c1

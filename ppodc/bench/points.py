@@ -139,7 +139,8 @@ def _progress(
 
 def _here() -> str:
     this = machine()
-    return f"{this['processor']}, {this['cores']} cores, code {this['code']}"
+    versions = ", ".join(f"{name} {this['packages'][name]}" for name in ("numpy", "numba", "gmpy2"))
+    return f"{this['processor']}, {this['cores']} cores, code {this['code']}, {versions}"
 
 
 def _name(on: str, key: Key) -> str:

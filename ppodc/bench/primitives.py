@@ -13,10 +13,18 @@ from typing import Any
 from rich.table import Table
 
 from ppodc.bench import figure, share_primitives
-from ppodc.bench.paillier_steps import MODES, SOURCES, Case, Sample, make_case, measure
+from ppodc.bench.paillier_steps import (
+    MODES,
+    SOURCES,
+    Case,
+    Sample,
+    batch_of,
+    make_case,
+    measure,
+)
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
-from ppodc.bench.published import TABLE_5_3, StageCost, stage1, stage2, stage3
+from ppodc.bench.published import StageCost, stage1, stage2, stage3, table_5_3
 from ppodc.pair_half import Mode, Randomisers
 
 PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k")
@@ -111,7 +119,7 @@ def _row(case: Case, name: str, mode: Mode, sample: Sample) -> dict[str, Any]:
         "randomisers": round(tally.randomisers / count, 2),
         "bytes": round((traffic.bytes_sent + traffic.bytes_received) / count),
         "rounds": round(sample.questions / -(-len(case.records) // case.batch)),
-        "published_ms": TABLE_5_3.get(name, {}).get(mode),
+        "published_ms": table_5_3(name, mode, case.params.l, case.params.k),
     }
 
 
@@ -154,8 +162,8 @@ def show(result: dict[str, Any]) -> None:
         names = list(dict.fromkeys(row["primitive"] for row in own))
         tables += [_times(rows, names), _counts(rows, names), _stage_table(result["stages"])]
         notes += [
-            "paillier: key of {key_bits} bits, m = {m}, l = {l}, k = {k}, {records} "
-            "records.".format(**p),
+            "paillier: key of {key_bits} bits, m = {m}, l = {l}, k = {k}, {records} records in "
+            "batches of {batch}.".format(**p, batch=batch_of(p["records"])),
             "online+offline makes randomisers as r^n, like the published system; in brackets with "
             "fixed-base tables. Exponentiations per stage include inversions, decryptions and "
             "randomisers, which the published formulas count too.",
@@ -174,14 +182,14 @@ def plot(result: dict[str, Any], file: Path) -> None:
         own = [
             row
             for row in result["points"]
-            if row["suite"] == suite and row["published_ms"] is not None
+            if row["suite"] == suite and row["primitive"] != "record"
         ]
         groups = list(dict.fromkeys(row["primitive"] for row in own))
         values: dict[str, list[float]] = {}
         for what, label in (("ms", ""), ("published_ms", ", published")):
             for mode in MODES:
                 times = [row[what] for row in own if row["mode"] == mode]
-                if times:
+                if times and None not in times:
                     values[mode + label] = times
         plots.append(
             figure.Bars(f"{suite} suite", "primitive", "ms per invocation", groups, values)

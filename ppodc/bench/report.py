@@ -8,6 +8,7 @@ goes on where it stopped. A section that fails says why and does not stop the ot
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -147,8 +148,12 @@ def _outcome(section: Section, folder: Path) -> Outcome:
         same = (found.command, found.code) == (command, figure.machine()["code"])
         if same and not found.failed:
             return found
+    for old in ("outcome.json", "json", "png"):  # of another command; nobody may take it for this
+        (folder / f"{section.name}.{old}").unlink(missing_ok=True)
     outcome = _run(section, command, folder)
-    kept.write_text(json.dumps(asdict(outcome)))
+    new = kept.with_suffix(".new")
+    new.write_text(json.dumps(asdict(outcome)))
+    new.replace(kept)
     return outcome
 
 
@@ -184,7 +189,7 @@ def _run(section: Section, command: list[str], folder: Path) -> Outcome:
             process.wait()
     outcome = Outcome(command, printed.read_text(), seconds=time.perf_counter() - began)
     if code:
-        outcome.failed = f"This section failed: {last or f'it ended with code {code}'}"
+        outcome.failed = f"This section failed: {_named(last) or f'it ended with code {code}'}"
     outcome.plot = section.draws and (folder / f"{section.name}.png").exists()
     return outcome
 
@@ -194,6 +199,7 @@ def _run(section: Section, command: list[str], folder: Path) -> Outcome:
 
 def _page(done: Sequence[tuple[Section, Outcome]], count: int, folder: Path) -> str:
     titles = [section.title for section, _ in done]
+    good = [section.name for section, outcome in done if not outcome.failed]
     parts = [
         page.paragraph(
             f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {len(done)} of {count} sections. "
@@ -202,7 +208,7 @@ def _page(done: Sequence[tuple[Section, Outcome]], count: int, folder: Path) -> 
         ),
         page.contents(["At a glance", "This machine", "Published values", *titles, "Commands"]),
         page.heading("At a glance"),
-        page.table(glance.HEADINGS, glance.lines(folder, [section.name for section, _ in done])),
+        page.table(glance.HEADINGS, glance.lines(folder, good)),
         page.heading("This machine"),
         page.table(["what", "value"], _machine()),
         page.heading("Published values"),
@@ -223,6 +229,11 @@ def _section(section: Section, outcome: Outcome, folder: Path) -> list[str]:
     parts += page.printed(outcome.said)
     parts.append(page.paragraph(f"Took {figure.seconds(outcome.seconds)}."))
     return parts
+
+
+def _named(text: str) -> str:
+    """Paths reduced to their names: where files are on this machine is nobody's business."""
+    return re.sub(r"(?<!\w)(?:/[^\s/:'\"]+)*/([^\s/:'\"]+)", r"\1", text)
 
 
 def _shown(outcome: Outcome) -> str:

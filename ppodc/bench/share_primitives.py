@@ -15,7 +15,8 @@ from rich.table import Table
 from ppodc.bench import figure, iteration
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
-from ppodc.bench.published import TABLE_5_3
+from ppodc.bench.published import table_5_3
+from ppodc.errors import PpodcError
 from ppodc.shares_suite import scaling, setc, smin_k, sums
 from ppodc.shares_suite.rings import Rings
 from ppodc.shares_suite.stock import Needs
@@ -32,6 +33,8 @@ _SUPPLIES = ("leaves", "pairs", "transfers")
 
 def _measure(m: int, l: int, k: int, iterations: int, key_bits: int, tell: Tell) -> dict[str, Any]:  # noqa: E741
     result = iteration.run("shares", m, l, k, 1, iterations, key_bits=key_bits, tell=tell)
+    if not result["exact"]:
+        raise PpodcError("the shares suite gave another result than plaintext k-means.")
     return {**result, "primitives": by_primitive(result)}
 
 
@@ -90,15 +93,20 @@ def rows(m: int, l: int, k: int, iterations: int, points: Points) -> list[dict[s
         both = spent["online_s"] + spent["offline_s"]
         for mode, seconds in (("online+offline", both), ("online", spent["online_s"])):
             row = {"primitive": name, "mode": mode, "ms": 1000 * seconds / invocations}
-            found.append({**row, "published_ms": _published(name, mode, k)})
+            found.append({**row, "published_ms": _published(name, mode, l, k)})
     return found
 
 
-def _published(name: str, mode: str, k: int) -> int:
+def _published(name: str, mode: str, l: int, k: int) -> int | None:  # noqa: E741
     """Table 5.3; a record's SMIN_k needs k numbers from SBD."""
-    if name == "SBD + SMIN_k":
-        return k * TABLE_5_3["SBD"][mode] + TABLE_5_3["SMIN_k"][mode]
-    return TABLE_5_3[name][mode]
+    if name != "SBD + SMIN_k":
+        return table_5_3(name, mode, l, k)
+    bits, least = (table_5_3(each, mode, l, k) for each in ("SBD", "SMIN_k"))
+    return None if bits is None or least is None else k * bits + least
+
+
+def _milliseconds(value: int | None) -> str:
+    return "-" if value is None else f"{value:,} ms"
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
@@ -110,7 +118,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
             name,
             f"{1000 * found[name, 'online+offline']['ms']:,.3g} µs",
             f"{1000 * found[name, 'online']['ms']:,.3g} µs",
-            f"{found[name, 'online']['published_ms']:,} ms",
+            _milliseconds(found[name, "online"]["published_ms"]),
         )
         for name in dict.fromkeys(row["primitive"] for row in rows)
     ]

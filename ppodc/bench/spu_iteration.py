@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 FIELD = "FM64"
+FRACTION_BITS = 18
 PARTIES = 2
 _LINK = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
 _TIMEOUT = 24 * 3600
@@ -35,7 +36,7 @@ def config(spu: Any, protocol: str) -> Any:
     made = spu.RuntimeConfig()
     made.protocol = getattr(spu.ProtocolKind, protocol)
     made.field = getattr(spu.FieldType, FIELD)
-    made.fxp_fraction_bits = 18
+    made.fxp_fraction_bits = FRACTION_BITS
     made.enable_pphlo_profile = True
     return made
 
@@ -156,7 +157,8 @@ def _run_parties(folder: Path) -> list[str]:
             with log.open("w") as file:
                 command = [sys.executable, __file__, str(folder), str(rank)]
                 processes.append(subprocess.Popen(command, stdout=file, stderr=file))
-        codes = [process.wait() for process in processes]
+        while None in (codes := [process.poll() for process in processes]) and not any(codes):
+            time.sleep(0.05)  # if one fails, the other would wait for it for ever
     finally:
         for process in processes:
             if process.poll() is None:

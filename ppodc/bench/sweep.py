@@ -41,7 +41,7 @@ def run(
     notes = ["shares: measured over all m records. One pair in both suites."]
     if "paillier" in suites:
         notes.append(
-            estimate.NOTE.format(records=records)
+            estimate.note(records)
             + f" Pipelined, pools filled before (online only), key of {key_bits} bits."
         )
     return figure.document(

@@ -135,3 +135,26 @@ def test_plots_show_the_longest_row_and_prefer_the_middle():
     assert kegg._along([*middle, *longer], "m")[1] == longer
     equal = [point(m, 5, 2) for m in (1, 2, 3)]
     assert kegg._along([*equal, *middle], "m")[1] == middle
+
+
+def test_another_table_of_the_same_size_is_another_experiment(table):
+    records = kegg.load(table)
+    other = records.copy()
+    other[5, 3] ^= 1
+    assert kegg.fingerprint(records) == kegg.fingerprint(records.copy())
+    keys = [kegg._job(each, Shape(20, 3, 2), 1, 5).key for each in (records, other)]
+    assert keys[0] != keys[1]
+
+
+def test_rows_of_the_paillier_suite_are_those_that_are_there(table, monkeypatch):
+    seen = []
+
+    def never(_title, tasks, _points):
+        seen.extend(task.key["rows"] for task in tasks if "rows" in task.key)
+        return []
+
+    monkeypatch.setattr(kegg, "measure", never)
+    kegg.run(table, [Shape(20, 3, 2)], paillier_rows=(8, 32, 64), key_bits=(512,))
+    assert seen == [8, 20]
+    with pytest.raises(InputError, match="4 records or more"):
+        kegg.run(table, [Shape(20, 3, 4)], paillier_rows=(2, 8))

@@ -10,7 +10,16 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import breakdown, estimate, modes, primitives, share_primitives, sweep
+from ppodc.bench import (
+    breakdown,
+    estimate,
+    modes,
+    primitives,
+    published,
+    share_primitives,
+    sweep,
+)
+from ppodc.bench.paillier_steps import make_case
 from ppodc.bench.points import Points
 from ppodc.cli import app
 from ppodc.errors import InputError
@@ -49,13 +58,15 @@ def test_breakdown_parts_add_up(points, tmp_path, capsys):
         assert sum(point["parts"].values()) == pytest.approx(1)
         assert 0 < point["comparing"] < 1
         assert ("SBD" in point["parts"]) == (point["suite"] == "paillier")
-    breakdown.show(result)
+    assert result["published"] == [], "published for 10 attributes, not for 2"
+    breakdown.show({**result, "published": [{"k": 2, "comparing": 0.85}]})
     assert "85%" in capsys.readouterr().out, "the published part for k = 2"
     breakdown.plot(result, tmp_path / "breakdown.png")
     check_plot(tmp_path / "breakdown.png")
 
 
-def test_primitives_of_both_suites_beside_the_table(points, tmp_path, capsys):
+def test_primitives_of_both_suites_beside_the_table(points, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(published, "SHAPE", {"l": 2, "k": 2})
     result = primitives.run(m=40, l=2, k=2, points=points, **TINY)
     check_document(result, "primitives")
     by_suite = {
@@ -116,7 +127,7 @@ def test_a_list_that_is_none_is_refused(bad):
     assert "such as 2,4,8" in str(done.exception) or "at least 1" in str(done.exception)
 
 
-@pytest.mark.parametrize(("m", "l", "k"), [(3, 2, 4), (3, 2, 0), (3, 0, 2)])
+@pytest.mark.parametrize(("m", "l", "k"), [(3, 2, 4), (3, 2, 0), (3, 2, 1), (3, 0, 2)])
 def test_a_job_that_cannot_be_is_refused_by_the_paillier_benches_too(m, l, k):
     with pytest.raises(InputError, match="clusters"):
         modes.run([m], l=l, k=k, key_bits=512, records=2)
@@ -128,3 +139,34 @@ def test_fewer_records_than_asked_for_are_divided_by_their_number(monkeypatch):
     monkeypatch.setattr(estimate, "measure_whole", lambda *_, **__: took)
     point = estimate.whole_task(3, 2, 2, "online", 512, 8).work(lambda _: None)
     assert point["per_record_s"] == {"record": 1.0}
+
+
+def test_equal_first_records_leave_no_cluster_empty():
+    case = make_case(4000, 1, 2, 512, 4)
+    assert case.sizes.min() > 0
+
+
+def test_published_values_stand_beside_their_own_shape_only():
+    assert published.table_5_3("SBD", "online", 10, 4) == 1333
+    assert published.table_5_3("SBD", "online", 10, 8) is None
+    assert share_primitives._published("SBD + SMIN_k", "online", 10, 4) == 4 * 1333 + 16_021
+    assert share_primitives._published("SBD + SMIN_k", "online", 5, 4) is None
+
+
+@pytest.mark.parametrize("option", ["--plot", "--json"])
+def test_a_file_that_cannot_be_written_is_refused_before_measuring(option, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "run", None)
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(app, ["bench", "sweep", option, str(tmp_path / "file" / "x.png")])
+    assert done.exit_code == 2
+    assert "no folder" in done.output
+
+
+def test_a_plot_is_a_png_and_its_folder_is_made(tmp_path):
+    done = CliRunner().invoke(app, ["bench", "kegg", "--plot", str(tmp_path / "plot.pdf")])
+    assert done.exit_code == 2
+    assert ".png" in done.output
+    files = {"--plot": tmp_path / "new" / "plot.png", "--json": tmp_path / "other" / "x.json"}
+    options = [str(word) for pair in files.items() for word in pair]
+    assert CliRunner().invoke(app, ["bench", "kegg", *options]).exit_code == 0
+    assert all(file.exists() for file in files.values())

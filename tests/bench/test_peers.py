@@ -57,6 +57,12 @@ def test_the_largest_error_is_that_of_the_worst_coordinate():
     assert peers.largest_error(centres, records, 2) == float("inf")
 
 
+def test_sizes_that_overflow_spu_are_known():
+    assert not peers.overflows(10_000, 10, 1000)
+    assert peers.overflows(10_000, 100, 1000), "a score"
+    assert peers.overflows(1_000_000, 2, 1000), "a sum"
+
+
 @needs_spu
 def test_spu_gives_nearly_the_same_centres(tmp_path):
     result = peers.run(60, 2, 2, runs=1, python=PYTHON, points=Points(tmp_path / "p.jsonl"))

@@ -96,6 +96,25 @@ def test_a_failed_section_says_why_and_is_tried_again(tmp_path):
     assert report.run(file, chosen=[WRONG]) == ["iteration"]
 
 
+def test_what_an_earlier_run_left_is_not_shown_for_one_that_failed(tmp_path):
+    file = tmp_path / "page.html"
+    folder = tmp_path / "page.html.d"
+    folder.mkdir()
+    (folder / "iteration.json").write_text('{"suite": "shares"}')
+    (folder / "sweep.png").write_bytes(b"old")
+    wrong = Section("sweep", "More clusters than records", ("--m", "2", "--k", "4"))
+    assert report.run(file, chosen=[WRONG, wrong]) == ["iteration", "sweep"]
+    assert not (folder / "iteration.json").exists()
+    assert "<img" not in file.read_text()
+
+
+def test_paths_in_failures_are_reduced_to_names():
+    said = "cannot read /home/ann/secret place/x.csv: no such file '/home/b.txt'"
+    assert report._named("error: /home/ann/data/x.csv: gone") == "error: x.csv: gone"
+    assert "/home" not in report._named(said)
+    assert report._named("3 of 4, and/or none") == "3 of 4, and/or none"
+
+
 def test_sections_are_chosen_by_name(tmp_path):
     names = [s.name for s in report.sections(full=False)]
     assert {"primitives", "sweep", "breakdown", "modes", "pairs", "simulate", "kegg"} <= set(names)

@@ -34,8 +34,9 @@ from ppodc.bench.links import Link
 from ppodc.curve_keys import CurveKeys
 from ppodc.errors import InputError, PpodcError
 from ppodc.reference import Trace, initial_rows, kmeans, reseed_rows
+from ppodc.shares_suite.rings import Rings
 from ppodc.sharing import mask, split
-from ppodc.suite import OutputHalf, open_output
+from ppodc.suite import OutputHalf, Parameters, open_output
 
 SUITES = ("shares", "paillier")
 WARM_UP = {"shares": 1, "paillier": 0}  # exponentiations need none
@@ -121,6 +122,7 @@ def run_records(
         raise InputError(f"suite: {' or '.join(SUITES)}; 1 to m pairs; at least one iteration.")
     say = tell or (lambda _: None)
     trace = kmeans(records, k, beta=Fraction(0), max_iter=warm_up + iterations, seed=_SEED)
+    rings = Rings.of(Parameters(of or m, l, k, ub, Fraction(0)))
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
         say("keys and start")
         setting = Setting(1, suite, of or m, l, k, ub, "0", key_bits < min(paillier.KEY_BITS))
@@ -135,6 +137,8 @@ def run_records(
             "ub": ub,
             "key_bits": key_bits,
             "link": None if link is None else link.describe(),
+            "distance_bits": rings.distance_bits,
+            "distance_limbs": rings.distance,
             "start_s": max(pair.start_s for pair in halves),
             **job.measure(warm_up),
             "converged": trace.converged,
@@ -386,6 +390,7 @@ def show(result: dict[str, Any]) -> None:
         ("sent by C1 and C2, MB", ", ".join(megabytes)),
         ("rounds", f"{result['rounds']:,}"),
         ("peak memory of a worker, MB", f"{result['peak_rss_mb']:.0f}"),
+        ("a distance, bits and limbs", "{distance_bits}, {distance_limbs}".format(**result)),
         ("every iteration exact", "yes" if result["exact"] else "NO"),
         ("once: start, taking in records, s", f"{result['start_s']:.2f}, {result['ingest_s']:.2f}"),
     ]

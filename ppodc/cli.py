@@ -12,7 +12,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from ppodc.bench import experiment_commands  # noqa: F401 - registers its commands
-from ppodc.bench.commands import POINTS, PlotFile, PointsFile, bench, deliver, numbers
+from ppodc.bench.commands import (
+    POINTS,
+    Attributes,
+    Clusters,
+    PlotFile,
+    PointsFile,
+    Records,
+    bench,
+    deliver,
+    numbers,
+)
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.options import (
     Config1,
@@ -370,9 +380,9 @@ def demo_command(
 
 @bench.command("platform")
 def bench_platform_command(
-    m: Annotated[int, typer.Option(help="Records.")] = 10_000,
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    m: Records = 10_000,
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     pairs: Annotated[int, typer.Option(help="Worker pairs.")] = 1,
     iterations: Annotated[int, typer.Option(min=2, help="Iterations of the job.")] = 50,
     owners: Annotated[int, typer.Option(min=1, help="Owners that upload at once.")] = 100,
@@ -394,9 +404,9 @@ def bench_platform_command(
 @bench.command("pairs")
 def bench_pairs_command(
     pairs: Annotated[str, typer.Option(help="Numbers of worker pairs.")] = "1,2,4,8",
-    m: Annotated[int, typer.Option(help="Records.")] = 10_000,
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    m: Records = 10_000,
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     suite: SuiteOption = SuiteName.SHARES,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to measure over.")] = 5,
     deployment: Annotated[

@@ -1,6 +1,5 @@
 """What a person sees of `ppodc run-pair`: steps, progress, and the centres at the end."""
 
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -39,12 +38,7 @@ class PairScreen:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def event(self, who: str, told: dict[str, Any]) -> None:

@@ -22,7 +22,6 @@ import weakref
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from gmpy2 import mpz
 
@@ -169,12 +168,7 @@ class RandomiserPool:
     def __enter__(self) -> "RandomiserPool":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.bench import estimate, figure, share_primitives
+from ppodc.bench.estimate import Estimate
 from ppodc.bench.points import Points, measure
 from ppodc.bench.published import COMPARING, SHAPE
 
@@ -35,7 +36,8 @@ def run(
             if suite == "shares":
                 tasks.append(share_primitives.task(m, l, k, iterations))
             else:
-                tasks.append(estimate.split_task(m, l, k, "pipelined", key_bits, records))
+                few = Estimate(m, l, k, "pipelined", key_bits, records)
+                tasks.append(few.task(split=True))
     values = iter(measure("breakdown", tasks, points or Points()))
     found = [_point(suite, m, k, next(values)) for suite in suites for k in ks]
     notes = ["shares: measured, offline and online together; SBD is part of SMIN_k there."]

@@ -38,6 +38,13 @@ PlotFile = Annotated[
     Path | None, typer.Option("--plot", help="Draw a plot here (PNG).", callback=_picture)
 ]
 AnySuite = Annotated[SuiteName | None, typer.Option("--suite", help="One suite; both if left out.")]
+Records = Annotated[int, typer.Option("--m", help="Records.")]
+Attributes = Annotated[int, typer.Option("--l", help="Attributes.")]
+Clusters = Annotated[int, typer.Option("--k", help="Clusters.")]
+ManyRecords = Annotated[str, typer.Option("--m", help="Records, such as 2000,10000.")]
+ManyAttributes = Annotated[str, typer.Option("--l", help="Attributes, such as 5,10.")]
+ManyClusters = Annotated[str, typer.Option("--k", help="Clusters, such as 2,4,8.")]
+Iterations = Annotated[int, typer.Option(min=1, help="Iterations of the shares suite.")]
 KeyBits = Annotated[
     int,
     typer.Option(help="Paillier key: 2048 or 3072 bits; less to compare with published figures."),
@@ -105,8 +112,8 @@ def bench_primitives_command(
     suite: AnySuite = None,
     key_bits: KeyBits = 2048,
     m: Annotated[int, typer.Option(help="Records of the job (fixes the widths).")] = 6000,
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     records: Annotated[
         int, typer.Option(min=1, help="Records the paillier suite measures over.")
     ] = 24,
@@ -128,9 +135,9 @@ def bench_primitives_command(
 @bench.command("iteration")
 def bench_iteration_command(
     suite: SuiteOption = SuiteName.SHARES,
-    m: Annotated[int, typer.Option(help="Records.")] = 10_000,
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    m: Records = 10_000,
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     pairs: Annotated[int, typer.Option(help="Worker pairs.")] = 1,
     iterations: Annotated[int, typer.Option(help="Iterations to measure over.")] = 5,
     link: Annotated[
@@ -167,12 +174,12 @@ def bench_iteration_command(
 @bench.command("sweep")
 def bench_sweep_command(
     suite: AnySuite = None,
-    m: Annotated[str, typer.Option(help="Records.")] = "2000,4000,6000,8000,10000",
-    k: Annotated[str, typer.Option(help="Clusters.")] = "2,4,6,8",
-    l: Annotated[str, typer.Option(help="Attributes.")] = "5,10,15,20",  # noqa: E741
+    m: ManyRecords = "2000,4000,6000,8000,10000",
+    k: ManyClusters = "2,4,6,8",
+    l: ManyAttributes = "5,10,15,20",  # noqa: E741
     key_bits: KeyBits = 2048,
     records: Few = 8,
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations of the shares suite.")] = 3,
+    iterations: Iterations = 3,
     points: PointsFile = POINTS,
     json_file: JsonFile = None,
     plot: PlotFile = None,
@@ -198,12 +205,12 @@ def bench_sweep_command(
 @bench.command("breakdown")
 def bench_breakdown_command(
     suite: AnySuite = None,
-    k: Annotated[str, typer.Option(help="Clusters.")] = "2,3,4,5,6,7,8",
-    m: Annotated[int, typer.Option(help="Records.")] = 6000,
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
+    k: ManyClusters = "2,3,4,5,6,7,8",
+    m: Records = 6000,
+    l: Attributes = 10,  # noqa: E741
     key_bits: KeyBits = 2048,
     records: Few = 8,
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations of the shares suite.")] = 3,
+    iterations: Iterations = 3,
     points: PointsFile = POINTS,
     json_file: JsonFile = None,
     plot: PlotFile = None,
@@ -228,9 +235,9 @@ def bench_breakdown_command(
 
 @bench.command("modes")
 def bench_modes_command(
-    m: Annotated[str, typer.Option(help="Records.")] = "2000,4000,6000,8000,10000",
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    m: ManyRecords = "2000,4000,6000,8000,10000",
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     key_bits: KeyBits = 2048,
     records: Few = 16,
     points: PointsFile = POINTS,

@@ -6,6 +6,7 @@ seconds = m * (seconds per record) + (scaling, re-seeding and the stop test, onc
 this says so beside its figures.
 """
 
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -25,65 +26,36 @@ def note(records: int) -> str:
     )
 
 
-def whole_task(
-    m: int,
-    l: int,  # noqa: E741
-    k: int,
-    mode: Mode,
-    key_bits: int,
-    records: int,
-) -> Task:
-    """Estimate an iteration in one mode, one pair."""
-    return _task("whole", m, l, k, mode, key_bits, records)
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is estimated: a job, a mode, and the records that are measured for it."""
+
+    m: int
+    l: int  # noqa: E741 - the chapter's name
+    k: int
+    mode: Mode
+    key_bits: int
+    records: int
+
+    def task(self, *, split: bool) -> Task:
+        """Estimate an iteration on one pair, as a whole or primitive by primitive."""
+        kind = "split" if split else "whole"
+        key = {"bench": "estimate", "suite": "paillier", "kind": kind, **asdict(self)}
+        label = f"paillier, {self.mode}, m = {self.m}, l = {self.l}, k = {self.k}"
+        return Task(label, key, partial(_measure, self, split))
 
 
-def split_task(
-    m: int,
-    l: int,  # noqa: E741
-    k: int,
-    mode: Mode,
-    key_bits: int,
-    records: int,
-) -> Task:
-    """The same, primitive by primitive."""
-    return _task("split", m, l, k, mode, key_bits, records)
-
-
-def _task(
-    kind: str,
-    m: int,
-    l: int,  # noqa: E741
-    k: int,
-    mode: Mode,
-    key_bits: int,
-    records: int,
-) -> Task:
-    key = {"bench": "estimate", "suite": "paillier", "kind": kind, "m": m, "l": l, "k": k,
-           "mode": mode, "key_bits": key_bits, "records": records}  # fmt: skip
-    label = f"paillier, {mode}, m = {m}, l = {l}, k = {k}"
-    return Task(label, key, partial(_measure, kind, m, l, k, mode, key_bits, records))
-
-
-def _measure(
-    kind: str,
-    m: int,
-    l: int,  # noqa: E741
-    k: int,
-    mode: Mode,
-    key_bits: int,
-    records: int,
-    tell: Tell,
-) -> dict[str, Any]:
-    tell(f"{records} records")
-    case = make_case(m, l, k, key_bits, records)
-    run = measure if kind == "split" else measure_whole
-    samples = run(case, mode, SOURCES[mode], insecure=key_bits < 2048)
+def _measure(what: Estimate, split: bool, tell: Tell) -> dict[str, Any]:
+    tell(f"{what.records} records")
+    case = make_case(what.m, what.l, what.k, what.key_bits, what.records)
+    run = measure if split else measure_whole
+    samples = run(case, what.mode, SOURCES[what.mode], insecure=what.key_bits < 2048)
     each = [name for name in (*SPLIT, "record") if name in samples]
     per_record = {name: samples[name].seconds / len(case.records) for name in each}
     once = {name: samples[name].seconds for name in ONCE}
     return {
         "per_record_s": per_record,
         "once_s": once,
-        "iteration_s": m * per_record["record"] + sum(once.values()),
+        "iteration_s": what.m * per_record["record"] + sum(once.values()),
         "estimated": True,
     }

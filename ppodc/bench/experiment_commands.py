@@ -8,9 +8,14 @@ import typer
 
 from ppodc.bench.commands import (
     POINTS,
+    Attributes,
+    Clusters,
     KeyBits,
+    ManyAttributes,
+    ManyClusters,
     PlotFile,
     PointsFile,
+    Records,
     bench,
     deliver,
     numbers,
@@ -47,8 +52,8 @@ def duration(text: str) -> float:
 @bench.command("simulate")
 def bench_simulate_command(
     m: Annotated[str, typer.Option(help="Records, up to 1e9.")] = "1e6",
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     suite: SuiteOption = SuiteName.SHARES,
     key_bits: KeyBits = 2048,
     pairs: Annotated[
@@ -111,8 +116,8 @@ def bench_kegg_command(
     m: Annotated[
         str | None, typer.Option(help="Records, with all l and k; one at a time if left out.")
     ] = None,
-    l: Annotated[str, typer.Option(help="Attributes.")] = "5,10,15,20,27",  # noqa: E741
-    k: Annotated[str, typer.Option(help="Clusters.")] = "2,4,6,8",
+    l: ManyAttributes = "5,10,15,20,27",  # noqa: E741
+    k: ManyClusters = "2,4,6,8",
     pairs: Annotated[int, typer.Option(min=1, help="Worker pairs.")] = 1,
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations of a job.")] = 100,
     paillier_rows: Annotated[
@@ -152,9 +157,9 @@ def bench_kegg_command(
 
 @bench.command("peers")
 def bench_peers_command(
-    m: Annotated[int, typer.Option(help="Records.")] = 10_000,
-    l: Annotated[int, typer.Option(help="Attributes.")] = 10,  # noqa: E741
-    k: Annotated[int, typer.Option(help="Clusters.")] = 4,
+    m: Records = 10_000,
+    l: Attributes = 10,  # noqa: E741
+    k: Clusters = 4,
     runs: Annotated[int, typer.Option(min=1, help="Iterations to take the median of.")] = 3,
     python: Annotated[
         Path | None, typer.Option(help="Interpreter that has the package `spu`, if not this one.")

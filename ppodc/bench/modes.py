@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.bench import estimate, figure
+from ppodc.bench.estimate import Estimate
 from ppodc.bench.figure import Series
 from ppodc.bench.paillier_steps import MODES
 from ppodc.bench.points import Points, measure
@@ -27,7 +28,8 @@ def run(
 ) -> dict[str, Any]:
     """Seconds per iteration for every m and mode; a document for JSON."""
     grid = [(m, mode) for m in ms for mode in MODES]
-    tasks = [estimate.whole_task(m, l, k, mode, key_bits, records) for m, mode in grid]
+    cases = [Estimate(m, l, k, mode, key_bits, records) for m, mode in grid]
+    tasks = [case.task(split=False) for case in cases]
     values = measure("modes", tasks, points or Points())
     found = [{"m": m, "mode": mode, **value} for (m, mode), value in zip(grid, values, strict=True)]
     return figure.document(

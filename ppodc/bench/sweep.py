@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.bench import estimate, figure, share_primitives
+from ppodc.bench.estimate import Estimate
 from ppodc.bench.figure import Panel, Series
 from ppodc.bench.points import Points, Task, measure
 
@@ -74,7 +75,7 @@ def _task(suite: str, case: Case, key_bits: int, records: int, iterations: int) 
     m, k, l = case  # noqa: E741
     if suite == "shares":
         return share_primitives.task(m, l, k, iterations)
-    return estimate.whole_task(m, l, k, "pipelined", key_bits, min(records, m))
+    return Estimate(m, l, k, "pipelined", key_bits, min(records, m)).task(split=False)
 
 
 def _point(suite: str, case: Case, value: dict[str, Any]) -> dict[str, Any]:

@@ -137,7 +137,8 @@ def test_fewer_records_than_asked_for_are_divided_by_their_number(monkeypatch):
     """A job of 3 records has no 8 to measure: the time per record is a third, not an eighth."""
     took = {name: SimpleNamespace(seconds=3.0) for name in ("record", *estimate.ONCE)}
     monkeypatch.setattr(estimate, "measure_whole", lambda *_, **__: took)
-    point = estimate.whole_task(3, 2, 2, "online", 512, 8).work(lambda _: None)
+    task = estimate.Estimate(3, 2, 2, "online", 512, 8).task(split=False)
+    point = task.work(lambda _: None)
     assert point["per_record_s"] == {"record": 1.0}
 
 

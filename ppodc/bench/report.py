@@ -70,7 +70,7 @@ QUICK = (
         (*_PUBLISHED_KEY, "--k", "2,8", "--records", "4", "--iterations", "2"),
     ),
     Section("modes", "Figure 5.5: modes", (*_PUBLISHED_KEY, "--m", "2000,10000", "--records", "4")),
-    Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2")),
+    Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2", "--iterations", "3")),
     Section("simulate", "Simulation: many pairs", ("--within", "1h")),
     Section("kegg", "KEGG, a real data set", ()),
     Section("peers", "Beside SecretFlow SPU", ("--m", "2000", "--runs", "2")),

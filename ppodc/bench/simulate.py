@@ -32,7 +32,7 @@ MOST_PAIRS = 1024
 MOST_RECORDS = 10**9
 PAIRS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SIZES = {"shares": (3_000, 12_000), "paillier": (6, 18)}  # rows of the runs that calibrate
-CHECK = {"shares": 20_000, "paillier": 24}  # rows of the runs that the model must predict
+CHECK = {"shares": 16_000, "paillier": 24}  # rows of the runs that the model must predict
 DISPATCH_MS = 2.0
 QUIET = 0.2  # cores that others may use before a time is doubtful
 _SEED = 7
@@ -73,7 +73,7 @@ def run(
     dispatch_ms: float = DISPATCH_MS,
     sizes: tuple[int, int] | None = None,
     check: int | None = None,
-    measured_iterations: int = 5,
+    measured_iterations: int = 4,
     points: Points | None = None,
 ) -> dict[str, Any]:
     """Calibrate, check, predict; with `within_s`, the fewest pairs whose job takes no longer."""

@@ -69,8 +69,8 @@ def _modes(document: dict[str, Any]) -> list[Line]:
 def _simulate(document: dict[str, Any]) -> list[Line]:
     checks = [c for c in document["parameters"]["checks"] if not c["used_to_calibrate"]]
     worst = max(abs(c["error"]) for c in checks)
-    pairs = " and ".join(str(c["pairs"]) for c in checks)
-    how = f"{pairs} pairs on this machine"
+    runs = (f"{c['pairs']}{' (' + c['link'] + ')' if c['link'] else ''}" for c in checks)
+    how = f"pairs: {', '.join(runs)}"
     return [("simulation against measured runs", "", f"{worst:.1%} off at most", "", how)]
 
 

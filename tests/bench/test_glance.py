@@ -43,9 +43,13 @@ def test_modes_compare_the_published_size_only(tmp_path):
 
 def test_the_worst_check_of_a_simulation(tmp_path):
     errors = [(0.9, True), (0.02, False), (-0.11, False)]
-    checks = [{"pairs": 1, "error": e, "used_to_calibrate": used} for e, used in errors]
+    checks = [
+        {"pairs": 1, "link": "wan" if e < 0 else None, "error": e, "used_to_calibrate": used}
+        for e, used in errors
+    ]
     (line,) = found(tmp_path, simulate={"parameters": {"checks": checks}})
     assert line[2] == "11.0% off at most"
+    assert line[4] == "pairs: 1, 1 (wan)"
 
 
 def test_stored_kegg_jobs_are_counted(tmp_path):

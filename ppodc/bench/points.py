@@ -89,20 +89,26 @@ class Task:
 
 def measure(title: str, tasks: Sequence[Task], points: Points) -> list[Value]:
     """The values of all tasks, in order: from the file where they are there, else measured now."""
-    values = []
+    values: list[Value] = []
     known = 0
-    with _progress(title, len(tasks)) as (tell, step):
-        for task in tasks:
-            value = points.get(task.key)
-            if value is None:
-                tell(task.label)
-                began = time.perf_counter()
-                value = points.add(task.key, task.work(partial(_detail, tell, task.label)))
-                step(task.label, f"{time.perf_counter() - began:.1f} s")
-            else:
-                known += 1
-                step(task.label, "measured before")
-            values.append(value)
+    try:
+        with _progress(title, len(tasks)) as (tell, step):
+            for task in tasks:
+                value = points.get(task.key)
+                if value is None:
+                    tell(task.label)
+                    began = time.perf_counter()
+                    value = points.add(task.key, task.work(partial(_detail, tell, task.label)))
+                    step(task.label, f"{time.perf_counter() - began:.1f} s")
+                else:
+                    known += 1
+                    step(task.label, "measured before")
+                values.append(value)
+    except KeyboardInterrupt:
+        if points.path is not None:
+            kept = f"{len(values)} of {len(tasks)} points are in {points.path}"
+            err.print(f"interrupted: {kept}; repeat the command to go on.", markup=False)
+        raise
     if known and points.path is not None:
         said = f"{title}: {known} of {len(tasks)} points are from {points.path}"
         err.print(f"{said}; name another file to measure them again.", markup=False)

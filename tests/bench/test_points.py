@@ -92,6 +92,20 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert measure("test", everything, Points(file)) == values
 
 
+def test_an_interrupt_says_what_is_kept(tmp_path, capsys):
+    def interrupted(_tell):
+        raise KeyboardInterrupt
+
+    file = tmp_path / "points.jsonl"
+    tasks = [Task("good", {"n": 1}, lambda _: {"x": 1}), Task("bad", {"n": 2}, interrupted)]
+    with pytest.raises(KeyboardInterrupt):
+        measure("test", tasks, Points(file))
+    said = " ".join(capsys.readouterr().err.split())
+    assert "interrupted: 1 of 2 points are in" in said
+    assert "repeat the command" in said
+    assert Points(file).get({"n": 1}) == {"x": 1}
+
+
 def test_an_error_loses_no_finished_point(tmp_path):
     file = tmp_path / "points.jsonl"
     tasks = [Task("good", {"n": 1}, lambda _: {"x": 1}), Task("bad", {"n": 2}, refuse)]

@@ -33,6 +33,7 @@ MOST_RECORDS = 10**9
 PAIRS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SIZES = {"shares": (3_000, 12_000), "paillier": (6, 18)}  # rows of the runs that calibrate
 CHECK = {"shares": 16_000, "paillier": 24}  # rows of the runs that the model must predict
+ITERATIONS = {"shares": 4, "paillier": 1}  # of each of these runs
 DISPATCH_MS = 2.0
 QUIET = 0.2  # cores that others may use before a time is doubtful
 _SEED = 7
@@ -73,7 +74,7 @@ def run(
     dispatch_ms: float = DISPATCH_MS,
     sizes: tuple[int, int] | None = None,
     check: int | None = None,
-    measured_iterations: int = 4,
+    measured_iterations: int | None = None,
     points: Points | None = None,
 ) -> dict[str, Any]:
     """Calibrate, check, predict; with `within_s`, the fewest pairs whose job takes no longer."""
@@ -81,7 +82,7 @@ def run(
         raise InputError(f"simulate k to {MOST_RECORDS:,} records on 1 to {MOST_PAIRS:,} pairs.")
     rows = (*(sizes or SIZES[job.suite]), check or CHECK[job.suite])
     kept = points if points is not None else Points()
-    runs = _measure(job, rows, measured_iterations, kept)
+    runs = _measure(job, rows, measured_iterations or ITERATIONS[job.suite], kept)
     costs = cost_model.calibrate(runs[0], runs[1], runs[1]["free_cores"])
     shown = []
     for link in links:

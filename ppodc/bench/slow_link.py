@@ -66,16 +66,19 @@ def slow(endpoint: str, link: Link) -> Iterator[str]:
     thread.start()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection(target.hostname, target.port)
-        with contextlib.suppress(OSError):
+        # Cancelled when the link ends; asyncio would log that as an error of this function.
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            there_reader, there_writer = await asyncio.open_connection(target.hostname, target.port)
             there, back = _Lane(link), _Lane(link)
-            await asyncio.gather(
-                there.take(reader),
-                there.give(there_writer),
-                back.take(there_reader),
-                back.give(writer),
-            )
-        there_writer.close()
+            try:
+                await asyncio.gather(
+                    there.take(reader),
+                    there.give(there_writer),
+                    back.take(there_reader),
+                    back.give(writer),
+                )
+            finally:
+                there_writer.close()
         writer.close()
 
     async def listen() -> asyncio.Server:

@@ -1,5 +1,6 @@
 """An imitated link delivers every byte in order, after its latency and no faster than its rate."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -69,6 +70,17 @@ def test_nothing_is_faster_than_the_rate(echo):
         data, seconds = there_and_back(endpoint, bytes(1_000_000))
         assert len(data) == 1_000_000
         assert seconds >= 0.1
+
+
+def test_a_link_that_ends_with_open_connections_ends_in_silence(echo, caplog):
+    with slow(echo, Link("far", 1, 60_000, 0)) as endpoint:
+        address = urlsplit(endpoint)
+        connection = socket.create_connection((address.hostname, address.port), ROOM)
+        connection.sendall(b"x" * 1000)
+        time.sleep(0.05)
+    with connection, contextlib.suppress(ConnectionError):
+        assert connection.recv(1) == b"", "the other end is told"
+    assert not caplog.records
 
 
 def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():

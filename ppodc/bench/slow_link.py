@@ -2,7 +2,8 @@
 
 A thread forwards the bytes of every connection to the real address, in both directions. A piece
 that is read at some time leaves when those before it have left at the link's rate, and arrives the
-one-way latency after that. Nothing is looked into: the channel's encryption goes through as it is.
+one-way latency after that. Nothing is looked into: whoever connects meets the CURVE and the
+allow-list of the address behind it. For measurements only; it listens on loopback.
 This is what a link's bandwidth and delay do; loss, and what TCP makes of it, are not imitated.
 """
 
@@ -28,13 +29,17 @@ class _Lane:
         self._waiting = 0
         self._room = asyncio.Condition()
 
+    def due(self, now: float, size: int) -> float:
+        """When a piece that is read now arrives."""
+        self._free_at = max(self._free_at, now) + size / self._rate
+        return self._free_at + self._delay
+
     async def take(self, reader: asyncio.StreamReader) -> None:
         """Read until the sender is done."""
         now = asyncio.get_running_loop().time
         most = _QUEUED + self._rate * self._delay
         while piece := await reader.read(_PIECE):
-            self._free_at = max(self._free_at, now()) + len(piece) / self._rate
-            self._pieces.put_nowait((self._free_at + self._delay, piece))
+            self._pieces.put_nowait((self.due(now(), len(piece)), piece))
             self._waiting += len(piece)
             async with self._room:
                 await self._room.wait_for(lambda: self._waiting < most)

@@ -233,7 +233,6 @@ def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path, ca
     plain = [x for x in result["points"] if "answer" not in x]
     assert [x["pairs"] for x in plain] == [1, 4, 64] * 3
     assert all(x["simulated"] and x["usd_iteration"] > 0 for x in plain)
-    assert plain[0]["iteration_s"] > plain[1]["iteration_s"], "four pairs beat one at this size"
     simulate.plot(result, tmp_path / "plot.png")
     check_plot(tmp_path / "plot.png")
     simulate.show(result)

@@ -10,7 +10,7 @@ import pytest
 
 from ppodc.bench import iteration
 from ppodc.bench.links import Link
-from ppodc.bench.slow_link import slow
+from ppodc.bench.slow_link import _Lane, slow
 
 ROOM = 10  # seconds until a test gives up
 
@@ -37,39 +37,33 @@ def echo():
     thread.join(ROOM)
 
 
-def there_and_back(endpoint: str, data: bytes) -> tuple[bytes, float]:
-    """What comes back, and after how many seconds all of it was there."""
+def there_and_back(endpoint: str, data: bytes) -> bytes:
+    """What comes back."""
     address = urlsplit(endpoint)
     with socket.create_connection((address.hostname, address.port), ROOM) as connection:
-        began = time.monotonic()
         sender = threading.Thread(target=lambda: connection.sendall(data))
         sender.start()
         found = bytearray()
         while len(found) < len(data):
             found += connection.recv(1 << 16)
         sender.join()
-        return bytes(found), time.monotonic() - began
+        return bytes(found)
 
 
 def test_every_byte_arrives_in_order(echo):
     data = bytes(range(256)) * 40_000
     with slow(echo, Link("quick", 100, 0.1, 0)) as endpoint:
         assert endpoint.startswith("tcp://127.0.0.1:")
-        assert there_and_back(endpoint, data)[0] == data
-        assert there_and_back(endpoint, b"again")[0] == b"again"
+        assert there_and_back(endpoint, data) == data
+        assert there_and_back(endpoint, b"again") == b"again"
 
 
-def test_nothing_arrives_before_the_latency_is_over(echo):
-    with slow(echo, Link("far", 10, 60, 0)) as endpoint:
-        assert there_and_back(endpoint, b"x")[1] >= 0.12
-
-
-def test_nothing_is_faster_than_the_rate(echo):
-    """A megabyte over 80 Mbit/s takes a tenth of a second in one direction."""
-    with slow(echo, Link("narrow", 0.08, 0, 0)) as endpoint:
-        data, seconds = there_and_back(endpoint, bytes(1_000_000))
-        assert len(data) == 1_000_000
-        assert seconds >= 0.1
+def test_a_piece_waits_for_those_before_it_and_for_the_latency():
+    """A million bytes a second, half a second one way; times are worked out, none is measured."""
+    lane = _Lane(Link("narrow", 8e-3, 500, 0))
+    assert lane.due(10.0, 1_000_000) == 11.5
+    assert lane.due(10.0, 2_000_000) == 13.5, "the first takes the link until 11"
+    assert lane.due(20.0, 1_000_000) == 21.5, "it has been free since 13"
 
 
 def test_a_link_that_ends_with_open_connections_ends_in_silence(echo, caplog):
@@ -90,6 +84,5 @@ def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
     assert over["exact"]
     assert over["bytes_c1_to_c2"] == plain["bytes_c1_to_c2"]
     assert over["rounds"] == plain["rounds"]
-    assert over["total_s"] >= over["rounds"] * 0.005
     assert "5 ms one way" in over["link"]
     assert plain["link"] is None

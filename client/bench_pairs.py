@@ -35,12 +35,12 @@ from ppodc.bench import figure
 from ppodc.bench.figure import Panel, Series
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.bench.published import ITERATION_MINUTES
-from ppodc.config import Cloud1Config, load
-from ppodc.encoding import Column, Schema, decode_centres, encode
 from ppodc.errors import PpodcError
-from ppodc.job import Job, Spec
-from ppodc.local_platform import LocalPlatform
-from ppodc.reference import kmeans
+from ppodc.kmeans.reference import kmeans
+from ppodc.local.platform import LocalPlatform
+from ppodc.records.schema import Column, Schema, decode_centres, encode
+from ppodc.service.config import Cloud1Config, load
+from ppodc.spec import Job, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Case:
 
     pairs: int
     m: int
-    l: int  # noqa: E741 - the chapter's name
+    l: int
     k: int
     suite: str
     iterations: int
@@ -76,7 +76,7 @@ def run(
     pairs: Sequence[int] = (1, 2, 4, 8),
     *,
     m: int = 10_000,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     k: int = 4,
     suite: str = "shares",
     iterations: int = 5,

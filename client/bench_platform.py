@@ -21,10 +21,10 @@ from rich.table import Table
 
 from client.operator import Operator
 from client.owner import Owner
-from ppodc.encoding import Column, Schema
 from ppodc.errors import PpodcError
-from ppodc.job import Job, Spec
-from ppodc.local_platform import LocalPlatform
+from ppodc.local.platform import LocalPlatform
+from ppodc.records.schema import Column, Schema
+from ppodc.spec import Job, Spec
 
 _SAMPLE_SECONDS = 0.5
 _ROWS_EACH = 1000
@@ -32,7 +32,7 @@ _ROWS_EACH = 1000
 
 def run(
     m: int = 10_000,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     k: int = 4,
     *,
     pairs: int = 1,
@@ -48,7 +48,7 @@ def run(
     return {**shape, **job, **uploads}
 
 
-def _spec(l: int, k: int, iterations: int) -> Spec:  # noqa: E741
+def _spec(l: int, k: int, iterations: int) -> Spec:
     columns = tuple(Column(f"x{i}", 0, 1000) for i in range(l))
     return Spec("bench", Schema(columns, 1000), Job(k=k, max_iter=iterations, seed=1))
 
@@ -56,7 +56,7 @@ def _spec(l: int, k: int, iterations: int) -> Spec:  # noqa: E741
 def _job(
     folder: Path,
     m: int,
-    l: int,  # noqa: E741
+    l: int,
     k: int,
     pairs: int,
     iterations: int,
@@ -114,7 +114,7 @@ class _Memory:
         return {"memory_early_mb": early / 1e6, "memory_late_mb": late / 1e6}
 
 
-def _uploads(folder: Path, owners: int, l: int) -> dict[str, Any]:  # noqa: E741
+def _uploads(folder: Path, owners: int, l: int) -> dict[str, Any]:
     spec = _spec(l, 2, 1)
     generator = np.random.default_rng(2)
     tables = [generator.integers(0, 1001, (_ROWS_EACH, l)).astype(float) for _ in range(owners)]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppodc.config import Cloud1Config
 from ppodc.errors import PpodcError
-from ppodc.store import Store
+from ppodc.service.config import Cloud1Config
+from ppodc.service.store import Store
 
 _LOOK_SECONDS = 0.05
 _CLOUDS = {b"ray::Worker1": 1, b"ray::Worker2": 2}

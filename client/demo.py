@@ -11,12 +11,12 @@ from rich.table import Table
 from client.operator import Operator
 from client.owner import Owner
 from client.result import Result
-from ppodc.encoding import decode_centres, encode
 from ppodc.errors import InputError
-from ppodc.job import Spec
-from ppodc.local_platform import LocalPlatform
-from ppodc.reference import Trace, kmeans
-from ppodc.synthetic import clinic_spec, clinics
+from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.local.platform import LocalPlatform
+from ppodc.local.synthetic import clinic_spec, clinics
+from ppodc.records.schema import decode_centres, encode
+from ppodc.spec import Spec
 
 _MARK = ".ppodc-demo"  # only a folder that carries it is ever deleted
 OWNERS = ("north", "south")

@@ -7,12 +7,12 @@ that names both clouds; a dataset exists only where its spec was handed in, and 
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.clouds import Clouds
-from ppodc.job import Spec
-from ppodc.jobstate import JobState
-from ppodc.ledger import Entry
-from ppodc.owner_bodies import LedgerAsk, LedgerReply, SpecText
-from ppodc.wire import Empty
+from client.both_clouds import Clouds
+from ppodc.service.job_state import JobState
+from ppodc.service.messages import LedgerAsk, LedgerReply, SpecText
+from ppodc.service.store.ledger import Entry
+from ppodc.spec import Spec
+from ppodc.transport.wire import Empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from client.clouds import Clouds
+from client.both_clouds import Clouds
 from client.result import Result, centres, open_clusters, open_labels
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.config import OwnerConfig
-from ppodc.encoding import encode
 from ppodc.errors import InputError, PpodcError
-from ppodc.halves import half_from_array, modulus_from_bytes
-from ppodc.job import Spec
-from ppodc.jobstate import JobState
-from ppodc.owner_bodies import (
+from ppodc.kmeans.half import OutputHalf
+from ppodc.records.output_half import half_from_array, modulus_from_bytes
+from ppodc.records.schema import encode
+from ppodc.records.sharing import split
+from ppodc.service.config import OwnerConfig
+from ppodc.service.job_state import JobState
+from ppodc.service.messages import (
     Begin,
     ChunkPlace,
     LabelsAsk,
@@ -40,9 +41,8 @@ from ppodc.owner_bodies import (
     UploadsAsk,
     UploadState,
 )
-from ppodc.sharing import split
-from ppodc.suite import OutputHalf
-from ppodc.wire import Array
+from ppodc.spec import Spec
+from ppodc.transport.wire import Array
 
 if TYPE_CHECKING:
     import pandas as pd

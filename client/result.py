@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.encoding import decode_centres
 from ppodc.errors import InputError
-from ppodc.job import Spec
-from ppodc.suite import OutputHalf, open_output
+from ppodc.kmeans.half import OutputHalf, open_output
+from ppodc.records.schema import decode_centres
+from ppodc.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from client.operator import Operator
 from client.owner import Owner
-from ppodc.encoding import Column, Schema
 from ppodc.errors import InputError
-from ppodc.job import Job, Spec, parse_beta
-from ppodc.local_platform import LocalPlatform
-from ppodc.reference import MAX_SEED
+from ppodc.kmeans.reference import MAX_SEED
+from ppodc.local.platform import LocalPlatform
+from ppodc.records.schema import Column, Schema
+from ppodc.spec import Job, Spec, parse_beta
 
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Literal["data"] | None
 

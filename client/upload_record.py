@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.database import disk_errors, private_folder, write_private
 from ppodc.errors import InputError
-from ppodc.job import Spec
-from ppodc.sharing import SEED_BYTES
+from ppodc.records.sharing import SEED_BYTES
+from ppodc.service.store.database import disk_errors, private_folder, write_private
+from ppodc.spec import Spec
 
 _VERSION = 1
 

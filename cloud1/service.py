@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ppodc.config import Cloud1Config, load, peers
-from ppodc.curve_keys import CurveKeys
-from ppodc.gateway import Gateway
-from ppodc.owner_operations import owner_operations
-from ppodc.serving import until_signal
-from ppodc.store import Store
+from ppodc.service.config import Cloud1Config, load, peers
+from ppodc.service.operations import owner_operations
+from ppodc.service.serving import until_signal
+from ppodc.service.store import Store
+from ppodc.transport.call_server import Gateway
+from ppodc.transport.curve_keys import CurveKeys
 
 
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:

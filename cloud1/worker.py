@@ -1,13 +1,13 @@
 """C1's half of a pair as a Ray actor: it connects to the C2 worker that the master names."""
 
-from ppodc.channel import Channel
-from ppodc.curve_keys import CurveKeys
+from ppodc.crypto.paillier import PublicKey
 from ppodc.errors import ChannelError
-from ppodc.paillier import PublicKey
-from ppodc.suite import Half
-from ppodc.suites import Material, open_half
-from ppodc.worker import PairWorker, Setup
-from ppodc.zmq_channel import connect
+from ppodc.kmeans.half import Half
+from ppodc.kmeans.suites import Material, open_half
+from ppodc.pairs.pair_worker import PairWorker, Setup
+from ppodc.transport.channel import Channel
+from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.zmq_channel import connect
 
 RESOURCE = "cloud1"
 _CONNECT_SECONDS = 30.0

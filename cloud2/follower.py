@@ -17,23 +17,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cloud2.worker import RESOURCE, Worker2
-from ppodc import control, local_ray, suites
-from ppodc.actors import answers, spawn
-from ppodc.config import Cloud2Config
-from ppodc.control import LOST, PairEnd
+from ppodc.cluster import ray_cluster
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_workers import answers, spawn
+from ppodc.crypto.paillier_keys import load_secret
 from ppodc.errors import InputError
-from ppodc.jobstate import JobState
-from ppodc.keys import load_secret
-from ppodc.local_ray import Place
-from ppodc.side import Side, drop_pools
-from ppodc.steps import resume_point
-from ppodc.store import Store
-from ppodc.wire import Array
-from ppodc.worker import LINK_TIMEOUT, Setup
+from ppodc.kmeans import suites
+from ppodc.pairs import control_messages
+from ppodc.pairs.cloud_job import Side, drop_pools
+from ppodc.pairs.control_messages import LOST, PairEnd
+from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
+from ppodc.pairs.shards import resume_point
+from ppodc.service.config import Cloud2Config
+from ppodc.service.job_state import JobState
+from ppodc.service.store import Store
+from ppodc.transport.wire import Array
 
 IDLE_SECONDS = 900.0  # after so long without a word from the master its workers are freed
 _TEXT = 20_000  # characters of all failures in one answer
-_STATES: dict[control.Outcome, JobState] = {
+_STATES: dict[control_messages.Outcome, JobState] = {
     "done": JobState.DONE,
     "failed": JobState.FAILED,
     "cancelled": JobState.CANCELLED,
@@ -66,28 +68,32 @@ class Follower:
         self._sessions: dict[str, _Session] = {}
         self._opening = threading.Lock()
 
-    def uploads(self, body: control.Uploads) -> control.UploadList:
+    def uploads(self, body: control_messages.Uploads) -> control_messages.UploadList:
         """What this cloud has in full, a page of it."""
         self._known(body.dataset, body.spec)
         found = [u for u in self._store.uploads(body.dataset) if u.committed]
-        page = found[body.first : body.first + control.PAGE]
-        return control.UploadList([control.Upload(u.upload_id, u.owner, u.rows) for u in page])
+        page = found[body.first : body.first + control_messages.PAGE]
+        return control_messages.UploadList(
+            [control_messages.Upload(u.upload_id, u.owner, u.rows) for u in page]
+        )
 
-    def seal(self, body: control.Seal, ids: Array) -> control.Sealed:
+    def seal(self, body: control_messages.Seal, ids: Array) -> control_messages.Sealed:
         """Fix the records; the same again is harmless."""
         self._known(body.dataset, body.spec)
         if ids.ndim != 2 or ids.dtype != np.uint8 or ids.shape[1] != 16:
             raise InputError("the upload ids of a seal must be rows of 16 bytes.")
-        return control.Sealed(self._store.seal(body.dataset, [row.tobytes().hex() for row in ids]))
+        return control_messages.Sealed(
+            self._store.seal(body.dataset, [row.tobytes().hex() for row in ids])
+        )
 
-    def open(self, body: control.Open) -> control.Opened:
+    def open(self, body: control_messages.Open) -> control_messages.Opened:
         """Start workers for a sealed dataset; a session that was open for it ends."""
         with self._opening:
             self._known(body.dataset, body.spec)
             self._end(body.dataset)
             side = self._side(body)
-            local_ray.connect(self._place)
-            local_ray.check_workers(self._place, side.pairs)
+            ray_cluster.connect(self._place)
+            ray_cluster.check_workers(self._place, side.pairs)
             resume = resume_point(
                 body.checkpoints,
                 self._store.checkpoints(body.dataset),
@@ -108,20 +114,20 @@ class Follower:
                 raise
             self._sessions[body.dataset] = session
         log.info("job %s: %d workers, from iteration %s", body.dataset, side.pairs, resume or 0)
-        return control.Opened(session.ticket, resume, ends)
+        return control_messages.Opened(session.ticket, resume, ends)
 
-    def step(self, body: control.RunStep) -> control.Done:
+    def step(self, body: control_messages.RunStep) -> control_messages.Done:
         """Begin the step that must come now, on slots that wait for it."""
         with self._session(body.ticket) as session:
             session.side.begin(body.step, body.attempt, body.slots)
-        return control.Done()
+        return control_messages.Done()
 
-    def poll(self, body: control.Poll) -> control.Progress:
+    def poll(self, body: control_messages.Poll) -> control_messages.Progress:
         """How far the step is; takes its results over if C1 has them all too."""
         with self._session(body.ticket) as session:
             side = session.side
             if side.committed(body.number):  # the answer to the first asking was lost
-                return control.Progress([], [], [], committed=True)
+                return control_messages.Progress([], [], [], committed=True)
             done, failed, running = side.wait(body.wait)
             committed = body.commit and side.complete()
             if committed:
@@ -129,10 +135,12 @@ class Follower:
                 if side.next_step() is None and not side.prepare:
                     side.save_result()
         longest = _TEXT // max(1, len(failed))
-        failures = [control.Failed(slot, f.text[:longest], f.fatal) for slot, f in failed.items()]
-        return control.Progress(done, failures, running, committed)
+        failures = [
+            control_messages.Failed(slot, f.text[:longest], f.fatal) for slot, f in failed.items()
+        ]
+        return control_messages.Progress(done, failures, running, committed)
 
-    def replace(self, body: control.Replace) -> PairEnd:
+    def replace(self, body: control_messages.Replace) -> PairEnd:
         """A fresh worker for a slot whose pair failed, at either cloud."""
         with self._session(body.ticket) as session:
             side = session.side
@@ -141,12 +149,12 @@ class Follower:
             log.info("job %s: new worker for slot %d", side.dataset, body.slot)
             return self._start(session, {body.slot: body.public})[0]
 
-    def settle(self, body: control.Settle) -> control.Done:
+    def settle(self, body: control_messages.Settle) -> control_messages.Done:
         """The job ended or paused at C1: free the workers and note the outcome."""
         with self._opening:
             if body.outcome == "prepared":  # pools were filled; the job stands where it stood
                 self._end(body.dataset)
-                return control.Done()
+                return control_messages.Done()
             state = self._store.job(body.dataset).state
             target = _STATES[body.outcome]
             session = self._sessions.get(body.dataset)
@@ -154,19 +162,19 @@ class Follower:
                 self._check_done(body, session)
             self._end(body.dataset)
             if state != target and not (state == JobState.CREATED and body.outcome == "failed"):
-                message = control.checked_text(body.message)
+                message = control_messages.checked_text(body.message)
                 self._store.transition(body.dataset, target, message=message)
                 log.info("job %s: %s", body.dataset, target)
             if target.final:
                 drop_pools(self._store, body.dataset, self._config.pools)
-        return control.Done()
+        return control_messages.Done()
 
     def stop(self) -> None:
         """End all sessions and leave Ray."""
         with self._opening:
             for dataset in list(self._sessions):
                 self._end(dataset)
-        local_ray.disconnect()
+        ray_cluster.disconnect()
 
     def free_idle(self, seconds: float = IDLE_SECONDS) -> None:
         """End sessions whose master has not been heard of for so long."""
@@ -181,7 +189,7 @@ class Follower:
         if self._store.dataset(dataset).digest != spec:
             raise InputError(f"dataset {dataset!r} has another spec at cloud 2; compare digests.")
 
-    def _side(self, body: control.Open) -> Side:
+    def _side(self, body: control_messages.Open) -> Side:
         job = self._store.job(body.dataset)
         if job.state.final:
             raise InputError(f"dataset {body.dataset!r} is {job.state} at cloud 2.")
@@ -235,7 +243,7 @@ class Follower:
                 return
         raise InputError(f"{LOST}; continue with: ppodc resume")
 
-    def _check_done(self, body: control.Settle, session: _Session | None) -> None:
+    def _check_done(self, body: control_messages.Settle, session: _Session | None) -> None:
         finished = session is None or session.side.next_step() is None
         if not finished or not self._store.has_result(body.dataset):
             raise InputError(f"dataset {body.dataset!r} has no result at cloud 2 yet.")

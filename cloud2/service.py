@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from cloud2.follower import Follower
-from ppodc import control
-from ppodc.config import Cloud2Config, Peer, load, peers
-from ppodc.curve_keys import CurveKeys
 from ppodc.errors import InputError
-from ppodc.gateway import Answer, Gateway, Handler, Operation
-from ppodc.owner_operations import owner_operations
-from ppodc.serving import until_signal
-from ppodc.store import Store
-from ppodc.wire import Array, Body
+from ppodc.pairs import control_messages
+from ppodc.service.config import Cloud2Config, Peer, load, peers
+from ppodc.service.operations import owner_operations
+from ppodc.service.serving import until_signal
+from ppodc.service.store import Store
+from ppodc.transport.call_server import Answer, Gateway, Handler, Operation
+from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.wire import Array, Body
 
 _TIDY_SECONDS = 30.0
 
@@ -50,16 +50,18 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
 def control_operations(follower: Follower) -> list[Operation]:
     """What C1, and nobody else, may ask."""
     offered: list[tuple[str, type[Body], Callable[..., Body]]] = [
-        (control.UPLOADS, control.Uploads, follower.uploads),
-        (control.SEAL, control.Seal, follower.seal),
-        (control.OPEN, control.Open, follower.open),
-        (control.STEP, control.RunStep, follower.step),
-        (control.POLL, control.Poll, follower.poll),
-        (control.REPLACE, control.Replace, follower.replace),
-        (control.SETTLE, control.Settle, follower.settle),
+        (control_messages.UPLOADS, control_messages.Uploads, follower.uploads),
+        (control_messages.SEAL, control_messages.Seal, follower.seal),
+        (control_messages.OPEN, control_messages.Open, follower.open),
+        (control_messages.STEP, control_messages.RunStep, follower.step),
+        (control_messages.POLL, control_messages.Poll, follower.poll),
+        (control_messages.REPLACE, control_messages.Replace, follower.replace),
+        (control_messages.SETTLE, control_messages.Settle, follower.settle),
     ]
     return [
-        Operation(name, frozenset({"cloud1"}), request, _handler(do, int(name == control.SEAL)))
+        Operation(
+            name, frozenset({"cloud1"}), request, _handler(do, int(name == control_messages.SEAL))
+        )
         for name, request, do in offered
     ]
 

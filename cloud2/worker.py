@@ -3,15 +3,15 @@
 import logging
 from pathlib import Path
 
-from ppodc.actors import node_address
-from ppodc.channel import Channel
-from ppodc.curve_keys import CurveKeys
+from ppodc.cluster.ray_workers import node_address
+from ppodc.crypto.paillier_keys import load_secret
 from ppodc.errors import ChannelError, InputError
-from ppodc.keys import load_secret
-from ppodc.suite import Half
-from ppodc.suites import Material, open_half
-from ppodc.worker import PairWorker, Setup
-from ppodc.zmq_channel import Listener, listen
+from ppodc.kmeans.half import Half
+from ppodc.kmeans.suites import Material, open_half
+from ppodc.pairs.pair_worker import PairWorker, Setup
+from ppodc.transport.channel import Channel
+from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.zmq_channel import Listener, listen
 
 RESOURCE = "cloud2"
 _ACCEPT_SECONDS = 60.0

@@ -15,19 +15,20 @@ from dataclasses import dataclass
 from types import FrameType
 
 from cloud1.worker import RESOURCE
-from master.link import Cloud2Link, SessionLostError
+from master.cloud2_client import Cloud2Link, SessionLostError
 from master.progress import Event, Listener, ignore
 from master.sealing import SealReport, seal
 from master.session import CancelledError, MasterSession
-from ppodc import local_ray, suites
-from ppodc.config import Cloud1Config
+from ppodc.cluster import ray_cluster
+from ppodc.cluster.ray_cluster import Place
+from ppodc.crypto.paillier_keys import load_public
 from ppodc.errors import ChannelError, InputError, PpodcError
-from ppodc.jobstate import JobState
-from ppodc.keys import load_public
-from ppodc.local_ray import Place
-from ppodc.side import drop_pools
-from ppodc.store import JobInfo, Store
-from ppodc.suites import Suite
+from ppodc.kmeans import suites
+from ppodc.kmeans.suites import Suite
+from ppodc.pairs.cloud_job import drop_pools
+from ppodc.service.config import Cloud1Config
+from ppodc.service.job_state import JobState
+from ppodc.service.store import JobInfo, Store
 
 _MOST_LOST = 2  # sessions lost in a row without an iteration in between
 
@@ -102,7 +103,7 @@ def prepare_job(
             )
         many = pairs or config.pairs
         place = Place(config.ray_address, RESOURCE, many)
-        with local_ray.connected(place), _interruptible():
+        with ray_cluster.connected(place), _interruptible():
             session = MasterSession(
                 config, store, link, dataset, "shares", many, _key(config)[0], progress, iterations
             )
@@ -192,7 +193,7 @@ def _run(
     lost, reached = 0, -1
     place = Place(config.ray_address, RESOURCE, pairs)
     store.transition(dataset, JobState.PREPARING, suite=suite, pairs=pairs)
-    with local_ray.connected(place), _interruptible():
+    with ray_cluster.connected(place), _interruptible():
         while True:
             session = MasterSession(config, store, link, dataset, suite, pairs, modulus, progress)
             try:

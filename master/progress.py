@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ppodc.steps import StepKind
+from ppodc.pairs.shards import StepKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ Everything that would make the job fail later is checked before, since a seal ca
 import logging
 from dataclasses import dataclass
 
-from master.link import Cloud2Link
-from ppodc import suites
+from master.cloud2_client import Cloud2Link
 from ppodc.errors import InputError
-from ppodc.store import Store
-from ppodc.suites import Suite
+from ppodc.kmeans import suites
+from ppodc.kmeans.suites import Suite
+from ppodc.service.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -11,20 +11,21 @@ import time
 from typing import Any
 
 from cloud1.worker import RESOURCE, Worker1
-from master.link import Cloud2Link
+from master.cloud2_client import Cloud2Link
 from master.progress import Clock, Event, Listener
-from ppodc import control, local_ray
-from ppodc.actors import Failure, answers, ended, outcome, spawn
-from ppodc.config import Cloud1Config
-from ppodc.control import LONGEST_WAIT
+from ppodc.cluster import ray_cluster
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_workers import Failure, answers, ended, outcome, spawn
 from ppodc.errors import InputError, PpodcError
-from ppodc.jobstate import JobState
-from ppodc.local_ray import Place
-from ppodc.side import Side
-from ppodc.steps import MAX_ATTEMPTS, Step
-from ppodc.store import Store
-from ppodc.suites import Suite
-from ppodc.worker import LINK_TIMEOUT
+from ppodc.kmeans.suites import Suite
+from ppodc.pairs import control_messages
+from ppodc.pairs.cloud_job import Side
+from ppodc.pairs.control_messages import LONGEST_WAIT
+from ppodc.pairs.pair_worker import LINK_TIMEOUT
+from ppodc.pairs.shards import MAX_ATTEMPTS, Step
+from ppodc.service.config import Cloud1Config
+from ppodc.service.job_state import JobState
+from ppodc.service.store import Store
 
 _NO_SEPARATION = (
     "note: both clouds use one Ray cluster, whose users can read both shares. Fine for trials; "
@@ -105,14 +106,14 @@ class MasterSession:
     def _open(self) -> None:
         side = self._side
         place = Place(self._config.ray_address, RESOURCE, side.pairs)
-        local_ray.check_workers(place, side.pairs)
-        if local_ray.offers("cloud2"):
+        ray_cluster.check_workers(place, side.pairs)
+        if ray_cluster.offers("cloud2"):
             self._report("starting", message=_NO_SEPARATION)
         self._link.uploads(self._dataset, side.spec.digest)  # is C2 there? Ask before waiting long
         publics = self._spawn(list(range(side.pairs)))
         own = self._store.checkpoints(self._dataset)
         opened = self._link.open(
-            control.Open(
+            control_messages.Open(
                 dataset=self._dataset,
                 spec=side.spec.digest,
                 seal=side.sealed.digest,
@@ -141,7 +142,7 @@ class MasterSession:
         asked = [self._side.slots[slot].worker.public.remote() for slot in slots]
         return [bytes(public) for public in answers(asked, "cloud 1's workers")]
 
-    def _introduce(self, ends: dict[int, control.PairEnd]) -> None:
+    def _introduce(self, ends: dict[int, control_messages.PairEnd]) -> None:
         told = []
         for slot, end in ends.items():
             pair_with = self._side.slots[slot].worker.pair_with
@@ -191,7 +192,10 @@ class MasterSession:
             asked = time.monotonic()
             if answer.committed:
                 return {}
-            theirs = {f.slot: Failure(control.checked_text(f.text), f.fatal) for f in answer.failed}
+            theirs = {
+                f.slot: Failure(control_messages.checked_text(f.text), f.fatal)
+                for f in answer.failed
+            }
             # A half whose peer failed would notice by itself; there is nothing to wait for.
             if not set(running) - set(theirs) and (failed or theirs):
                 return {**theirs, **failed}

@@ -23,10 +23,10 @@ import typer
 import yaml
 from msgspec import Struct
 
-from ppodc import deployment
 from ppodc.cli import app
-from ppodc.config import Cloud1Config, Cloud2Config, OwnerConfig, load, to_toml
-from ppodc.curve_keys import check_public
+from ppodc.service import deployment
+from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, to_toml
+from ppodc.transport.curve_keys import check_public
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "cluster_configs"

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ppodc.channel import Channel, memory_pair
+from ppodc.transport.channel import Channel, memory_pair
 
 
 def together(

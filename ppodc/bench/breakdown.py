@@ -23,7 +23,7 @@ def run(
     suites: Sequence[str] = ("shares", "paillier"),
     *,
     m: int = 6000,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     key_bits: int = 2048,
     records: int = 8,
     iterations: int = 3,

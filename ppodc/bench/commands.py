@@ -5,9 +5,8 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from ppodc.bench.links import LinkName
-from ppodc.errors import InputError
-from ppodc.options import (
+from ppodc.bench.network_presets import LinkName
+from ppodc.cli.options import (
     JsonFile,
     SuiteName,
     SuiteOption,
@@ -15,6 +14,7 @@ from ppodc.options import (
     file_to_write,
     write_json,
 )
+from ppodc.errors import InputError
 
 bench = typer.Typer(
     help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
@@ -100,10 +100,10 @@ def bench_paillier_command(
     json_file: JsonFile = None,
 ) -> None:
     """Encrypt, decrypt, randomise, multiply by plain and add, side by side with `phe`."""
-    from ppodc.bench import figure, paillier
+    from ppodc.bench import figure, paillier_beside_phe
 
-    result = paillier.run(key_bits, seconds)
-    paillier.show(result)
+    result = paillier_beside_phe.run(key_bits, seconds)
+    paillier_beside_phe.show(result)
     write_json(json_file, {**result, "machine": figure.machine()})
 
 
@@ -112,7 +112,7 @@ def bench_primitives_command(
     suite: AnySuite = None,
     key_bits: KeyBits = 2048,
     m: Annotated[int, typer.Option(help="Records of the job (fixes the widths).")] = 6000,
-    l: Attributes = 10,  # noqa: E741
+    l: Attributes = 10,
     k: Clusters = 4,
     records: Annotated[
         int, typer.Option(min=1, help="Records the paillier suite measures over.")
@@ -136,7 +136,7 @@ def bench_primitives_command(
 def bench_iteration_command(
     suite: SuiteOption = SuiteName.SHARES,
     m: Records = 10_000,
-    l: Attributes = 10,  # noqa: E741
+    l: Attributes = 10,
     k: Clusters = 4,
     pairs: Annotated[int, typer.Option(help="Worker pairs.")] = 1,
     iterations: Annotated[int, typer.Option(help="Iterations to measure over.")] = 5,
@@ -149,11 +149,11 @@ def bench_iteration_command(
     json_file: JsonFile = None,
 ) -> None:
     """One iteration between two processes: offline, online, bytes, rounds, memory, by step."""
-    from ppodc.bench import figure, iteration, links
+    from ppodc.bench import figure, iteration, network_presets
 
     if link is None and (gbit is not None or latency_ms is not None):
         raise InputError("--gbit and --latency-ms change a --link; name one.")
-    over = None if link is None else links.link(link, gbit_s=gbit, one_way_ms=latency_ms)
+    over = None if link is None else network_presets.link(link, gbit_s=gbit, one_way_ms=latency_ms)
 
     with err.status("measuring ...") as status:
         result = iteration.run(
@@ -176,7 +176,7 @@ def bench_sweep_command(
     suite: AnySuite = None,
     m: ManyRecords = "2000,4000,6000,8000,10000",
     k: ManyClusters = "2,4,6,8",
-    l: ManyAttributes = "5,10,15,20",  # noqa: E741
+    l: ManyAttributes = "5,10,15,20",
     key_bits: KeyBits = 2048,
     records: Few = 8,
     iterations: Iterations = 3,
@@ -207,7 +207,7 @@ def bench_breakdown_command(
     suite: AnySuite = None,
     k: ManyClusters = "2,3,4,5,6,7,8",
     m: Records = 6000,
-    l: Attributes = 10,  # noqa: E741
+    l: Attributes = 10,
     key_bits: KeyBits = 2048,
     records: Few = 8,
     iterations: Iterations = 3,
@@ -236,7 +236,7 @@ def bench_breakdown_command(
 @bench.command("modes")
 def bench_modes_command(
     m: ManyRecords = "2000,4000,6000,8000,10000",
-    l: Attributes = 10,  # noqa: E741
+    l: Attributes = 10,
     k: Clusters = 4,
     key_bits: KeyBits = 2048,
     records: Few = 16,

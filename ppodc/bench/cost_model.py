@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ppodc.bench.events import Clock, Pool, Process, Signal
-from ppodc.bench.links import Link
-from ppodc.paillier_suite.half import IN_FLIGHT
+from ppodc.bench.event_simulator import Clock, Pool, Process, Signal
+from ppodc.bench.network_presets import Link
+from ppodc.kmeans.paillier.half import IN_FLIGHT
 
 LEAD_ONLY = ("re-seed", "stop test", "update")
 OVERLAPPING = ("products",)

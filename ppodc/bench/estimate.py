@@ -12,7 +12,7 @@ from typing import Any
 
 from ppodc.bench.paillier_steps import SOURCES, batch_of, make_case, measure, measure_whole
 from ppodc.bench.points import Task, Tell
-from ppodc.pair_half import Mode
+from ppodc.local.pair_process import Mode
 
 ONCE = ("scale", "reseed", "stop test")
 SPLIT = ("SSED_OP", "SBD", "SMIN_k", "sums")
@@ -31,7 +31,7 @@ class Estimate:
     """What is estimated: a job, a mode, and the records that are measured for it."""
 
     m: int
-    l: int  # noqa: E741 - the chapter's name
+    l: int
     k: int
     mode: Mode
     key_bits: int

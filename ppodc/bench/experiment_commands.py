@@ -21,9 +21,9 @@ from ppodc.bench.commands import (
     numbers,
     warn_key,
 )
-from ppodc.bench.links import LinkName
+from ppodc.bench.network_presets import LinkName
+from ppodc.cli.options import JsonFile, SuiteName, SuiteOption, err
 from ppodc.errors import InputError
-from ppodc.options import JsonFile, SuiteName, SuiteOption, err
 
 
 def whole(text: str) -> int:
@@ -52,7 +52,7 @@ def duration(text: str) -> float:
 @bench.command("simulate")
 def bench_simulate_command(
     m: Annotated[str, typer.Option(help="Records, up to 1e9.")] = "1e6",
-    l: Attributes = 10,  # noqa: E741
+    l: Attributes = 10,
     k: Clusters = 4,
     suite: SuiteOption = SuiteName.SHARES,
     key_bits: KeyBits = 2048,
@@ -83,14 +83,14 @@ def bench_simulate_command(
     plot: PlotFile = None,
 ) -> None:
     """SIMULATION of many pairs, calibrated here: time and money of an iteration and of a job."""
-    from ppodc.bench import links, simulate
+    from ppodc.bench import network_presets, simulate
     from ppodc.bench.points import Points
 
     warn_key(key_bits)
     job = simulate.Job(whole(m), l, k, suite=suite.value, iterations=iterations, key_bits=key_bits)
-    names = [link.value] if link is not None else list(links.LINKS)
+    names = [link.value] if link is not None else list(network_presets.LINKS)
     chosen = [
-        links.link(
+        network_presets.link(
             name, gbit_s=gbit, one_way_ms=latency_ms, usd_per_gb=usd_gb, total_gbit_s=total_gbit
         )
         for name in names
@@ -116,7 +116,7 @@ def bench_kegg_command(
     m: Annotated[
         str | None, typer.Option(help="Records, with all l and k; one at a time if left out.")
     ] = None,
-    l: ManyAttributes = "5,10,15,20,27",  # noqa: E741
+    l: ManyAttributes = "5,10,15,20,27",
     k: ManyClusters = "2,4,6,8",
     pairs: Annotated[int, typer.Option(min=1, help="Worker pairs.")] = 1,
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations of a job.")] = 100,
@@ -158,7 +158,7 @@ def bench_kegg_command(
 @bench.command("peers")
 def bench_peers_command(
     m: Records = 10_000,
-    l: Attributes = 10,  # noqa: E741
+    l: Attributes = 10,
     k: Clusters = 4,
     runs: Annotated[int, typer.Option(min=1, help="Iterations to take the median of.")] = 3,
     python: Annotated[

@@ -27,16 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from ppodc import keys, paillier
-from ppodc.bench import figure, slow_link
+from ppodc.bench import figure, slow_network
 from ppodc.bench.iteration_half import Setting
-from ppodc.bench.links import Link
-from ppodc.curve_keys import CurveKeys
+from ppodc.bench.network_presets import Link
+from ppodc.crypto import paillier, paillier_keys
 from ppodc.errors import InputError, PpodcError
-from ppodc.reference import Trace, initial_rows, kmeans, reseed_rows
-from ppodc.shares_suite.rings import Rings
-from ppodc.sharing import mask, split
-from ppodc.suite import OutputHalf, Parameters, open_output
+from ppodc.kmeans.half import OutputHalf, Parameters, open_output
+from ppodc.kmeans.reference import Trace, initial_rows, kmeans, reseed_rows
+from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.records.sharing import mask, split
+from ppodc.transport.curve_keys import CurveKeys
 
 SUITES = ("shares", "paillier")
 WARM_UP = {"shares": 1, "paillier": 0}  # exponentiations need none
@@ -78,7 +78,7 @@ class Phase:
 def run(
     suite: str = "shares",
     m: int = 10_000,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     k: int = 4,
     pairs: int = 1,
     iterations: int = 5,
@@ -117,7 +117,7 @@ def run_records(
     With `link`, every pair's channel goes over an imitation of it; without, over loopback as it is.
     With `of`, all numbers are as wide as in a job over that many records, of which these are some.
     """
-    m, l = records.shape  # noqa: E741
+    m, l = records.shape
     if suite not in SUITES or not 1 <= pairs <= m or iterations < 1 or (of or m) < m:
         raise InputError(f"suite: {' or '.join(SUITES)}; 1 to m pairs; at least one iteration.")
     say = tell or (lambda _: None)
@@ -328,8 +328,8 @@ def _write(
         (folder / "peer.public").write_bytes(curves[1 - role].public)
         own = msgspec.structs.replace(setting, role=role + 1)
         (folder / "half.json").write_bytes(msgspec.json.encode(own))
-    keys.save_public(folders[0] / "paillier.pub", secret.public)
-    keys.save_secret(folders[1] / "paillier.key", secret)
+    paillier_keys.save_public(folders[0] / "paillier.pub", secret.public)
+    paillier_keys.save_secret(folders[1] / "paillier.key", secret)
     share, seed = split(records)
     np.save(folders[0] / "share.npy", share)
     np.save(folders[1] / "share.npy", mask(seed, 0, *records.shape))
@@ -344,7 +344,7 @@ def _pair(folders: tuple[Path, Path], first_row: int, link: Link | None) -> Iter
         assert first.stdin is not None  # noqa: S101 - opened as a pipe
         endpoint = _line(second, folders[1])["endpoint"]
         if link is not None:
-            endpoint = stack.enter_context(slow_link.slow(endpoint, link))
+            endpoint = stack.enter_context(slow_network.slow(endpoint, link))
         first.stdin.write(endpoint + "\n")
         first.stdin.flush()
         for process, folder in zip((first, second), folders, strict=True):

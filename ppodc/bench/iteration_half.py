@@ -16,11 +16,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ppodc import keys, zmq_channel
-from ppodc.channel import Channel
-from ppodc.curve_keys import CurveKeys, load_public
-from ppodc.randomness import FreshRandomisers
-from ppodc.suite import Half, Parameters, State
+from ppodc.crypto import paillier_keys
+from ppodc.crypto.random_stream import FreshRandomisers
+from ppodc.kmeans.half import Half, Parameters, State
+from ppodc.transport import zmq_channel
+from ppodc.transport.channel import Channel
+from ppodc.transport.curve_keys import CurveKeys, load_public
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -29,7 +30,7 @@ class Setting(msgspec.Struct, frozen=True):
     role: int
     suite: str
     m: int
-    l: int  # noqa: E741
+    l: int
     k: int
     ub: int
     beta: str
@@ -133,15 +134,15 @@ class Worker:
 def _half(folder: Path, setting: Setting, channel: Channel) -> Half:
     weak = setting.insecure_key
     if setting.role == 1:
-        public = keys.load_public(folder / "paillier.pub", allow_insecure=weak)
+        public = paillier_keys.load_public(folder / "paillier.pub", allow_insecure=weak)
     else:
-        secret = keys.load_secret(folder / "paillier.key", allow_insecure=weak)
+        secret = paillier_keys.load_secret(folder / "paillier.key", allow_insecure=weak)
     if setting.suite == "shares":
-        from ppodc.shares_suite.half import SharesHalf
+        from ppodc.kmeans.shares.half import SharesHalf
 
         key = public if setting.role == 1 else secret
         return SharesHalf(setting.role, channel, setting.params, key)
-    from ppodc.paillier_suite.half import Half1, Half2
+    from ppodc.kmeans.paillier.half import Half1, Half2
 
     if setting.role == 1:
         return Half1(channel, setting.params, public, FreshRandomisers(public))

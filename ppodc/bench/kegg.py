@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ppodc.bench import figure, iteration
 from ppodc.bench.figure import Series
-from ppodc.bench.load import watched
+from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.bench.published import ITERATION_MINUTES
 from ppodc.errors import InputError
@@ -47,7 +47,7 @@ class Shape:
     """One job of the experiment."""
 
     m: int
-    l: int  # noqa: E741 - the chapter's name
+    l: int
     k: int
 
 
@@ -93,7 +93,7 @@ def fingerprint(records: NDArray[np.int64]) -> str:
 
 def star(whole: int) -> list[Shape]:
     """One parameter at a time around m = 10,000, l = 10, k = 4; and all records."""
-    m, l, k = MIDDLE  # noqa: E741
+    m, l, k = MIDDLE
     shapes = [Shape(each, l, k) for each in SIZES]
     shapes += [Shape(m, l, each) for each in CLUSTERS]
     shapes += [Shape(m, each, k) for each in ATTRIBUTES]
@@ -103,7 +103,7 @@ def star(whole: int) -> list[Shape]:
 
 def grid(sizes: Sequence[int], attributes: Sequence[int], clusters: Sequence[int]) -> list[Shape]:
     """All combinations, the small ones first."""
-    return sorted(Shape(m, l, k) for m in sizes for l in attributes for k in clusters)  # noqa: E741
+    return sorted(Shape(m, l, k) for m in sizes for l in attributes for k in clusters)
 
 
 def run(

@@ -20,7 +20,7 @@ from ppodc.bench.published import ITERATION_MINUTES, SHAPE
 def run(
     ms: Sequence[int] = (2000, 4000, 6000, 8000, 10_000),
     *,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     k: int = 4,
     key_bits: int = 2048,
     records: int = 16,

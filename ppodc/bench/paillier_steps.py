@@ -24,25 +24,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc import keys
-from ppodc.channel import Channel, Traffic
+from ppodc.crypto import paillier_keys
+from ppodc.crypto.paillier import Cipher, Ciphertexts, SecretKey, Tally
 from ppodc.errors import InputError, PpodcError
-from ppodc.paillier import Cipher, Ciphertexts, SecretKey, Tally
-from ppodc.paillier_suite import demand, exchange, output
-from ppodc.paillier_suite.assign import assign, one_hot_sums
-from ppodc.paillier_suite.exchange import Cloud1, Step
-from ppodc.paillier_suite.half import IN_FLIGHT
-from ppodc.paillier_suite.sbd import Bits, sbd
-from ppodc.paillier_suite.smin import smin_k
-from ppodc.paillier_suite.smp import smp
-from ppodc.paillier_suite.ssed_op import scale, ssed_op
-from ppodc.paillier_suite.update import Clusters, reseed, setc
-from ppodc.pair_half import Mode, Randomisers, Setting, open_channel, open_source
-from ppodc.reference import nearest
-from ppodc.requests import Requests
-from ppodc.run_pair import events, listening, start_half, write_clouds, write_uploads
-from ppodc.suite import Parameters
-from ppodc.widths import Widths, check_paillier, clamp_beta
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.paillier import demand, exchange, output
+from ppodc.kmeans.paillier.assign import assign, one_hot_sums
+from ppodc.kmeans.paillier.exchange import Cloud1, Step
+from ppodc.kmeans.paillier.half import IN_FLIGHT
+from ppodc.kmeans.paillier.questions import Requests
+from ppodc.kmeans.paillier.sbd import Bits, sbd
+from ppodc.kmeans.paillier.smin_k import smin_k
+from ppodc.kmeans.paillier.smp import smp
+from ppodc.kmeans.paillier.ssed_op import scale, ssed_op
+from ppodc.kmeans.paillier.update import Clusters, reseed, setc
+from ppodc.kmeans.reference import nearest
+from ppodc.kmeans.widths import Widths, check_paillier, clamp_beta
+from ppodc.local.pair import events, listening, start_half, write_clouds, write_uploads
+from ppodc.local.pair_process import Mode, Randomisers, Setting, open_channel, open_source
+from ppodc.transport.channel import Channel, Traffic
 
 T = TypeVar("T")
 MODES: tuple[Mode, ...] = ("online+offline", "online", "pipelined")
@@ -110,7 +110,7 @@ def batch_of(records: int) -> int:
     return max(1, min(MOST_BATCH, records // IN_FLIGHT))
 
 
-def make_case(m: int, l: int, k: int, key_bits: int, records: int) -> Case:  # noqa: E741
+def make_case(m: int, l: int, k: int, key_bits: int, records: int) -> Case:
     """Synthetic records around k centres, and the clusters that all m of them form."""
     if not 2 <= k <= m or l < 1:
         raise InputError(f"m = {m}, l = {l}, k = {k}: use 2 to m clusters, at least one attribute.")
@@ -152,7 +152,7 @@ def _clouds(
         write_uploads(cloud1, cloud2, [case.records], None)
         theirs = msgspec.structs.replace(setting, role=2, pool=needed.c2, serve_steps=steps)
         (cloud2 / "half.json").write_bytes(msgspec.json.encode(theirs))
-        secret = keys.load_secret(cloud2 / "paillier.key", allow_insecure=insecure)
+        secret = paillier_keys.load_secret(cloud2 / "paillier.key", allow_insecure=insecure)
         tallies: list[dict[str, int]] = []
         with start_half(cloud2) as process:
             endpoint = listening(process, cloud2)

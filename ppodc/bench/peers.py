@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.bench import figure, iteration, spu_iteration
-from ppodc.bench.load import watched
+from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
-from ppodc.reference import initial_rows, kmeans
+from ppodc.kmeans.reference import initial_rows, kmeans
 
 PROTOCOLS = {"CHEETAH": "SPU Cheetah", "SEMI2K": "SPU Semi2k (trusted dealer)"}
 INSTALL = "`make peers`, or python3.11 -m venv spu-venv && spu-venv/bin/pip install spu"
@@ -45,7 +45,7 @@ def version(python: Path) -> str | None:
 
 def run(
     m: int = 10_000,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     k: int = 4,
     *,
     ub: int = 1000,
@@ -85,7 +85,7 @@ def run(
     return figure.document("peers", {**shape, "spu": spu}, found, notes=notes)
 
 
-def overflows(m: int, l: int, ub: int) -> bool:  # noqa: E741
+def overflows(m: int, l: int, ub: int) -> bool:
     """Whether a score or a sum leaves the signed numbers of 64 bits before it is rounded."""
     fraction = 2 * spu_iteration.FRACTION_BITS
     return max(2 * l * ub**2, m * ub) << fraction >= 1 << 63

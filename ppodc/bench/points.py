@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ppodc.bench.figure import machine
+from ppodc.cli.options import err
 from ppodc.errors import InputError
-from ppodc.options import err
 
 Key = dict[str, Any]
 Value = dict[str, Any]

@@ -25,7 +25,7 @@ from ppodc.bench.paillier_steps import (
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import StageCost, stage1, stage2, stage3, table_5_3
-from ppodc.pair_half import Mode, Randomisers
+from ppodc.local.pair_process import Mode, Randomisers
 
 PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k")
 
@@ -34,7 +34,7 @@ def run(
     suites: Sequence[str] = ("shares", "paillier"),
     *,
     m: int = 6000,
-    l: int = 10,  # noqa: E741
+    l: int = 10,
     k: int = 4,
     key_bits: int = 2048,
     records: int = 24,
@@ -60,7 +60,7 @@ def run(
 
 def _paillier(
     m: int,
-    l: int,  # noqa: E741
+    l: int,
     k: int,
     key_bits: int,
     records: int,

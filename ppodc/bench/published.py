@@ -16,12 +16,12 @@ class StageCost:
     bits: int
 
 
-def stage1(m: int, l: int, key_bits: int) -> StageCost:  # noqa: E741
+def stage1(m: int, l: int, key_bits: int) -> StageCost:
     """Taking in m records, once."""
     return StageCost(None, 5 * m * l, 4 * m * l * key_bits)
 
 
-def stage2(m: int, l: int, k: int, w1: int, key_bits: int) -> StageCost:  # noqa: E741
+def stage2(m: int, l: int, k: int, w1: int, key_bits: int) -> StageCost:
     """Assigning m records, per iteration."""
     return StageCost(
         m * (k * (11 * l + 13 * w1 + 10) - 10 * w1 - 2),
@@ -30,7 +30,7 @@ def stage2(m: int, l: int, k: int, w1: int, key_bits: int) -> StageCost:  # noqa
     )
 
 
-def stage3(l: int, k: int, w2: int, key_bits: int) -> StageCost:  # noqa: E741
+def stage3(l: int, k: int, w2: int, key_bits: int) -> StageCost:
     """The stop test, per iteration."""
     return StageCost(
         k * (16 * l + 15) + 16 * w2 + 1,
@@ -50,7 +50,7 @@ TABLE_5_3 = {
 }
 
 
-def table_5_3(name: str, mode: str, l: int, k: int) -> int | None:  # noqa: E741
+def table_5_3(name: str, mode: str, l: int, k: int) -> int | None:
     """A number of the table, for its shape only."""
     return TABLE_5_3.get(name, {}).get(mode) if {"l": l, "k": k} == SHAPE else None
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from ppodc.bench import figure, glance, page
 from ppodc.bench.published import BUSY_MINUTES, COMPARING, ITERATION_MINUTES, TABLE_5_3
+from ppodc.cli.options import err
 from ppodc.errors import InputError
-from ppodc.options import err
 
 WIDTH = 400  # columns for what commands print, so that no table line is broken
 

@@ -17,10 +17,10 @@ from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import table_5_3
 from ppodc.errors import PpodcError
-from ppodc.shares_suite import scaling, setc, smin_k, sums
-from ppodc.shares_suite.rings import Rings
-from ppodc.shares_suite.stock import Needs
-from ppodc.suite import Parameters
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares import scaling, smin_k, sums, update
+from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.mpc.supplies import Needs
 
 PRIMITIVES = ("scaling", "SSED_OP", "SBD + SMIN_k", "SMP", "other")
 _ONLINE = {"scaling": "scaling", "SSED_OP": "SSED_OP", "SMIN_k": "SBD + SMIN_k", "sums": "SMP"}
@@ -31,14 +31,14 @@ NOTE = (
 _SUPPLIES = ("leaves", "pairs", "transfers")
 
 
-def _measure(m: int, l: int, k: int, iterations: int, key_bits: int, tell: Tell) -> dict[str, Any]:  # noqa: E741
+def _measure(m: int, l: int, k: int, iterations: int, key_bits: int, tell: Tell) -> dict[str, Any]:
     result = iteration.run("shares", m, l, k, 1, iterations, key_bits=key_bits, tell=tell)
     if not result["exact"]:
         raise PpodcError("the shares suite gave another result than plaintext k-means.")
     return {**result, "primitives": by_primitive(result)}
 
 
-def task(m: int, l: int, k: int, iterations: int, key_bits: int = 2048) -> Task:  # noqa: E741
+def task(m: int, l: int, k: int, iterations: int, key_bits: int = 2048) -> Task:
     """Measure an iteration on one pair; the same point for every command that needs it."""
     key = {"bench": "iteration", "suite": "shares", "m": m, "l": l, "k": k, "pairs": 1,
            "iterations": iterations, "key_bits": key_bits}  # fmt: skip
@@ -62,7 +62,7 @@ def by_primitive(result: dict[str, Any]) -> dict[str, dict[str, float]]:
     return times
 
 
-def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, float]]:  # noqa: E741
+def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, float]]:
     """For each kind of supply, the part of it that each primitive uses up in an iteration."""
     rings = Rings.of(Parameters(m, l, k, ub, Fraction(0)))
     scale = scaling.scale_needs(k, l, rings)
@@ -72,7 +72,7 @@ def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, 
         "scaling": scale,
         "SBD + SMIN_k": smin_k.needs(m, k, rings.distance_bits),
         "SMP": sums.needs(m, k),
-        "other": setc.reseed_needs(k) + setc.stop_needs(k, l, rings),
+        "other": update.reseed_needs(k) + update.stop_needs(k, l, rings),
     }
     found = {}
     for kind in _SUPPLIES:
@@ -83,7 +83,7 @@ def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, 
     return found
 
 
-def rows(m: int, l: int, k: int, iterations: int, points: Points) -> list[dict[str, Any]]:  # noqa: E741
+def rows(m: int, l: int, k: int, iterations: int, points: Points) -> list[dict[str, Any]]:
     """Rows of Table 5.3 for the shares suite: milliseconds per invocation."""
     (cost,) = measure_points("primitives", [task(m, l, k, iterations)], points)
     count = {"SMP": m * k * l, "SSED_OP": m * k, "SBD + SMIN_k": m}
@@ -97,7 +97,7 @@ def rows(m: int, l: int, k: int, iterations: int, points: Points) -> list[dict[s
     return found
 
 
-def _published(name: str, mode: str, l: int, k: int) -> int | None:  # noqa: E741
+def _published(name: str, mode: str, l: int, k: int) -> int | None:
     """Table 5.3; a record's SMIN_k needs k numbers from SBD."""
     if name != "SBD + SMIN_k":
         return table_5_3(name, mode, l, k)

@@ -21,12 +21,12 @@ import numpy as np
 from ppodc.bench import cost_model, figure, iteration
 from ppodc.bench.cost_model import Costs, Prediction, Setting
 from ppodc.bench.figure import Series
-from ppodc.bench.links import LINKS, USD_PER_CORE_HOUR, Link
-from ppodc.bench.load import Load, cores
+from ppodc.bench.machine import Load, cores
+from ppodc.bench.network_presets import LINKS, USD_PER_CORE_HOUR, Link
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import InputError, PpodcError
-from ppodc.shares_suite.rings import Rings
-from ppodc.suite import Parameters
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares.ring_sizes import Rings
 
 MOST_PAIRS = 1024
 MOST_RECORDS = 10**9
@@ -49,7 +49,7 @@ class Job:
     """What is to be clustered."""
 
     m: int
-    l: int = 10  # noqa: E741 - the chapter's name
+    l: int = 10
     k: int = 4
     ub: int = 1000
     suite: str = "shares"

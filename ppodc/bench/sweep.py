@@ -72,7 +72,7 @@ def _middle(values: Sequence[int]) -> int:
 
 
 def _task(suite: str, case: Case, key_bits: int, records: int, iterations: int) -> Task:
-    m, k, l = case  # noqa: E741
+    m, k, l = case
     if suite == "shares":
         return share_primitives.task(m, l, k, iterations)
     return Estimate(m, l, k, "pipelined", key_bits, min(records, m)).task(split=False)

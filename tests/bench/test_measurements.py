@@ -10,15 +10,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import (
-    breakdown,
-    estimate,
-    modes,
-    primitives,
-    published,
-    share_primitives,
-    sweep,
-)
+from ppodc.bench import breakdown, estimate, modes, primitives, published, share_primitives, sweep
 from ppodc.bench.paillier_steps import make_case
 from ppodc.bench.points import Points
 from ppodc.cli import app

@@ -10,7 +10,7 @@ import pytest
 
 from ppodc.bench import peers
 from ppodc.bench.points import Points
-from ppodc.reference import kmeans
+from ppodc.kmeans.reference import kmeans
 from tests.bench.look import check_document, check_plot
 
 PYTHON = Path(os.environ.get("PPODC_SPU_PYTHON", sys.executable))

@@ -52,7 +52,12 @@ def test_a_point_of_other_code_is_not_found(tmp_path, monkeypatch):
 
 
 def test_the_fingerprint_is_of_what_is_measured(tmp_path, monkeypatch):
-    names = ("ppodc/sharing.py", "ppodc/bench/page.py", "ppodc/bench/iteration.py", "master/job.py")
+    names = (
+        "ppodc/records/sharing.py",
+        "ppodc/bench/page.py",
+        "ppodc/bench/iteration.py",
+        "master/job.py",
+    )
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from ppodc.bench import cost_model, links, simulate
+from ppodc.bench import cost_model, network_presets, simulate
 from ppodc.bench.cost_model import Costs, Line, Setting, StepCost
-from ppodc.bench.events import Clock, Pool
+from ppodc.bench.event_simulator import Clock, Pool
 from ppodc.bench.experiment_commands import duration, whole
-from ppodc.bench.links import Link
+from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
-from ppodc.shares_suite import half
+from ppodc.kmeans.shares import half
 from tests.bench.look import check_document, check_plot
 
 
@@ -201,13 +201,13 @@ def test_rows_are_split_evenly():
 
 
 def test_links_can_be_changed_and_wrong_ones_are_refused():
-    assert links.link("wan") == links.LINKS["wan"]
-    assert links.link("wan", one_way_ms=0, gbit_s=2).gbit_s == 2
+    assert network_presets.link("wan") == network_presets.LINKS["wan"]
+    assert network_presets.link("wan", one_way_ms=0, gbit_s=2).gbit_s == 2
     for wrong in ({"gbit_s": 0.0}, {"one_way_ms": -1.0}, {"total_gbit_s": 0.0}):
         with pytest.raises(InputError):
-            links.link("lan", **wrong)
+            network_presets.link("lan", **wrong)
     with pytest.raises(InputError, match="no link"):
-        links.link("moon")
+        network_presets.link("moon")
 
 
 @pytest.fixture(scope="module")
@@ -260,8 +260,8 @@ def test_the_answer_names_its_pairs(calibrated):
     job, result, file = calibrated
     limit = max(x["job_s"] for x in result["points"])
     found = simulate.run(
-        job, pairs=(), links=(links.LINKS["lan"],), within_s=limit, sizes=(40, 160), check=80,
-        measured_iterations=1, points=Points(file),
+        job, pairs=(), links=(network_presets.LINKS["lan"],), within_s=limit, sizes=(40, 160),
+        check=80, measured_iterations=1, points=Points(file),
     )  # fmt: skip
     (answer,) = found["points"]
     assert answer["answer"]
@@ -293,8 +293,8 @@ def test_more_clusters_than_rows_of_a_run(monkeypatch):
 def test_what_cannot_be_done_in_time_is_said(calibrated):
     job, _, file = calibrated
     found = simulate.run(
-        job, pairs=(), links=(links.LINKS["wan"],), within_s=1e-3, sizes=(40, 160), check=80,
-        measured_iterations=1, points=Points(file),
+        job, pairs=(), links=(network_presets.LINKS["wan"],), within_s=1e-3, sizes=(40, 160),
+        check=80, measured_iterations=1, points=Points(file),
     )  # fmt: skip
     assert not found["points"][0]["answer"]
     assert "no number of pairs" in simulate.answers(found)[0]

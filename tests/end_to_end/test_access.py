@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from ppodc import control
-from ppodc.curve_keys import CurveKeys
 from ppodc.errors import PpodcError
-from ppodc.jobstate import JobState
-from ppodc.rpc import Client, RefusedError
-from ppodc.steps import Step
+from ppodc.pairs import control_messages
+from ppodc.pairs.shards import Step
+from ppodc.service.job_state import JobState
+from ppodc.transport.call_client import Client, RefusedError
+from ppodc.transport.curve_keys import CurveKeys
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 
 NAME = "guarded"
@@ -33,9 +33,9 @@ def link(services: TwoServices) -> Iterator[Client]:
         yield connected
 
 
-def opening(services: TwoServices, **changes: object) -> control.Open:
+def opening(services: TwoServices, **changes: object) -> control_messages.Open:
     with services.store("cloud2") as store:
-        body = control.Open(
+        body = control_messages.Open(
             dataset=NAME,
             spec=store.dataset(NAME).digest,
             seal=store.sealed(NAME).digest,
@@ -52,7 +52,7 @@ def opening(services: TwoServices, **changes: object) -> control.Open:
 
 def refused(services: TwoServices, link: Client, op: str, body: msgspec.Struct, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
-        link.call(op, body, reply=control.Done)
+        link.call(op, body, reply=control_messages.Done)
     assert op in services.log("cloud2").read_text()
 
 
@@ -67,11 +67,13 @@ def refused(services: TwoServices, link: Client, op: str, body: msgspec.Struct, 
     ],
 )
 def test_a_session_for_another_job_is_refused(services: TwoServices, link: Client, changes, why):
-    refused(services, link, control.OPEN, opening(services, **changes), why)
+    refused(services, link, control_messages.OPEN, opening(services, **changes), why)
 
 
 def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client):
-    opened, _ = link.call(control.OPEN, opening(services), reply=control.Opened, timeout=120)
+    opened, _ = link.call(
+        control_messages.OPEN, opening(services), reply=control_messages.Opened, timeout=120
+    )
     ticket = opened.ticket
     assert opened.resume_from is None
     for step in (
@@ -81,30 +83,40 @@ def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client
         Step(2, "ingest", 0),
         Step(1, "ingest", 3),
     ):
-        body = control.RunStep(ticket, step, 1, [0])
-        refused(services, link, control.STEP, body, "is not the next step")
+        body = control_messages.RunStep(ticket, step, 1, [0])
+        refused(services, link, control_messages.STEP, body, "is not the next step")
     ingest = Step(1, "ingest", 0)
     for attempt, slots in ((1, [1]), (9, [0])):
-        body = control.RunStep(ticket, ingest, attempt, slots)
-        refused(services, link, control.STEP, body, "cannot run on slots")
-    replace = control.Replace(ticket, 5, CurveKeys.generate().public)
-    refused(services, link, control.REPLACE, replace, "no slot 5")
-    done = control.Settle(NAME, None, "done", "")
-    refused(services, link, control.SETTLE, done, "no result at cloud 2")
-    stranger = control.RunStep(bytes(16), ingest, 1, [0])
-    refused(services, link, control.STEP, stranger, control.LOST)
-    link.call(control.SETTLE, control.Settle(NAME, None, "failed", "a test"), reply=control.Done)
-    refused(services, link, control.STEP, control.RunStep(ticket, ingest, 1, [0]), control.LOST)
+        body = control_messages.RunStep(ticket, ingest, attempt, slots)
+        refused(services, link, control_messages.STEP, body, "cannot run on slots")
+    replace = control_messages.Replace(ticket, 5, CurveKeys.generate().public)
+    refused(services, link, control_messages.REPLACE, replace, "no slot 5")
+    done = control_messages.Settle(NAME, None, "done", "")
+    refused(services, link, control_messages.SETTLE, done, "no result at cloud 2")
+    stranger = control_messages.RunStep(bytes(16), ingest, 1, [0])
+    refused(services, link, control_messages.STEP, stranger, control_messages.LOST)
+    link.call(
+        control_messages.SETTLE,
+        control_messages.Settle(NAME, None, "failed", "a test"),
+        reply=control_messages.Done,
+    )
+    refused(
+        services,
+        link,
+        control_messages.STEP,
+        control_messages.RunStep(ticket, ingest, 1, [0]),
+        control_messages.LOST,
+    )
     with services.store("cloud2") as store:
         assert store.job(NAME).state == JobState.FAILED
         assert not store.has_result(NAME)
 
 
 def test_control_is_for_cloud1_alone(services: TwoServices):
-    body = control.Settle(NAME, None, "cancelled", "")
+    body = control_messages.Settle(NAME, None, "cancelled", "")
     for party in ("owner1", "operator"):
         with client(services, party) as caller:
-            refused(services, caller, control.SETTLE, body, "not for the role")
+            refused(services, caller, control_messages.SETTLE, body, "not for the role")
 
 
 def test_an_unknown_key_is_not_let_in(services: TwoServices):
@@ -112,4 +124,8 @@ def test_an_unknown_key_is_not_let_in(services: TwoServices):
         client(services, "cloud1", CurveKeys.generate()) as caller,
         pytest.raises(PpodcError, match="does not let this key in"),
     ):
-        caller.call(control.UPLOADS, control.Uploads(NAME, "0" * 64, 0), reply=control.UploadList)
+        caller.call(
+            control_messages.UPLOADS,
+            control_messages.Uploads(NAME, "0" * 64, 0),
+            reply=control_messages.UploadList,
+        )

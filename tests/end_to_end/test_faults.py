@@ -11,8 +11,8 @@ import time
 import pytest
 
 from master.job import JobFailedError, cancel_job, status
-from ppodc.jobstate import JobState
-from ppodc.local_ray import LocalRay
+from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.service.job_state import JobState
 from tests.end_to_end.two_services import (
     Once,
     TwoServices,

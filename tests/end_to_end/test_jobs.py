@@ -3,7 +3,7 @@
 import pytest
 
 from ppodc.errors import InputError, WidthError
-from ppodc.jobstate import JobState
+from ppodc.service.job_state import JobState
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 
 JOBS = {

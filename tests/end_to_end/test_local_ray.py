@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ppodc.local_ray import LocalRay, Place, RayUnusableError, connect
+from ppodc.cluster.ray_cluster import LocalRay, Place, RayUnusableError, connect
 from tests.end_to_end.two_services import ancestors, free_port, wait_for
 
 _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 _LISTEN = "0A"
 _STARTER = """
 import sys
-from ppodc.local_ray import LocalRay
+from ppodc.cluster.ray_cluster import LocalRay
 head = LocalRay.start({"cloud1": 1})
 print(head.pid, flush=True)
 sys.stdin.read()

@@ -7,8 +7,8 @@ import pytest
 
 from master.job import cancel_job, prepare_job, seal_dataset
 from ppodc.errors import InputError
-from ppodc.jobstate import JobState
-from ppodc.side import drop_pools
+from ppodc.pairs.cloud_job import drop_pools
+from ppodc.service.job_state import JobState
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 
 

@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 
 from client import SecureKMeans
-from ppodc.encoding import Column, Schema, decode_centres, encode
 from ppodc.errors import InputError
-from ppodc.reference import kmeans
+from ppodc.kmeans.reference import kmeans
+from ppodc.records.schema import Column, Schema, decode_centres, encode
 
 BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
 

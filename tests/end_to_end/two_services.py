@@ -17,13 +17,13 @@ from client.operator import Operator
 from client.owner import Owner
 from master.job import JobEnd, resume_job, run_job
 from master.progress import Event, Listener, ignore
-from ppodc import deployment
-from ppodc.config import Cloud1Config, Cloud2Config, load
-from ppodc.encoding import Column, Schema
-from ppodc.job import Job, Spec
-from ppodc.local_ray import LocalRay
-from ppodc.reference import Trace, kmeans
-from ppodc.store import Store
+from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.records.schema import Column, Schema
+from ppodc.service import deployment
+from ppodc.service.config import Cloud1Config, Cloud2Config, load
+from ppodc.service.store import Store
+from ppodc.spec import Job, Spec
 
 UB = 20
 
@@ -35,7 +35,7 @@ serve(pathlib.Path({config!r}), lambda endpoint: print("ready", flush=True))
 """
 _MASTER = """
 import pathlib, sys
-from ppodc.config import Cloud1Config, load
+from ppodc.service.config import Cloud1Config, load
 from ppodc.errors import PpodcError
 from master.job import run_job, resume_job
 config = load(pathlib.Path({config!r}), Cloud1Config)

@@ -1,0 +1,104 @@
+"""The master's line to C2: the control operations as typed calls."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from ppodc.errors import PpodcError
+from ppodc.pairs import control_messages
+from ppodc.pairs.control_messages import LOST
+from ppodc.pairs.shards import Step
+from ppodc.service.config import Cloud1Config
+from ppodc.transport.call_client import Client
+from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.wire import Array
+
+_SECONDS = 30.0  # how long C2 may take to answer, or to come back after a restart
+_START_SECONDS = 300.0  # starting Ray and its workers can take a while
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class SessionLostError(PpodcError):
+    """C2 does not know the session any more: it was restarted, or another master took over."""
+
+
+class Cloud2Link:
+    """An authenticated connection to C2's gateway; used by one thread."""
+
+    def __init__(self, config: Cloud1Config) -> None:
+        self._client = Client.connect(
+            config.cloud2.endpoint,
+            CurveKeys.load(config.key),
+            config.cloud2.public_key.encode(),
+            timeout=_SECONDS,
+        )
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+
+    def uploads(self, dataset: str, spec: str) -> list[control_messages.Upload]:
+        """What C2 has in full."""
+        found: list[control_messages.Upload] = []
+        while True:
+            body = control_messages.Uploads(dataset, spec, len(found))
+            page = self._call(control_messages.UPLOADS, body, control_messages.UploadList).uploads
+            found += page
+            if len(page) < control_messages.PAGE:
+                return found
+
+    def seal(self, dataset: str, spec: str, upload_ids: list[str]) -> str:
+        """Fix the records at C2; its seal digest."""
+        body = control_messages.Seal(dataset, spec)
+        ids = np.frombuffer(bytes.fromhex("".join(upload_ids)), np.uint8).reshape(-1, 16)
+        return self._call(control_messages.SEAL, body, control_messages.Sealed, arrays=[ids]).digest
+
+    def open(self, body: control_messages.Open) -> control_messages.Opened:
+        """Start the session's workers at C2."""
+        return self._call(control_messages.OPEN, body, control_messages.Opened, _START_SECONDS)
+
+    def step(self, ticket: bytes, step: Step, attempt: int, slots: list[int]) -> None:
+        """Begin a step at C2."""
+        self._call(
+            control_messages.STEP,
+            control_messages.RunStep(ticket, step, attempt, slots),
+            control_messages.Done,
+        )
+
+    def poll(
+        self, ticket: bytes, number: int, wait: float, *, commit: bool
+    ) -> control_messages.Progress:
+        """Ask for the step, and let C2 take it over if both have it."""
+        body = control_messages.Poll(ticket, number, wait, commit)
+        return self._call(control_messages.POLL, body, control_messages.Progress)
+
+    def replace(self, ticket: bytes, slot: int, public: bytes) -> control_messages.PairEnd:
+        """A fresh C2 worker for the slot."""
+        body = control_messages.Replace(ticket, slot, public)
+        return self._call(control_messages.REPLACE, body, control_messages.PairEnd, _START_SECONDS)
+
+    def settle(
+        self, dataset: str, seal: str | None, outcome: control_messages.Outcome, message: str = ""
+    ) -> None:
+        """Tell C2 how the job ended."""
+        body = control_messages.Settle(dataset, seal, outcome, message[:1000])
+        self._call(control_messages.SETTLE, body, control_messages.Done)
+
+    def _call(
+        self,
+        op: str,
+        body: msgspec.Struct,
+        reply: type[R],
+        seconds: float = _SECONDS,
+        arrays: Sequence[Array] = (),
+    ) -> R:
+        try:
+            answer, _ = self._client.call(op, body, arrays, reply=reply, timeout=seconds)
+        except PpodcError as error:
+            if LOST in str(error):
+                raise SessionLostError(str(error)) from error
+            raise
+        return answer

@@ -1,0 +1,243 @@
+"""How fast Paillier is here, beside phe in the same run.
+
+Every case is measured in rounds that alternate between the two libraries, so that whatever slows
+the machine down slows both; figures are medians over the rounds, and so is the ratio of the two
+in a round. A goal is met or missed only when the middle half of the rounds agrees; otherwise it is
+"level": the difference is within the noise. phe runs with gmpy2, with the
+same key, through the cheapest call of its public interface.
+"""
+
+import secrets
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gmpy2
+from gmpy2 import mpz
+from rich.console import Console
+from rich.table import Table
+
+from ppodc.crypto.paillier import (
+    KEY_BITS,
+    Cipher,
+    Ciphertexts,
+    RandomiserSource,
+    SecretKey,
+    generate,
+    generate_insecure,
+)
+from ppodc.crypto.random_stream import FreshRandomisers, PowerRandomisers, RandomiserPool
+from ppodc.errors import InputError
+
+_ROUNDS = 15
+_POOLED = 20_000
+_MANY = 1_000_000
+
+Batch = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One operation, as functions that do it a given number of times; at most `limit` a round."""
+
+    name: str
+    ours: Batch
+    phe: Batch
+    goal: float | None = None
+    limit: int = 1 << 20
+
+
+class _Recycled:
+    """Ever the same few randomisers, to fill a pool whose ciphertexts nobody will see."""
+
+    def __init__(self, source: RandomiserSource) -> None:
+        self._values = source.take(64)
+
+    def take(self, count: int) -> list[mpz]:
+        return (self._values * (count // 64 + 1))[:count]
+
+
+def run(key_bits: int = 2048, seconds: float = 30.0) -> dict[str, Any]:
+    """Measure everything within about `seconds`; the result can be written as JSON."""
+    phe = _import_phe()
+    secret = generate(key_bits) if key_bits in KEY_BITS else generate_insecure(key_bits)
+    with tempfile.TemporaryDirectory() as folder:
+        pool = RandomiserPool.create(Path(folder) / "pool", secret.public)
+        pool.fill(_Recycled(FreshRandomisers(secret.public)), _POOLED)
+        tables, build_seconds = _fresh_sources(secret)
+        cases = _cases(secret, phe, pool, *tables)
+        figures = _measure(cases, seconds)
+        pool.close()
+    return {
+        "key_bits": key_bits,
+        "rounds": _ROUNDS,
+        "gmpy2": gmpy2.version(),
+        "gmp": gmpy2.mp_version(),
+        "phe": str(phe.__version__),
+        "table_seconds": build_seconds,
+        "cases": figures,
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print a result of `run` as a table."""
+    title = f"Paillier, {result['key_bits']} bits: median of {result['rounds']} rounds"
+    table = Table(title=title)
+    for heading in ("", "here", f"phe {result['phe']}", "ratio", "quartiles", "goal"):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for case in result["cases"]:
+        times = (_readable(case["seconds"]), _readable(case["phe_seconds"]))
+        low, high = (_ratio(ratio) for ratio in case["ratio_quartiles"])
+        table.add_row(case["name"], *times, _ratio(case["ratio"]), f"{low}-{high}", _verdict(case))
+    console = Console()
+    console.print(table)
+    built = ", ".join(f"{name} {secs:.2f} s" for name, secs in result["table_seconds"].items())
+    console.print(f"Tables, built once: {built}. GMP: {result['gmp']}, gmpy2 {result['gmpy2']}.")
+
+
+def _verdict(case: dict[str, Any]) -> str:
+    goal, (low, high) = case["goal"], case["ratio_quartiles"]
+    if goal is None:
+        return ""
+    return f"{goal:g} {'met' if low >= goal else 'missed' if high < goal else 'level'}"
+
+
+def _import_phe() -> Any:
+    try:
+        import phe
+        import phe.util
+    except ImportError:
+        raise InputError("This measures beside phe; run: pip install 'ppodc[bench]'") from None
+    if not phe.util.HAVE_GMP:
+        raise InputError("phe does not find gmpy2, so the comparison would not be fair to it.")
+    return phe
+
+
+def _fresh_sources(
+    secret: SecretKey,
+) -> tuple[tuple[FreshRandomisers, FreshRandomisers, FreshRandomisers], dict[str, float]]:
+    """Sources with their large tables ready, and how long each table took."""
+    sources = (
+        FreshRandomisers(secret.public, insecure_short_exponents=True),
+        FreshRandomisers(secret.public),
+        FreshRandomisers(secret.public, secret),
+    )
+    seconds = {}
+    for name, source in zip(("cloud 1, short", "cloud 1", "cloud 2"), sources, strict=True):
+        start = time.perf_counter()
+        source.prepare(_MANY)
+        seconds[name] = time.perf_counter() - start
+    return sources, seconds
+
+
+def _cases(
+    secret: SecretKey,
+    phe: Any,
+    pool: RandomiserPool,
+    short: FreshRandomisers,
+    long: FreshRandomisers,
+    crt: FreshRandomisers,
+) -> list[_Case]:
+    key, n, n2 = secret.public, secret.public.n, secret.public.n2
+    phe_key = phe.PaillierPublicKey(int(n))
+    phe_secret = phe.PaillierPrivateKey(phe_key, int(secret.p), int(secret.q))
+    pooled, fresh = Cipher(key, pool), Cipher(key, long)
+    plaintexts = [secrets.randbelow(int(n)) for _ in range(256)]
+    batch = fresh.encrypt(plaintexts)
+    numbers = [phe.EncryptedNumber(phe_key, int(c), 0) for c in batch.values]
+    # phe takes factors up to n/3 only.
+    full, word = secrets.randbelow(int(n) // 8) + int(n) // 8, secrets.randbits(63) | 1 << 63
+
+    def some(count: int) -> Ciphertexts:
+        return batch.take(i % 256 for i in range(count))
+
+    def phe_power(count: int) -> object:
+        powmod, draw = phe.util.powmod, phe_key.get_random_lt_n
+        return [powmod(draw(), int(n), int(n2)) for _ in range(count)]
+
+    def phe_encrypt(count: int) -> object:
+        return [phe_key.raw_encrypt(plaintexts[i % 256]) for i in range(count)]
+
+    def phe_multiply(factor: int) -> Batch:
+        return lambda count: [numbers[i % 256] * factor for i in range(count)]
+
+    def encrypt(cipher: Cipher) -> Batch:
+        return lambda count: cipher.encrypt([plaintexts[i % 256] for i in range(count)])
+
+    return [
+        _Case("encrypt, pooled", encrypt(pooled), phe_encrypt, 100, _POOLED // (2 * _ROUNDS)),
+        _Case("encrypt, fresh", encrypt(fresh), phe_encrypt),
+        _Case("randomiser at cloud 1", long.take, phe_power),
+        _Case("  with short exponents", short.take, phe_power, 10),
+        _Case("randomiser at cloud 2", crt.take, phe_power, 10),
+        _Case("randomiser, r^n", PowerRandomisers(key).take, phe_power),
+        _Case(
+            "decrypt",
+            lambda count: secret.decrypt(some(count)),
+            lambda count: [phe_secret.raw_decrypt(int(c)) for c in some(count).values],
+            1,
+        ),
+        _Case(
+            "multiply by 64 bits",
+            lambda count: pooled.power(some(count), [word] * count),
+            phe_multiply(word),
+        ),
+        _Case(
+            "multiply, full length",
+            lambda count: pooled.power(some(count), [full] * count),
+            phe_multiply(full),
+        ),
+        _Case(
+            "add",
+            lambda count: pooled.add(some(count), some(count)),
+            lambda count: [numbers[i % 256] + numbers[-i % 256] for i in range(count)],
+        ),
+    ]
+
+
+def _measure(cases: list[_Case], seconds: float) -> list[dict[str, Any]]:
+    share = seconds / (2 * len(cases) * (_ROUNDS + 1))
+    counts = [(_count(c.ours, share, c.limit), _count(c.phe, share, c.limit)) for c in cases]
+    times: list[tuple[list[float], list[float]]] = [([], []) for _ in cases]
+    for turn in range(_ROUNDS):
+        for case, (here, there), (ours, phe) in zip(cases, counts, times, strict=True):
+            pair = [(ours, case.ours, here), (phe, case.phe, there)]
+            for seen, batch, count in pair[:: 1 if turn % 2 else -1]:
+                seen.append(_seconds_each(batch, count))
+    figures = []
+    for case, (ours, phe) in zip(cases, times, strict=True):
+        ratios = [there / here for here, there in zip(ours, phe, strict=True)]
+        figures.append(
+            {
+                "name": case.name,
+                "seconds": statistics.median(ours),
+                "phe_seconds": statistics.median(phe),
+                "ratio": statistics.median(ratios),
+                "ratio_quartiles": statistics.quantiles(ratios, n=4)[::2],
+                "goal": case.goal,
+            }
+        )
+    return figures
+
+
+def _count(batch: Batch, share: float, limit: int) -> int:
+    """How often the operation fits into a round's share of the time (this warms it up, too)."""
+    return min(max(2, int(share / _seconds_each(batch, 2))), limit)
+
+
+def _seconds_each(batch: Batch, count: int) -> float:
+    start = time.perf_counter()
+    batch(count)
+    return (time.perf_counter() - start) / count
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}"
+
+
+def _readable(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"

@@ -1,0 +1,1 @@
+"""Where workers run: a small protocol, and Ray behind it."""

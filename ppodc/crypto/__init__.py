@@ -1,0 +1,1 @@
+"""Keys, randomness, and pools of values that are used at most once."""

@@ -1,0 +1,129 @@
+"""What a suite must offer: one cloud's half of each step of exact k-means, and the loop over them.
+
+A worker at C1 and a worker at C2 form a pair. Each holds one `Half`; both call the same steps in
+the same order with the same public arguments, and talk only to each other over their channel.
+What a half hands out is opaque to everyone else: a `State` is that cloud's representation of
+cluster-scale values (ciphertexts at C1 and nothing at C2 in the paillier suite, additive shares
+at both in the shares suite). States of the same cloud from several pairs add up with `add`.
+
+Who learns what: both clouds learn the shapes in `Parameters` and the stop bit that `update`
+returns. `output` and `labels` give each cloud one half of a value that only an owner adds up.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+State = NDArray[np.uint8] | NDArray[np.uint64]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The public numbers of a job: m records, l attributes in 0..ub, k clusters."""
+
+    m: int
+    l: int
+    k: int
+    ub: int
+    beta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class OutputHalf:
+    """One cloud's half of an output: (half of C1 + half of C2) mod `modulus` is the value."""
+
+    modulus: int
+    values: list[int]
+
+
+class Half(Protocol):
+    """One cloud's half of a pair."""
+
+    def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
+        """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""
+
+    def records(self, shard: str, rows: Sequence[int]) -> State:
+        """Clusters of one record each (count 1), for initial centres and re-seeding."""
+
+    def centres(self, values: NDArray[np.int64]) -> State:
+        """Clusters of count 1 at public centres (k, l), integers 0..ub."""
+
+    def join(self, states: Sequence[State]) -> State:
+        """Clusters from several `records` calls, one behind the other. Local."""
+
+    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
+        """One-hot of the nearest cluster per record, summed: (k, l + 1) partial sums, counts."""
+
+    def add(self, states: Sequence[State]) -> State:
+        """The sum of the partial sums of several shards. Local: no message is sent."""
+
+    def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
+        """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
+
+    def output(self, clusters: State) -> OutputHalf:
+        """This cloud's half of the k * (l + 1) sums and counts, row by row."""
+
+    def labels(self, shard: str) -> OutputHalf:
+        """This cloud's half of the labels of the shard's last `assign`."""
+
+    def close(self) -> None:
+        """End the pair's session."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A half that can make the supplies of later iterations ahead and keep them on disk."""
+
+    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
+        """How much work `prepare` would be now, in units that its `progress` counts."""
+
+    def prepare(
+        self,
+        iterations: int,
+        progress: Progress | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Make what is missing for so many iterations over shards of these sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """This cloud's state after one iteration; both clouds know its number and its stop bit."""
+
+    iteration: int
+    clusters: State
+    stop: bool
+
+
+def iterate(
+    half: Half,
+    shard: str,
+    start: State,
+    candidates: Callable[[int], State],
+    max_iter: int,
+    progress: Progress | None = None,
+) -> Iterator[Round]:
+    """The loop over one ingested shard that holds all records; both clouds run it alike.
+
+    `candidates(i)` are the records that would re-seed empty clusters in iteration i.
+    """
+    clusters = start
+    for iteration in range(1, max_iter + 1):
+        sums = half.add([half.assign(shard, clusters, progress)])
+        clusters, stop = half.update(clusters, sums, candidates(iteration))
+        yield Round(iteration, clusters, stop)
+        if stop:
+            return
+
+
+def open_output(first: OutputHalf, second: OutputHalf) -> list[int]:
+    """The values that two halves hide; done by an owner, never by a cloud."""
+    if first.modulus != second.modulus or len(first.values) != len(second.values):
+        raise ValueError("these are not two halves of the same output")
+    pairs = zip(first.values, second.values, strict=True)
+    return [(a + b) % first.modulus for a, b in pairs]

@@ -1,0 +1,1 @@
+"""The published protocols on Paillier ciphertexts at C1; exact, slow, for comparison."""

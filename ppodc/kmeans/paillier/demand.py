@@ -1,0 +1,83 @@
+"""How many randomisers a job takes, so that pools can be filled ahead (the offline phase).
+
+Everything is known from the public parameters: who encrypts what never depends on the data.
+"""
+
+from dataclasses import dataclass
+
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.paillier.masking import slot_width, slots
+from ppodc.kmeans.widths import check_paillier
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Randomisers that each cloud takes."""
+
+    c1: int
+    c2: int
+
+    def __add__(self, other: "Demand") -> "Demand":
+        return Demand(self.c1 + other.c1, self.c2 + other.c2)
+
+    def __mul__(self, times: int) -> "Demand":
+        return Demand(self.c1 * times, self.c2 * times)
+
+
+def ingest(p: Parameters, rows: int) -> Demand:
+    """For taking in `rows` records."""
+    return Demand(0, rows * p.l)
+
+
+def batch(p: Parameters, key_bits: int, rows: int) -> Demand:
+    """For one batch of records through `assign`."""
+    if p.k == 1:
+        return Demand(0, 0)
+    w = check_paillier(p, key_bits)
+
+    def packed(values: int, bits: int) -> int:
+        return -(-values // slots(key_bits, slot_width(bits)))
+
+    matches = p.k - 1
+    moved = rows * ((matches - 1) * (w.distance + 1) + 1)  # differences, in the last one the index
+    one_hot = rows * p.k
+    c1 = (
+        packed(rows * (p.l + 1), max(w.alpha, w.value))
+        + packed(rows * p.l * p.k, w.alpha + w.value)
+        + w.distance * packed(rows * p.k, w.distance)
+        + rows * matches * (w.distance + 1)
+        + moved
+        + one_hot
+        + packed(rows * (matches + p.l), w.value)
+    )
+    c2 = (
+        rows * p.l
+        + rows * p.k
+        + rows * p.k * w.distance
+        + rows * matches
+        + moved
+        + one_hot
+        + matches * p.l
+    )
+    return Demand(c1, c2)
+
+
+def iteration(p: Parameters, key_bits: int, rows: int, batch_rows: int) -> Demand:
+    """For one iteration over `rows` records, with scaling, re-seeding and the stop test."""
+    full, rest = divmod(rows, batch_rows)
+    records = batch(p, key_bits, batch_rows) * full
+    if rest:
+        records += batch(p, key_bits, rest)
+    return records + _cluster_scale(p, key_bits)
+
+
+def _cluster_scale(p: Parameters, key_bits: int) -> Demand:
+    """An upper bound: every value in a ciphertext of its own. It does not depend on m."""
+    w = check_paillier(p, key_bits)
+    k, l = p.k, p.l
+    scale = 2 * (3 * k + 1) + 2 * k * l
+    reseed = w.counts * k + k * (w.counts + 2) + 2 * k * l
+    setc = 2 * k + 2 * (3 * k + 1) + 2 * (k + 1) + 4 * k * l + k * l + 2 * k
+    stop = 2 * w.stop + w.stop + 1
+    each = scale + reseed + setc + stop
+    return Demand(each, each)

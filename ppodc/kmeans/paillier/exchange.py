@@ -1,0 +1,166 @@
+"""How C1's half of a primitive asks and C2's half answers; the only place that sends anything.
+
+C1's half is a generator: it yields an `Ask` and is resumed with the arrays of the answer. `run`
+drives several such generators over one link: with one in flight the two clouds take turns (the
+chapter's *online* mode), with more C1 computes while C2 does (*pipelined*).
+
+C2 is stateless between questions: `MENU` maps the name of a question to the function that
+answers it, and whatever is not on the menu, or not of the announced size, is refused.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import WireError
+from ppodc.kmeans.paillier.questions import Requests
+from ppodc.transport.wire import Array, decode_body
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question of C1 to C2."""
+
+    op: str
+    body: msgspec.Struct
+    arrays: tuple[Array, ...]
+    replies: int = 1  # arrays that the answer must have
+
+
+Step = Generator[Ask, tuple[Array, ...], T]
+
+
+@dataclass(slots=True)
+class Cloud1:
+    """What C1's halves compute with: public key, randomisers and masks, never a secret key."""
+
+    cipher: Cipher
+    random: SecureRandom = field(default_factory=SecureRandom)
+
+    @property
+    def key(self) -> PublicKey:
+        return self.cipher.key
+
+    def read(self, array: Array, count: int) -> Ciphertexts:
+        """The `count` ciphertexts that C2 answered with."""
+        return _read(self.key, array, count)
+
+    def constant(self, value: int, count: int) -> Ciphertexts:
+        """E(value) for a value that everybody knows, without a randomiser."""
+        return self.cipher.add_plain(Ciphertexts(self.key, [mpz(1)] * count), value)
+
+
+@dataclass(slots=True)
+class Cloud2:
+    """What C2's answers compute with, and where it keeps its halves of outputs."""
+
+    cipher: Cipher
+    secret: SecretKey
+    shares: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+    revealed: list[int] = field(default_factory=list)
+    stops: list[bool] = field(default_factory=list)
+    zero: Ciphertexts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.zero = self.cipher.encrypt([0])
+
+    def read(self, array: Array, count: int) -> Ciphertexts:
+        """The `count` ciphertexts that C1 asks about."""
+        return _read(self.cipher.key, array, count)
+
+    def encrypt_bits(self, bits: Sequence[bool]) -> Ciphertexts:
+        """Fresh encryptions of bits, each one multiplication of full-size numbers.
+
+        What a bit is must not show in the time that the answer takes.
+        """
+        one = self.cipher.add_plain(self.zero, 1).values[0]
+        zero = self.zero.values[0]
+        plain = Ciphertexts(self.cipher.key, [one if bit else zero for bit in bits])
+        return self.cipher.rerandomise(plain)
+
+    def decrypt(self, batch: Ciphertexts) -> list[int]:
+        return self.secret.decrypt(batch, self.cipher.tally)
+
+
+def pick(flags: Sequence[bool], yes: Ciphertexts, no: Ciphertexts) -> Ciphertexts:
+    """Element by element the one or the other batch."""
+    values = [y if f else n for f, y, n in zip(flags, yes.values, no.values, strict=True)]
+    return Ciphertexts(yes.key, values)
+
+
+def _read(key: PublicKey, array: Array, count: int) -> Ciphertexts:
+    if array.ndim != 2 or len(array) != count:
+        raise WireError(f"expected {count} ciphertexts, got an array of shape {array.shape}.")
+    return Ciphertexts.from_array(key, array)
+
+
+Answer = Callable[[Cloud2, Any, tuple[Array, ...]], Sequence[Array]]
+MENU: dict[str, tuple[type[msgspec.Struct], int, Answer]] = {}
+
+
+def answers(op: str, body: type[msgspec.Struct], arrays: int) -> Callable[[Answer], Answer]:
+    """Put a function on C2's menu: it answers `op` with this body and number of arrays."""
+
+    def register(function: Answer) -> Answer:
+        MENU[op] = (body, arrays, function)
+        return function
+
+    return register
+
+
+def answer(c2: Cloud2, op: str, body: msgspec.Raw, arrays: tuple[Array, ...]) -> Sequence[Array]:
+    """C2's answer to one question."""
+    if op not in MENU:
+        raise WireError(f"the paillier suite has no operation {op!r}.")
+    body_type, expected, function = MENU[op]
+    if len(arrays) != expected:
+        raise WireError(f"{op} takes {expected} arrays, got {len(arrays)}.")
+    return function(c2, decode_body(body, body_type, op), arrays)
+
+
+def run(
+    steps: Iterable[Step[T]],
+    requests: Requests,
+    in_flight: int = 1,
+    finished: Callable[[int], None] | None = None,
+) -> list[T]:
+    """Drive C1's halves to their ends; results in the order of `steps`.
+
+    Steps are started lazily, so at most `in_flight` of them hold memory at a time. `finished` is
+    told the position of each step when it ends.
+    """
+    results: dict[int, T] = {}
+    waiting: deque[tuple[int, Step[T], int, int]] = deque()
+
+    def advance(position: int, step: Step[T], reply: tuple[Array, ...] | None) -> None:
+        try:
+            ask = next(step) if reply is None else step.send(reply)
+        except StopIteration as end:
+            results[position] = end.value
+            if finished is not None:
+                finished(position)
+        else:
+            number = requests.submit(ask.op, ask.body, ask.arrays)
+            waiting.append((position, step, number, ask.replies))
+
+    coming = enumerate(steps)
+    while True:
+        while len(waiting) < in_flight and (following := next(coming, None)) is not None:
+            advance(*following, None)
+        if not waiting:
+            return [results[position] for position in sorted(results)]
+        position, step, number, expected = waiting.popleft()
+        reply = requests.answer(number)
+        if len(reply) != expected:
+            raise WireError(f"C2 answered with {len(reply)} arrays instead of {expected}.")
+        advance(position, step, reply)

@@ -1,0 +1,1 @@
+"""The same steps on secret shares; the suite to use."""

@@ -1,0 +1,141 @@
+"""SMIN_k: the one-hot vector of the least of k numbers, for every record; ties to the lowest.
+
+A tournament of neighbours, any k: a match takes the sign c of (right - left), so that the right
+one wins only if it is strictly less; the winner's value is left + c (right - left) by select, and
+the one-hots of the two sides are ANDed with c. A player without a match moves up. The last
+member of a one-hot follows from the others.
+
+Who learns what: nothing. Rounds: per level those of a comparison, a select and an AND. Supplies:
+k - 1 comparisons, k - 2 selects and about k log2(k) / 4 AND pairs per record.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppodc.mpc import and_triples, compare, select
+from ppodc.mpc.additive import U64, AdditiveShare, zeros
+from ppodc.mpc.session import Session
+from ppodc.mpc.supplies import Needs, Stock
+from ppodc.mpc.xor_bits import WORD, XorShare, padded
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Player:
+    """The least of some neighbouring clusters, and the one-hot of which of them it is."""
+
+    value: AdditiveShare
+    hot: list[XorShare]
+
+
+def needs(rows: int, k: int, width: int) -> Needs:
+    """Supplies for `rows` records."""
+    rows = padded(rows, compare.UNIT)
+    total, sizes = Needs(), [1] * k
+    while len(sizes) > 1:
+        matches = list(zip(sizes[0::2], sizes[1::2], strict=False))
+        total += compare.needs(len(matches) * rows, width)
+        members = sum(-(-(left + right - 2) // 2) for left, right in matches)
+        total += Needs(pairs=members * rows // WORD)
+        last = len(sizes) == 2
+        total += Needs() if last else select.needs(len(matches) * rows)
+        sizes = [left + right for left, right in matches] + sizes[len(sizes) & ~1 :]
+    return total
+
+
+def always(role: int, rows: int) -> XorShare:
+    """The bit 1 for every record."""
+    return XorShare(np.zeros(padded(rows, compare.UNIT) // WORD, U64)).negated(role)
+
+
+def smin_k(
+    session: Session, stock: Stock, differences: AdditiveShare, width: int
+) -> list[XorShare]:
+    """The one-hot of the least of (0, differences[:, 0], ...): k rows of bits, padded to a UNIT."""
+    rows, others = differences.shape
+    count = padded(rows, compare.UNIT)
+    columns = np.zeros((others + 1, count, differences.length), U64)
+    columns[1:, :rows] = np.moveaxis(differences.limbs, 1, 0)
+    sure = [always(session.role, rows)]
+    players = [Player(AdditiveShare(column), sure) for column in columns]
+    while len(players) > 1:
+        players = _level(session, stock, players, width)
+    return players[0].hot
+
+
+def _level(session: Session, stock: Stock, players: list[Player], width: int) -> list[Player]:
+    """One round of matches."""
+    left, right = players[0:-1:2], players[1::2]
+    gaps = AdditiveShare.concat([b.value - a.value for a, b in zip(left, right, strict=True)])
+    wins = compare.sign(session, stock, gaps, width)
+    right_wins = XorShare(wins.words.reshape(len(left), -1))
+    if len(players) > 2:
+        chosen = select.select(
+            session, stock, wins.unpack(len(gaps.limbs)), gaps.reshape(len(gaps.limbs), 1)
+        )
+        values = AdditiveShare.concat([a.value for a in left]) + chosen.reshape(-1)
+    else:
+        values = zeros((len(gaps.limbs),), gaps.length)  # nobody plays the final's winner
+    hots = _one_hots(session, stock, left, right, right_wins)
+    per_match = len(left[0].value.limbs)
+    winners = [
+        Player(values[i * per_match : (i + 1) * per_match], hot) for i, hot in enumerate(hots)
+    ]
+    return winners + players[2 * len(left) :]
+
+
+def _one_hots(
+    session: Session,
+    stock: Stock,
+    left: Sequence[Player],
+    right: Sequence[Player],
+    right_wins: XorShare,
+) -> list[list[XorShare]]:
+    """For each match the one-hot over both sides' clusters."""
+    factors: list[XorShare] = []
+    members: list[XorShare] = []
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        free = a.hot[:-1] + b.hot[:-1]
+        if len(free) % 2:
+            free.append(XorShare(np.zeros_like(free[0].words)))
+        members += free
+        factors += [right_wins[i]] * (len(free) // 2)
+    products = iter(_and_all(session, stock, factors, members))
+    result = []
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        wins = right_wins[i]
+        lost = wins.negated(session.role)
+        kept = [member ^ next(products) for member in a.hot[:-1]]
+        taken = [next(products) for _ in b.hot[:-1]]
+        if (len(kept) + len(taken)) % 2:
+            next(products)
+        result.append([*kept, _rest(lost, kept), *taken, _rest(wins, taken)])
+    return result
+
+
+def _and_all(
+    session: Session, stock: Stock, factors: list[XorShare], members: list[XorShare]
+) -> list[XorShare]:
+    """factors[i] & members[2 i] and factors[i] & members[2 i + 1], in one round."""
+    if not factors:
+        return []
+    first, second = and_triples.and_two(
+        session,
+        stock,
+        _stack(factors),
+        _stack(members[0::2]),
+        _stack(members[1::2]),
+    )
+    return [part[i] for i in range(len(factors)) for part in (first, second)]
+
+
+def _stack(rows: Sequence[XorShare]) -> XorShare:
+    return XorShare(np.stack([row.words for row in rows]))
+
+
+def _rest(total: XorShare, others: Sequence[XorShare]) -> XorShare:
+    """The last member of a one-hot whose members xor to `total`."""
+    for other in others:
+        total = total ^ other
+    return total

@@ -1,0 +1,1 @@
+"""The platform, and a single pair, on this machine."""

@@ -1,0 +1,144 @@
+"""The whole platform on this machine: one Ray, two clouds as processes, a folder for each party.
+
+Everything is started through the command, as an operator would, and talks CURVE over loopback.
+There is no protection from whoever runs this machine; it is for trials, tests and small jobs.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.errors import PpodcError
+from ppodc.service import deployment
+
+
+class LocalPlatform:
+    """Running clouds; use as a context manager, so that nothing outlives the block."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        owners: int | Sequence[str],
+        pairs: int = 2,
+        key_bits: int = 2048,
+        insecure_key_bits: int = 0,
+    ) -> None:
+        self.folder = folder
+        self.pairs = pairs
+        self._options = (owners, key_bits, insecure_key_bits)
+        self._stack = contextlib.ExitStack()
+        self._environment: dict[str, str] = {}
+
+    def __enter__(self) -> "LocalPlatform":
+        owners, key_bits, insecure = self._options
+        with contextlib.ExitStack() as stack:
+            resources = {"cloud1": self.pairs, "cloud2": self.pairs}
+            ray = stack.enter_context(LocalRay.start(resources))
+            self._environment = {**os.environ, **ray.environment}
+            ports = _free_ports(2)
+            deployment.create(
+                self.folder,
+                owners,
+                cloud1_listen=f"tcp://127.0.0.1:{ports[0]}",
+                cloud2_listen=f"tcp://127.0.0.1:{ports[1]}",
+                key_bits=key_bits,
+                insecure_key_bits=insecure,
+                ray_address=ray.address,
+                pairs=self.pairs,
+            )
+            for cloud in ("cloud2", "cloud1"):
+                self._serve(stack, cloud)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def config(self, party: str) -> Path:
+        """A party's configuration file."""
+        name = party if party in ("cloud1", "cloud2", "operator") else "owner"
+        return self.folder / party / f"{name}.toml"
+
+    def run(
+        self, dataset: str, suite: str, *, quiet: bool = True, json_file: Path | None = None
+    ) -> None:
+        """`ppodc run` as the operator of cloud 1 would; its screen is ours unless quiet."""
+        command = ["run", dataset, "--config", str(self.config("cloud1"))]
+        options = ["--suite", suite, "--pairs", str(self.pairs)]
+        if json_file is not None:
+            options += ["--json", str(json_file)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ppodc.cli", *command, *options],
+            env=self._environment,
+            stdout=subprocess.DEVNULL if quiet else None,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            _, said = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+        if process.returncode != 0:
+            lines = said.strip().splitlines()
+            raise PpodcError(lines[-1].removeprefix("error: ") if lines else "the job was killed")
+
+    def memory(self) -> int:
+        """Resident bytes of the services and of everything below this process, workers too."""
+        parents: dict[int, int] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                    parents[int(entry.name)] = int(stat[1])
+        ours, grown = {os.getpid()}, True
+        while grown:
+            below = {pid for pid, parent in parents.items() if parent in ours} - ours
+            grown = bool(below)
+            ours |= below
+        pages = 0
+        for pid in ours - {os.getpid()}:
+            with contextlib.suppress(OSError):
+                pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def _serve(self, stack: contextlib.ExitStack, cloud: str) -> None:
+        """Start one cloud's service and wait until its port is open."""
+        log = stack.enter_context((self.folder / cloud / "service.log").open("w"))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ppodc.cli", cloud, "serve", "--config", self.config(cloud)],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for us; we then stop the services in order
+        )
+        stack.callback(_end, process)
+        if process.stdout is None or not process.stdout.readline():
+            said = (self.folder / cloud / "service.log").read_text().strip().splitlines()
+            raise PpodcError(f"{cloud} did not start: {said[-1] if said else 'it was killed'}")
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]

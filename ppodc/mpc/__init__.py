@@ -1,0 +1,1 @@
+"""A two-party engine on secret shares: oblivious transfer and what is built on it. Knows no job."""

@@ -1,0 +1,65 @@
+"""The one place where this suite sends and receives: arrays whose shape both ends know.
+
+Whatever arrives with another shape or type than the protocol step calls for is a WireError; the
+sizes follow from public numbers, so a transcript's shape never depends on the data.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import WireError
+from ppodc.transport.channel import Channel
+
+A = TypeVar("A", bound=np.generic)
+B = TypeVar("B", bound=msgspec.Struct)
+Spec = tuple[type[np.generic], tuple[int, ...]]
+
+
+class Link:
+    """Typed messages over a channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def send(self, kind: str, *arrays: NDArray[Any]) -> None:
+        self.channel.send(kind, None, arrays)
+
+    def receive(self, kind: str, dtype: type[A], *shape: int) -> NDArray[A]:
+        """The one array of the next message; read-only."""
+        (array,) = self._receive(kind, (dtype, shape))
+        return array
+
+    def receive_two(
+        self, kind: str, first: Spec, second: Spec
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The two arrays of the next message; read-only."""
+        a, b = self._receive(kind, first, second)
+        return a, b
+
+    def _receive(self, kind: str, *specs: Spec) -> tuple[NDArray[Any], ...]:
+        arrays = self.channel.receive(kind).arrays
+        wanted = [(np.dtype(dtype), shape) for dtype, shape in specs]
+        got = [(array.dtype, array.shape) for array in arrays]
+        if got != wanted:
+            raise WireError(
+                f"message {kind!r} should hold {_text(wanted)} and holds {_text(got)}. "
+                "Do both clouds run the same release and the same job?"
+            )
+        return arrays
+
+    def exchange(self, kind: str, array: NDArray[A]) -> NDArray[A]:
+        """Send an array and receive the peer's, of the same type and shape."""
+        self.send(kind, array)
+        return self.receive(kind, array.dtype.type, *array.shape)
+
+    def exchange_body(self, kind: str, body: B, body_type: type[B]) -> B:
+        """Send a body and receive the peer's."""
+        self.channel.send(kind, body)
+        return self.channel.receive(kind, body_type).body
+
+
+def _text(arrays: list[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in arrays) or "nothing"

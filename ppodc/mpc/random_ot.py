@@ -1,0 +1,34 @@
+"""Random transfers for `select` and `multiply`: two keys at the sender, one at the receiver.
+
+Each row gives one transfer in each direction. Keys are hashed rows of the OT extension, so they
+are independent of the session's secret and may be kept for a later session.
+
+Who learns what: nothing. Rounds: 1 per chunk of 2^17. Bytes: 4 per row and direction. Operations:
+one row of OT extension and 3 hash blocks per row.
+"""
+
+import numpy as np
+
+from ppodc.mpc.additive import U64
+from ppodc.mpc.ot_extension import CHUNK
+from ppodc.mpc.session import Session
+from ppodc.mpc.supply_pools import Array
+from ppodc.mpc.xor_bits import BLOCK, WORD, padded, unpack
+
+
+def make(session: Session, count: int) -> tuple[Array, Array, Array]:
+    """`count` transfers in each direction, as rows of the layout TRANSFERS."""
+    pairs = np.empty((count, 4), U64)
+    keys = np.empty((count, 2), U64)
+    choices = np.empty(count, np.uint8)
+    for start in range(0, count, CHUNK):
+        size = min(CHUNK, count - start)
+        part = slice(start, start + size)
+        bits = session.random.uint64(padded(size, BLOCK) // WORD)
+        q, t = session.extend(bits)
+        first = session.tweaks.reserve(len(q))
+        pairs[part, :2] = session.hash.expand(q[:size], first, session.role)
+        pairs[part, 2:] = session.hash.expand(q[:size] ^ session.sender.delta, first, session.role)
+        keys[part] = session.hash.expand(t[:size], first, session.peer)
+        choices[part] = unpack(bits, size)
+    return pairs, keys, choices.reshape(-1, 1)

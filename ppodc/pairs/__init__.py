@@ -1,0 +1,1 @@
+"""Jobs on worker pairs, of any kind: shards, steps, the state of a job at one cloud."""

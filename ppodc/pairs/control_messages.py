@@ -1,0 +1,164 @@
+"""What the master may ask of C2, and what C2 answers; all typed, nothing else is understood.
+
+Operations are C1's alone. `open` starts a session for one sealed dataset and returns a ticket; the
+operations after it need that ticket, and C2 does the next step of the job or none. Everything here
+is public to both clouds: ids, counts, endpoints, channel keys, step names. States never travel.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ppodc.kmeans.suites import Suite
+from ppodc.pairs.shards import Count, Step
+from ppodc.transport.wire import Body
+
+UPLOADS = "control.uploads"
+SEAL = "control.seal"
+OPEN = "control.open"
+STEP = "control.step"
+POLL = "control.poll"
+REPLACE = "control.replace"
+SETTLE = "control.settle"
+
+PAGE = 200  # uploads in one answer
+MAX_PAIRS = 512  # what a header can name
+LONGEST_WAIT = 5.0  # seconds that `poll` may hold its answer back
+LOST = "this session is over at cloud 2"
+
+Name = Annotated[str, Meta(min_length=1, max_length=64)]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+UploadId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+Ticket = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Public = Annotated[bytes, Meta(min_length=40, max_length=40)]
+Number = Annotated[int, Meta(ge=0, le=MAX_PAIRS)]
+Outcome = Literal["prepared", "done", "failed", "cancelled"]
+
+
+class Uploads(Body, frozen=True):
+    """`uploads`: what C2 has in full of this dataset, a page from this place in the list on."""
+
+    dataset: Name
+    spec: Digest
+    first: Count
+
+
+class Upload(Body, frozen=True):
+    """An upload that C2 has in full."""
+
+    upload_id: UploadId
+    owner: Name
+    rows: Count
+
+
+class UploadList(Body, frozen=True):
+    """Answer to `uploads`; an empty page is the last."""
+
+    uploads: list[Upload]
+
+
+class Seal(Body, frozen=True):
+    """`seal`: the records of the dataset in order; the upload ids are in the array (n, 16)."""
+
+    dataset: Name
+    spec: Digest
+
+
+class Sealed(Body, frozen=True):
+    """Answer to `seal`: the digest under which C2 has sealed."""
+
+    digest: Digest
+
+
+class Open(Body, frozen=True):
+    """`open`: start or continue the job with these C1 workers, one per slot.
+
+    With `prepare` the session only fills pools for so many iterations.
+    """
+
+    dataset: Name
+    spec: Digest
+    seal: Digest
+    suite: Suite
+    pairs: Number
+    shards_per_pair: Count
+    pool: Count
+    prepare: Count
+    checkpoints: list[Count]
+    publics: list[Public]
+
+
+class PairEnd(Body, frozen=True):
+    """Where a C2 worker listens, and the key it holds."""
+
+    endpoint: Annotated[str, Meta(max_length=256)]
+    public: Public
+
+
+class Opened(Body, frozen=True):
+    """Answer to `open`; `resume_from` is the iteration both go on from, None the start."""
+
+    ticket: Ticket
+    resume_from: Count | None
+    ends: list[PairEnd]
+
+
+class RunStep(Body, frozen=True):
+    """`step`: begin the next step on these slots, in the background."""
+
+    ticket: Ticket
+    step: Step
+    attempt: Count
+    slots: list[Number]
+
+
+class Poll(Body, frozen=True):
+    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all."""
+
+    ticket: Ticket
+    number: Count
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)]
+    commit: bool
+
+
+class Failed(Body, frozen=True):
+    """A slot that failed at C2; a fatal failure would come again on a fresh pair."""
+
+    slot: Number
+    text: str
+    fatal: bool
+
+
+class Progress(Body, frozen=True):
+    """Answer to `poll`."""
+
+    done: list[Number]
+    failed: list[Failed]
+    running: list[Number]
+    committed: bool
+
+
+class Replace(Body, frozen=True):
+    """`replace`: throw the slot's worker away and start another for this C1 worker."""
+
+    ticket: Ticket
+    slot: Number
+    public: Public
+
+
+class Settle(Body, frozen=True):
+    """`settle`: the job has ended (or paused, as failed) at C1; C2 frees its workers."""
+
+    dataset: Name
+    seal: Digest | None
+    outcome: Outcome
+    message: Annotated[str, Meta(max_length=1000)]
+
+
+class Done(Body, frozen=True):
+    """Answer of operations that have nothing else to say."""
+
+
+def checked_text(text: str) -> str:
+    """A message from the other cloud, fit for a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)[:1000]

@@ -1,0 +1,1 @@
+"""Owners' tables as whole numbers, their shares, and the halves of results."""

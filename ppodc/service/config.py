@@ -1,0 +1,269 @@
+"""Configuration of the parties, one TOML file each, with a comment on every key that we write.
+
+Files are typed and strict: an unknown key, a missing one or a wrong type is refused by name.
+Paths are relative to the folder of the file. A configuration holds public keys only; secrets stay
+in key files beside it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from ppodc.errors import InputError
+from ppodc.records.schema import parse_toml
+from ppodc.service.store.database import write_private
+
+_MAX_BYTES = 1 << 20
+_ENDPOINT = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
+_Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+Name = Annotated[str, Meta(pattern=_NAME)]
+PublicKeyText = Annotated[str, Meta(pattern=_Z85)]
+Owners = dict[Name, PublicKeyText]
+PeerRole = Literal["owner", "operator", "cloud1", "cloud2"]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who a public key belongs to."""
+
+    role: PeerRole
+    name: str
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cloud as seen by another party."""
+
+    endpoint: Annotated[
+        str, Meta(pattern=_ENDPOINT, description="Where this cloud listens: tcp://host:port.")
+    ]
+    public_key: Annotated[
+        PublicKeyText, Meta(description="This cloud's public key; any other cloud is refused.")
+    ]
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cloud that calls, and is never called."""
+
+    public_key: Annotated[PublicKeyText, Meta(description="The public key of cloud 1.")]
+
+
+class _Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both clouds have."""
+
+    listen: Annotated[
+        str,
+        Meta(
+            pattern=_ENDPOINT,
+            description="Where the service listens; port 0 takes a free one, * all interfaces.",
+        ),
+    ]
+    key: Annotated[
+        Path, Meta(description="This cloud's key pair: KEY.secret (mode 0600) and KEY.public.")
+    ]
+    store: Annotated[
+        Path, Meta(description="Folder of shares, job state and ledger; this user's alone.")
+    ]
+    pools: Annotated[
+        Path, Meta(description="Folder on the workers' machines for randomness made ahead.")
+    ] = Path("pools")
+    ray_address: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description='Ray of this cloud: "local" starts one, "auto" finds it, or host:port.',
+        ),
+    ] = "local"
+    insecure_key_bits: Annotated[
+        int,
+        Meta(
+            ge=0, le=1024, description="Only for trials: size of an insecure Paillier key; 0 = off."
+        ),
+    ] = 0
+
+
+class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """cloud1.toml: the gateway of cloud 1 and the master."""
+
+    role: Literal["cloud1"] = "cloud1"
+    pairs: Annotated[
+        int, Meta(ge=1, le=4096, description="Worker pairs of a job that does not say how many.")
+    ] = 2
+    shards_per_pair: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Shards for each pair: more show progress finer and move faster.",
+        ),
+    ] = 4
+    paillier_public: Annotated[
+        Path, Meta(description="Cloud 2's Paillier public key, as cloud 2 handed it over.")
+    ]
+    cloud2: Annotated[Remote, Meta(description="The other cloud.")]
+    operators: Annotated[
+        Owners, Meta(description="Who may create datasets: name = public key.")
+    ] = {}
+    owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
+
+
+class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """cloud2.toml: the gateway of cloud 2 and its workers."""
+
+    role: Literal["cloud2"] = "cloud2"
+    max_pairs: Annotated[
+        int, Meta(ge=1, le=4096, description="At most so many workers for one job of cloud 1.")
+    ] = 64
+    worker_host: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description='Address the workers listen on and are reached at; "node": as Ray has it.',
+        ),
+    ] = "127.0.0.1"
+    worker_ports: Annotated[
+        tuple[int, int], Meta(description="First and last port for workers; [0, 0] = any free one.")
+    ] = (0, 0)
+    paillier_secret: Annotated[
+        Path, Meta(description="The Paillier secret key (mode 0600); it never leaves this cloud.")
+    ]
+    cloud1: Annotated[Caller, Meta(description="The other cloud, which runs the jobs.")]
+    operators: Annotated[
+        Owners, Meta(description="Who may create datasets: name = public key.")
+    ] = {}
+    owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
+
+
+class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """owner.toml or operator.toml: someone who calls both clouds."""
+
+    role: Literal["owner", "operator"] = "owner"
+    name: Annotated[Name, Meta(description="The name both clouds know this key by.")]
+    key: Annotated[
+        Path, Meta(description="This party's key pair: KEY.secret (mode 0600) and KEY.public.")
+    ]
+    uploads: Annotated[
+        Path, Meta(description="Folder that remembers unfinished uploads; as secret as the data.")
+    ] = Path("uploads")
+    timeout: Annotated[
+        float, Meta(gt=0, le=3600, description="Seconds to wait for a cloud that does not answer.")
+    ] = 30.0
+    cloud1: Annotated[Remote, Meta(description="Cloud 1: takes the shares.")]
+    cloud2: Annotated[Remote, Meta(description="Cloud 2: takes the seeds.")]
+
+
+CloudConfig = Cloud1Config | Cloud2Config
+_Config = TypeVar("_Config", Cloud1Config, Cloud2Config, OwnerConfig)
+
+
+def load(path: str | Path, kind: type[_Config]) -> _Config:
+    """The configuration in this file; InputError names the key that is wrong."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        text = data[:_MAX_BYTES].decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text.") from error
+    folder = path.resolve().parent
+
+    def resolve(wanted: type, value: Any) -> Any:
+        if wanted is not Path or not isinstance(value, str) or not value:
+            raise InputError("a path must be a text that is not empty")
+        return folder / value
+
+    try:
+        document = parse_toml(text)
+        _check_role(document, kind)
+        # defaults that are paths, and so relative to the file
+        place = "uploads" if kind is OwnerConfig else "pools"
+        document.setdefault(place, place)
+        config: _Config = msgspec.convert(document, kind, dec_hook=resolve)
+    except (InputError, msgspec.ValidationError) as error:
+        known = ", ".join(get_type_hints(kind))
+        raise InputError(f"{path}: {error}. Known keys: {known}.") from error
+    if isinstance(config, Cloud1Config | Cloud2Config):
+        peers(config)  # refuses a key under two names
+    return config
+
+
+def _check_role(document: Mapping[str, Any], kind: type) -> None:
+    roles = get_args(get_type_hints(kind)["role"])
+    if document.get("role") not in roles:
+        raise InputError(f"this is no configuration of {' or '.join(roles)}: role must say so")
+
+
+def peers(config: CloudConfig) -> dict[bytes, Peer]:
+    """Everyone who may call this cloud, by public key."""
+    listed: list[tuple[str, Peer]] = []
+    if isinstance(config, Cloud1Config):
+        listed.append((config.cloud2.public_key, Peer("cloud2", "cloud2")))
+    else:
+        listed.append((config.cloud1.public_key, Peer("cloud1", "cloud1")))
+    listed += [(key, Peer("operator", name)) for name, key in config.operators.items()]
+    listed += [(key, Peer("owner", name)) for name, key in config.owners.items()]
+    found: dict[bytes, Peer] = {}
+    for key, peer in listed:
+        other = found.setdefault(key.encode(), peer)
+        if other != peer:
+            raise InputError(f"{peer.name!r} and {other.name!r} have the same public key.")
+    return found
+
+
+def save(path: Path, config: CloudConfig | OwnerConfig) -> None:
+    """Write a configuration with a comment on each key."""
+    write_private(path, to_toml(config, path.parent).encode())
+
+
+def to_toml(config: msgspec.Struct, folder: Path) -> str:
+    """TOML text that loads as this configuration from a file in `folder`."""
+    kind = type(config)
+    title = (kind.__doc__ or "").split(":")[-1].strip().rstrip(".")
+    lines = [f"# ppodc: {title}.", "# Paths are relative to this file.", ""]
+    lines += ["# Whose configuration this is.", f"role = {json.dumps(config.role)}"]  # type: ignore[attr-defined]
+    simple: list[tuple[str, str, Any]] = []
+    tables: list[tuple[str, str, Any]] = []
+    for field, hint in get_type_hints(kind, include_extras=True).items():
+        value = getattr(config, field)
+        if field == "role":
+            continue
+        is_table = isinstance(value, msgspec.Struct | dict)
+        (tables if is_table else simple).append((field, _description(hint), value))
+    for field, comment, value in simple:
+        lines += ["", f"# {comment}", f"{field} = {_toml(value, folder)}"]
+    for field, comment, value in tables:
+        lines += ["", f"# {comment}", f"[{field}]", *_table(value, folder)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(value: msgspec.Struct | dict[str, str], folder: Path) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{_toml_key(name)} = {_toml(key, folder)}" for name, key in value.items()]
+    lines = []
+    for field, hint in get_type_hints(type(value), include_extras=True).items():
+        lines += [f"# {_description(hint)}", f"{field} = {_toml(getattr(value, field), folder)}"]
+    return lines
+
+
+def _description(hint: Any) -> str:
+    notes = [meta.description for meta in get_args(hint)[1:] if meta.description]
+    return str(notes[0])
+
+
+def _toml(value: Any, folder: Path) -> str:
+    if isinstance(value, Path):
+        inside = value.is_relative_to(folder)
+        value = str(value.relative_to(folder) if inside else value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

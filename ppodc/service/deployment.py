@@ -1,0 +1,228 @@
+"""A new deployment: keys and configurations of both clouds, an operator and the owners.
+
+`create` writes one folder per party. Each folder is complete and holds that party's secrets only;
+whoever runs it on one machine for others has seen all of them, so hand the folders over on safe
+ways and delete them here, or let each party make its own with `make_key` and exchange the public
+ones.
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
+from ppodc.crypto.paillier_keys import save_public, save_secret
+from ppodc.errors import InputError
+from ppodc.service.config import (
+    Caller,
+    Cloud1Config,
+    Cloud2Config,
+    CloudConfig,
+    OwnerConfig,
+    Remote,
+    save,
+)
+from ppodc.service.store.database import disk_errors, private_folder
+from ppodc.transport.curve_keys import CurveKeys
+
+MAX_OWNERS = 10_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RESERVED = ("cloud1", "cloud2", "operator")
+_KINDS = ("secret", "public")
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One party's folder; `secrets` must be seen by nobody else."""
+
+    name: str
+    folder: Path
+    config: Path
+    secrets: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """All parties of a new deployment."""
+
+    folder: Path
+    parties: tuple[Party, ...]
+
+    def party(self, name: str) -> Party:
+        """The party of this name."""
+        for party in self.parties:
+            if party.name == name:
+                return party
+        raise InputError(f"there is no party {name!r} in {self.folder}.")
+
+    def describe(self) -> str:
+        """Which files belong to whom, for people."""
+        lines = []
+        for party in self.parties:
+            lines.append(f"{party.name}: give {party.folder} to {party.name} alone.")
+            lines.append(f"    configuration  {party.config}")
+            lines += [f"    secret         {path}" for path in party.secrets]
+        return "\n".join(lines)
+
+
+def create(
+    folder: str | Path,
+    owners: int | Sequence[str] = 2,
+    *,
+    cloud1_listen: str = "tcp://127.0.0.1:7401",
+    cloud2_listen: str = "tcp://127.0.0.1:7402",
+    cloud1_endpoint: str | None = None,
+    cloud2_endpoint: str | None = None,
+    key_bits: int = 2048,
+    insecure_key_bits: int = 0,
+    ray_address: str = "local",
+    pairs: int = 2,
+) -> Deployment:
+    """Write a new deployment into an empty folder; nothing is left behind if that fails.
+
+    An endpoint is where others reach a cloud; it is the address it listens on unless given.
+    """
+    folder = Path(folder).resolve()
+    names = _owner_names(owners)
+    with disk_errors(folder):
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty; name a new folder for the deployment.")
+    existed = folder.exists()
+    private_folder(folder)
+    try:
+        secret = generate_insecure(insecure_key_bits) if insecure_key_bits else generate(key_bits)
+        remote1 = cloud1_endpoint or cloud1_listen
+        remote2 = cloud2_endpoint or cloud2_listen
+        builder = _Builder(folder, names, remote1, remote2)
+        parties = [
+            builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
+            builder.cloud2(cloud2_listen, secret, insecure_key_bits, ray_address),
+            builder.caller("operator", "operator"),
+            *(builder.caller(name, "owner") for name in names),
+        ]
+    except BaseException:
+        for child in folder.iterdir():
+            shutil.rmtree(child)
+        if not existed:
+            folder.rmdir()
+        raise
+    return Deployment(folder, tuple(parties))
+
+
+def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, bool]]:
+    """One party's key pair, and cloud 2's Paillier key beside it: the files, and which are secret.
+
+    Files that are there are never overwritten; then nothing is made.
+    """
+    names = [stem.name, *(["paillier"] if paillier_bits is not None else [])]
+    files = [
+        (stem.with_name(f"{name}.{kind}"), kind == "secret") for name in names for kind in _KINDS
+    ]
+    for file, _ in files:
+        if file.exists():
+            raise InputError(f"{file} is there already; move it away or choose another name.")
+    paillier = None if paillier_bits is None else generate(paillier_bits)
+    if not stem.parent.exists():
+        private_folder(stem.parent)
+    CurveKeys.generate().save(stem)
+    if paillier is not None:
+        save_secret(stem.with_name("paillier.secret"), paillier)
+        save_public(stem.with_name("paillier.public"), paillier.public)
+    return files
+
+
+def _owner_names(owners: int | Sequence[str]) -> list[str]:
+    names = [f"owner{i}" for i in range(1, owners + 1)] if isinstance(owners, int) else list(owners)
+    if not 1 <= len(names) <= MAX_OWNERS:
+        raise InputError(f"a deployment needs 1 to {MAX_OWNERS} owners.")
+    for name in names:
+        if not _NAME.fullmatch(name) or name in _RESERVED:
+            raise InputError(
+                f"{name!r} cannot be an owner's name: use letters, digits, '.', '_' and '-', and "
+                f"none of {', '.join(_RESERVED)}."
+            )
+    if len(set(names)) != len(names):
+        raise InputError("two owners have the same name.")
+    return names
+
+
+class _Builder:
+    """Makes all CURVE keys first, so that every party can name the others'."""
+
+    def __init__(self, folder: Path, owners: list[str], remote1: str, remote2: str) -> None:
+        self._folder = folder
+        self._keys = {name: CurveKeys.generate() for name in (*_RESERVED, *owners)}
+        self._owners = {name: self._public(name) for name in owners}
+        self._operators = {"operator": self._public("operator")}
+        self._remote1 = Remote(endpoint=remote1, public_key=self._public("cloud1"))
+        self._remote2 = Remote(endpoint=remote2, public_key=self._public("cloud2"))
+
+    def _public(self, name: str) -> str:
+        return self._keys[name].public.decode("ascii")
+
+    def cloud1(
+        self, listen: str, secret: SecretKey, insecure_bits: int, ray_address: str, pairs: int
+    ) -> Party:
+        home, stem = self._home("cloud1")
+        public = home / "keys" / "paillier.public"
+        save_public(public, secret.public)
+        config = Cloud1Config(
+            listen=listen,
+            key=stem,
+            store=home / "store",
+            pools=home / "pools",
+            ray_address=ray_address,
+            insecure_key_bits=insecure_bits,
+            pairs=pairs,
+            paillier_public=public,
+            cloud2=self._remote2,
+            operators=self._operators,
+            owners=self._owners,
+        )
+        return self._write("cloud1", home / "cloud1.toml", config, ())
+
+    def cloud2(self, listen: str, secret: SecretKey, insecure_bits: int, ray_address: str) -> Party:
+        home, stem = self._home("cloud2")
+        path = home / "keys" / "paillier.secret"
+        save_secret(path, secret)
+        config = Cloud2Config(
+            listen=listen,
+            key=stem,
+            store=home / "store",
+            pools=home / "pools",
+            ray_address=ray_address,
+            insecure_key_bits=insecure_bits,
+            paillier_secret=path,
+            cloud1=Caller(public_key=self._public("cloud1")),
+            operators=self._operators,
+            owners=self._owners,
+        )
+        return self._write("cloud2", home / "cloud2.toml", config, (path,))
+
+    def caller(self, name: str, role: str) -> Party:
+        home, stem = self._home(name)
+        config = OwnerConfig(
+            role="operator" if role == "operator" else "owner",
+            name=name,
+            key=stem,
+            uploads=home / "uploads",
+            cloud1=self._remote1,
+            cloud2=self._remote2,
+        )
+        return self._write(name, home / f"{role}.toml", config, ())
+
+    def _home(self, name: str) -> tuple[Path, Path]:
+        """The party's folder, and the stem of its key files, which are written."""
+        home = private_folder(self._folder / name)
+        stem = private_folder(home / "keys") / name
+        self._keys[name].save(stem)
+        return home, stem
+
+    def _write(
+        self, name: str, path: Path, config: CloudConfig | OwnerConfig, secrets: tuple[Path, ...]
+    ) -> Party:
+        save(path, config)
+        own = path.parent / "keys" / f"{name}.secret"
+        return Party(name, path.parent, path, (own, *secrets))

@@ -1,0 +1,110 @@
+"""The ledger: every reveal and every step that fixes a set of records, in a chain of hashes.
+
+Each entry holds the hash of the one before, so that an entry changed, removed or put in between
+later is found by `verify`. Cutting off the newest entries leaves a shorter chain that still
+verifies: whoever wants to notice that notes down the head (`verify().head`) from time to time.
+An entry is written in the same transaction as what it tells of.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ppodc.service.store.database import Database
+
+START = "0" * 64
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS ledger (
+    number INTEGER PRIMARY KEY,
+    time TEXT NOT NULL,
+    event TEXT NOT NULL,
+    dataset TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    previous TEXT NOT NULL,
+    hash TEXT NOT NULL
+) STRICT
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger; `detail` is canonical JSON."""
+
+    number: int
+    time: str
+    event: str
+    dataset: str
+    detail: str
+    previous: str
+    hash: str
+
+    def expected_hash(self) -> str:
+        """SHA-256 over everything else in the entry."""
+        fields = [self.number, self.time, self.event, self.dataset, self.detail, self.previous]
+        return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found: `broken` is the number of the first entry that does not fit."""
+
+    entries: int
+    head: str
+    broken: int | None = None
+    reason: str = ""
+
+
+class Ledger:
+    """The chain in a store's database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def append(self, event: str, dataset: str, detail: dict[str, Any] | None = None) -> None:
+        """Add an entry, inside the caller's transaction if there is one."""
+        text = json.dumps(detail or {}, sort_keys=True, separators=(",", ":"))
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with self._database.transaction() as sql:
+            last = sql.execute("SELECT number, hash FROM ledger ORDER BY number DESC LIMIT 1")
+            number, previous = last.fetchone() or (0, START)
+            entry = Entry(number + 1, time, event, dataset, text, previous, "")
+            sql.execute(
+                "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (number + 1, time, event, dataset, text, previous, entry.expected_hash()),
+            )
+
+    def entries(
+        self, dataset: str | None = None, after: int = 0, limit: int | None = None
+    ) -> list[Entry]:
+        """The entries in order, of one dataset or of all, with numbers above `after`."""
+        query = (
+            "SELECT * FROM ledger WHERE number > ? AND ? IN (dataset, '*') ORDER BY number LIMIT ?"
+        )
+        most = -1 if limit is None else limit
+        with self._database.reading() as sql:
+            return [Entry(*row) for row in sql.execute(query, (after, dataset or "*", most))]
+
+    def verify(self) -> Verification:
+        """Walk the whole chain."""
+        return verify(iter(self.entries()))
+
+
+def verify(entries: Iterator[Entry]) -> Verification:
+    """Walk a chain from its start; also for entries that were received."""
+    previous, count = START, 0
+    for entry in entries:
+        reason = ""
+        if entry.number != count + 1:
+            reason = f"entry {count + 1} is missing"
+        elif entry.previous != previous:
+            reason = "it does not continue the entry before it"
+        elif entry.hash != entry.expected_hash():
+            reason = "its content was changed"
+        if reason:
+            return Verification(count, previous, count + 1, reason)
+        previous, count = entry.hash, count + 1
+    return Verification(count, previous)

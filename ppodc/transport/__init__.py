@@ -1,0 +1,1 @@
+"""Bytes between parties: wire format, channels, CURVE sockets, calls to a gateway."""

@@ -1,0 +1,65 @@
+"""Random jobs equal the reference in every iteration, in every mode."""
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ppodc.crypto.paillier import generate_insecure
+from ppodc.crypto.random_stream import FreshRandomisers
+from ppodc.errors import WidthError
+from ppodc.kmeans.half import Half, Parameters
+from ppodc.kmeans.paillier.half import Half1, Half2
+from ppodc.transport import zmq_channel
+from ppodc.transport.channel import Channel, memory_pair
+from tests.kmeans.suite_jobs import Job, check, random_job
+
+SECRET = generate_insecure(256)
+
+
+def make(role: int, channel: Channel, params: Parameters, *, pipelined: bool = True) -> Half:
+    if role == 1:
+        source = FreshRandomisers(SECRET.public)
+        return Half1(channel, params, SECRET.public, source, pipelined=pipelined, batch=5)
+    return Half2(channel, params, SECRET, FreshRandomisers(SECRET.public, SECRET))
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_random_jobs_equal_the_reference(case):
+    check(make, random_job(case))
+
+
+def test_one_record_one_cluster():
+    check(make, Job(np.array([[5, 9]]), 1, 10))
+
+
+def test_as_many_clusters_as_records():
+    check(make, Job(np.array([[1], [9], [5], [5]]), 4, 10, max_iter=3))
+
+
+def test_turn_taking_gives_the_same_as_pipelined():
+    job = random_job(3)
+    check(lambda role, channel, params: make(role, channel, params, pipelined=False), job)
+
+
+def test_over_an_encrypted_socket():
+    keys = [zmq_channel.CurveKeys.generate() for _ in range(2)]
+    with zmq_channel.listen("tcp://127.0.0.1:0", keys[1], [keys[0].public]) as listener:
+        with ThreadPoolExecutor() as threads:
+            accepted = threads.submit(listener.accept, 10)
+            first = zmq_channel.connect(listener.endpoint, keys[0], keys[1].public)
+            second = accepted.result()
+        try:
+            check(make, random_job(5), (first, second))
+        finally:
+            first.close()
+            second.close()
+
+
+def test_a_job_that_does_not_fit_the_key_is_refused_before_anything_is_sent():
+    first, _ = memory_pair()
+    params = Parameters(10_000, 10, 8, 1000, Fraction(0))
+    with pytest.raises(WidthError, match="at most"):
+        make(1, first, params)
+    assert first.traffic.messages_sent == 0

@@ -1,0 +1,95 @@
+"""Whole jobs through a suite, compared with the reference iteration by iteration."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ppodc.kmeans.half import Half, OutputHalf, Parameters, iterate, open_output
+from ppodc.kmeans.reference import initial_rows, kmeans, reseed_rows
+from ppodc.records.sharing import mask, split
+from ppodc.transport.channel import Channel
+from tests.two_clouds import together
+
+MakeHalf = Callable[[int, Channel, Parameters], Half]
+
+
+@dataclass(frozen=True)
+class Job:
+    records: np.ndarray
+    k: int
+    ub: int
+    beta: Fraction = Fraction(0)
+    seed: int = 1
+    max_iter: int = 4
+    centres: np.ndarray | None = None
+
+    @property
+    def params(self) -> Parameters:
+        m, l = self.records.shape
+        return Parameters(m, l, self.k, self.ub, self.beta)
+
+
+def run_half(half: Half, job: Job, share: np.ndarray) -> list[tuple[OutputHalf, OutputHalf, bool]]:
+    """This cloud's halves of sums, sizes and labels after every iteration."""
+    m = len(job.records)
+    half.ingest("all", share)
+    if job.centres is None:
+        start = half.records("all", initial_rows(job.seed, m, job.k))
+    else:
+        start = half.centres(job.centres)
+    rounds = iterate(
+        half,
+        "all",
+        start,
+        lambda i: half.records("all", reseed_rows(job.seed, i, m, job.k)),
+        job.max_iter,
+    )
+    return [(half.output(r.clusters), half.labels("all"), r.stop) for r in rounds]
+
+
+def check(make: MakeHalf, job: Job, pair: tuple[Channel, Channel] | None = None) -> None:
+    """Both halves together give the reference's trace, bit for bit, every iteration."""
+    m, l = job.records.shape
+    share, seed = split(job.records)
+    theirs = mask(seed, 0, m, l)
+    first, second = together(
+        lambda channel: run_half(make(1, channel, job.params), job, share),
+        lambda channel: run_half(make(2, channel, job.params), job, theirs),
+        pair,
+    )
+    trace = kmeans(
+        job.records,
+        job.k,
+        beta=job.beta,
+        max_iter=job.max_iter,
+        seed=job.seed,
+        centres=job.centres,
+    )
+    assert len(first) == len(second) == len(trace.iterations)
+    for expected, (out1, lab1, stop1), (out2, lab2, stop2) in zip(
+        trace.iterations, first, second, strict=True
+    ):
+        table = np.array(open_output(out1, out2), dtype=object).reshape(job.k, l + 1)
+        assert table[:, :l].tolist() == np.asarray(expected.sums).tolist()
+        assert table[:, l].tolist() == np.asarray(expected.sizes).tolist()
+        assert open_output(lab1, lab2) == np.asarray(expected.labels).tolist()
+        assert stop1 == stop2 == expected.stop
+
+
+def random_job(case: int) -> Job:
+    """Job number `case`: k = 1..6, l = 1..5, m = k..40, with ties, duplicates, empty clusters."""
+    g = np.random.default_rng(case)
+    k, l = int(g.integers(1, 7)), int(g.integers(1, 6))
+    m = int(g.integers(k, 41))
+    ub = int(g.choice([1, 3, 10, 1000]))
+    records = g.integers(0, ub + 1, (m, l))
+    kind = case % 4
+    if kind == 1:  # few distinct values: ties, duplicates, clusters that go empty
+        records = g.choice(records.reshape(-1)[: min(2, records.size)], (m, l))
+    elif kind == 2:  # all records equal
+        records[:] = records[0]
+    beta = [Fraction(0), Fraction(1, 3), Fraction(10**12), Fraction(7, 2)][int(g.integers(0, 4))]
+    centres = g.integers(0, ub + 1, (k, l)) if case % 5 == 4 else None
+    return Job(records, k, ub, beta, seed=case, max_iter=3, centres=centres)

@@ -1,0 +1,54 @@
+"""The plan that both clouds derive: shards, runs of records, and where to go on."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ppodc.pairs.shards import SHARD_ROWS, resume_point, runs, split, usable_pairs
+
+
+@given(st.integers(1, 200_000), st.integers(1, 16), st.integers(1, 8))
+def test_shards_cover_all_rows_once_and_evenly(m, pairs, most):
+    pairs = usable_pairs(m, pairs)
+    shards = split(m, pairs, most)
+    assert [s.first for s in shards] == [0, *[s.first + s.rows for s in shards][:-1]]
+    assert shards[-1].first + shards[-1].rows == m
+    assert max(s.rows for s in shards) - min(s.rows for s in shards) <= 1
+    assert min(s.rows for s in shards) >= 1
+    per_slot = [sum(1 for s in shards if s.slot == slot) for slot in range(pairs)]
+    assert len(set(per_slot)) == 1
+    assert 1 <= per_slot[0] <= most
+    assert [s.slot for s in shards] == sorted(s.slot for s in shards)
+
+
+def test_small_data_are_not_cut_into_many_shards():
+    assert len(split(SHARD_ROWS, 1, 4)) == 1
+    assert len(split(4 * SHARD_ROWS, 1, 4)) == 4
+    assert len(split(40 * SHARD_ROWS, 1, 4)) == 4
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=20), st.integers(1, 7))
+def test_runs_keep_the_order_of_the_clusters(rows, pairs):
+    shards = split(100, pairs, 1)
+    found = runs(rows, shards)
+    assert [run.shard.first + row for run in found for row in run.rows] == rows
+    assert all(a.shard != b.shard for a, b in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "final", "labels", "expected"),
+    [
+        ([], [], [], True, None),
+        ([1], [], [], True, None),
+        ([3, 4], [4, 5], [], True, 4),  # C1 was killed before it saved the fifth
+        ([4, 5], [3, 4], [], True, 4),
+        ([4, 5], [4, 5], [5], True, 5),  # all iterations done, the output is missing
+        ([5], [4, 5], [5], True, None),  # no labels without the clusters before
+        ([5], [5], [5], False, 5),
+        ([1], [1], [1], True, None),
+    ],
+)
+def test_where_to_go_on(first, second, final, labels, expected):
+    assert resume_point(first, second, final, labels=labels) == expected

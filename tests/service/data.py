@@ -1,0 +1,37 @@
+"""Small specs, records and stores for the platform's tests."""
+
+import secrets
+from pathlib import Path
+
+import numpy as np
+
+from ppodc.records.schema import Column, Schema
+from ppodc.records.sharing import split
+from ppodc.service.store import Store
+from ppodc.spec import Job, Spec
+
+
+def make_spec(name="clinic", columns=3, *, labels=True, k=2) -> Spec:
+    schema = Schema(tuple(Column(f"c{s}", 0.0, 10.0) for s in range(columns)), ub=100)
+    return Spec(name, schema, Job(k=k, seed=7, labels=labels))
+
+
+def records(rows: int, columns=3, case=0) -> np.ndarray:
+    return np.random.default_rng(case).integers(0, 101, (rows, columns))
+
+
+def stores(folder: Path) -> tuple[Store, Store]:
+    return Store.open(folder / "c1", "cloud1"), Store.open(folder / "c2", "cloud2")
+
+
+def put_upload(first: Store, second: Store, dataset: str, owner: str, values: np.ndarray) -> str:
+    """A whole upload at both clouds, in one chunk; its id."""
+    upload_id = secrets.token_hex(16)
+    share, seed = split(values)
+    for store in (first, second):
+        store.begin_upload(dataset, owner, upload_id, len(values))
+    first.put_chunk(upload_id, 0, share)
+    second.put_seed(upload_id, seed)
+    first.commit_upload(upload_id)
+    second.commit_upload(upload_id)
+    return upload_id

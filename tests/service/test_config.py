@@ -1,0 +1,177 @@
+"""Configurations and new deployments: typed, strict, commented, and private."""
+
+import itertools
+import re
+import stat
+import tomllib
+
+import pytest
+
+from ppodc.crypto.paillier_keys import load_public, load_secret
+from ppodc.errors import InputError
+from ppodc.service import config as configuration
+from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
+from ppodc.service.deployment import create, make_key
+from ppodc.transport.curve_keys import CurveKeys
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    return create(tmp_path / "new", ["ann", "bob.b"], insecure_key_bits=256, pairs=3)
+
+
+KINDS = {"cloud1": Cloud1Config, "cloud2": Cloud2Config, "operator": OwnerConfig}
+
+
+def test_every_party_can_load_its_folder(deployment):
+    names = [party.name for party in deployment.parties]
+    assert names == ["cloud1", "cloud2", "operator", "ann", "bob.b"]
+    for party in deployment.parties:
+        config = load(party.config, KINDS.get(party.name, OwnerConfig))
+        assert CurveKeys.load(config.key).public
+        for path in party.secrets:
+            assert path.is_relative_to(party.folder)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_parties_know_each_other(deployment):
+    first = load(deployment.party("cloud1").config, Cloud1Config)
+    second = load(deployment.party("cloud2").config, Cloud2Config)
+    owner = load(deployment.party("bob.b").config, OwnerConfig)
+    key = CurveKeys.load(owner.key).public
+    assert peers(first)[key] == peers(second)[key] == configuration.Peer("owner", "bob.b")
+    assert peers(second)[CurveKeys.load(first.key).public].role == "cloud1"
+    assert owner.cloud1.public_key.encode() == CurveKeys.load(first.key).public
+    assert owner.cloud2.public_key == first.cloud2.public_key
+    assert (first.pairs, first.insecure_key_bits, second.insecure_key_bits) == (3, 256, 256)
+    public = load_public(first.paillier_public, allow_insecure=True)
+    assert load_secret(second.paillier_secret, allow_insecure=True).public == public
+
+
+def test_each_secret_is_in_one_folder_only(deployment):
+    for party in deployment.parties:
+        for path in party.secrets:
+            secret = path.read_bytes()
+            holders = [p for p in deployment.folder.rglob("*") if p.is_file()]
+            assert [p for p in holders if p.read_bytes() == secret] == [path]
+            assert str(path) in deployment.describe()
+
+
+def test_folders_are_private(deployment):
+    for path in [deployment.folder, *deployment.folder.rglob("*")]:
+        if path.is_dir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_every_key_has_a_comment(deployment):
+    for party in deployment.parties:
+        lines = party.config.read_text().splitlines()
+        assert lines[0].startswith("# ppodc: ")
+        table = ""
+        for before, line in itertools.pairwise(lines):
+            table = line if line.startswith("[") else table
+            if re.match(r"[\w\"]", line) and table not in ("[owners]", "[operators]"):
+                assert before.startswith("# "), line
+        tomllib.loads(party.config.read_text())
+
+
+def test_a_written_configuration_loads_as_it_was(deployment, tmp_path):
+    path = deployment.party("cloud2").config
+    config = load(path, Cloud2Config)
+    configuration.save(path, config)
+    assert load(path, Cloud2Config) == config
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("pairs = 3", 'pairs = "3"', "pairs"),
+        ("pairs = 3", "pairs = 0", "pairs"),
+        ("pairs = 3", "pears = 3", "unknown field `pears`"),
+        ("pairs = 3", "pairs = 3\npairs = 3", "TOML"),
+        ("tcp://127.0.0.1:7401", "127.0.0.1:7401", "listen"),
+        ('role = "cloud1"', 'role = "cloud2"', "role"),
+        ('store = "store"', "store = 3", "path"),
+        ('store = "store"', "", "store"),
+        ("[owners]", "[owners]\neve = 'short'", "owners"),
+        ("[cloud2]", "[cloud3]", "cloud"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_by_name(deployment, old, new, reason):
+    path = deployment.party("cloud1").config
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=re.escape(reason)) as caught:
+        load(path, Cloud1Config)
+    assert str(path) in str(caught.value)
+
+
+def test_two_names_for_one_key_are_refused(deployment):
+    path = deployment.party("cloud1").config
+    config = load(path, Cloud1Config)
+    path.write_text(path.read_text() + f'eve = "{config.owners["ann"]}"\n')
+    with pytest.raises(InputError, match="same public key"):
+        load(path, Cloud1Config)
+
+
+def test_files_that_are_no_configuration(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        load(tmp_path / "none.toml", OwnerConfig)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="UTF-8"):
+        load(tmp_path / "bytes.toml", OwnerConfig)
+
+
+def test_paths_are_relative_to_the_file(deployment, tmp_path):
+    moved = deployment.folder.rename(tmp_path / "moved")
+    config = load(moved / "ann" / "owner.toml", OwnerConfig)
+    assert config.uploads == moved / "ann" / "uploads"
+    assert CurveKeys.load(config.key)
+
+
+@pytest.mark.parametrize("owners", [0, [], ["a", "a"], ["cloud1"], ["../x"], [""], ["a/b"]])
+def test_impossible_owners_are_refused(tmp_path, owners):
+    with pytest.raises(InputError):
+        create(tmp_path / "new", owners, insecure_key_bits=256)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(InputError, match="not empty"):
+        create(tmp_path, 1, insecure_key_bits=256)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_failed_deployment_leaves_nothing(tmp_path):
+    with pytest.raises(InputError):
+        create(tmp_path / "new", 1, key_bits=123)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_party_makes_its_own_keys(tmp_path):
+    files = make_key(tmp_path / "new" / "keys" / "cloud2", 2048)
+    assert {file.name: secret for file, secret in files} == {
+        "cloud2.secret": True, "cloud2.public": False,
+        "paillier.secret": True, "paillier.public": False,
+    }  # fmt: skip
+    for file, secret in files:
+        assert file.stat().st_mode & 0o777 == (0o600 if secret else 0o644)
+    folder = tmp_path / "new" / "keys"
+    assert folder.stat().st_mode & 0o077 == 0
+    CurveKeys.load(folder / "cloud2")
+    assert load_secret(folder / "paillier.secret").public == load_public(folder / "paillier.public")
+
+
+def test_keys_are_never_overwritten_nor_half_made(tmp_path):
+    (tmp_path / "paillier.public").write_text("mine")
+    before = tmp_path.stat().st_mode
+    with pytest.raises(InputError, match="already"):
+        make_key(tmp_path / "cloud2", 2048)
+    assert [f.name for f in tmp_path.iterdir()] == ["paillier.public"]
+    with pytest.raises(InputError):
+        make_key(tmp_path / "x" / "cloud2", 1024)
+    assert not (tmp_path / "x").exists()
+    assert len(make_key(tmp_path / "north")) == 2
+    assert tmp_path.stat().st_mode == before, "a folder that was there stays as it was"

@@ -1,0 +1,422 @@
+"""The store: idempotent uploads, sealing, exact rows, states, checkpoints, results."""
+
+import os
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ppodc.errors import InputError
+from ppodc.kmeans.half import OutputHalf
+from ppodc.records.sharing import combine, mask, split
+from ppodc.service.job_state import TRANSITIONS, JobState
+from ppodc.service.store import Store, StoreError
+from ppodc.spec import Spec
+from tests.service.data import make_spec, put_upload, records, stores
+
+
+@pytest.fixture
+def two(tmp_path):
+    pair = stores(tmp_path)
+    for store in pair:
+        store.create_dataset(make_spec())
+    yield pair
+    for store in pair:
+        store.close()
+
+
+def begin(store: Store, rows: int, owner="ann", dataset="clinic") -> str:
+    upload_id = secrets.token_hex(16)
+    store.begin_upload(dataset, owner, upload_id, rows)
+    return upload_id
+
+
+def test_sealed_rows_of_both_clouds_are_the_records(two):
+    first, second = two
+    parts = [records(rows, case=rows) for rows in (5, 1, 12)]
+    ids = [put_upload(first, second, "clinic", f"o{i}", part) for i, part in enumerate(parts)]
+    order = [ids[2], ids[0], ids[1]]
+    assert first.seal("clinic", order) == second.seal("clinic", order)
+    assert first.sealed("clinic") == second.sealed("clinic")
+    together = np.concatenate([parts[2], parts[0], parts[1]])
+    for start, count in [(0, 18), (0, 1), (3, 10), (11, 3), (17, 1), (18, 0)]:
+        shares = [store.rows("clinic", start, count) for store in two]
+        assert np.array_equal(combine(*shares), together[start : start + count])
+    for start, count in [(-1, 1), (0, 19), (18, 1)]:
+        with pytest.raises(InputError, match="beyond"):
+            first.rows("clinic", start, count)
+
+
+def test_chunks_come_in_any_order_and_repeat_harmlessly(two):
+    first = two[0]
+    share, _ = split(records(10))
+    upload_id = begin(first, 10)
+    first.put_chunk(upload_id, 7, share[7:])
+    first.put_chunk(upload_id, 2, share[2:4])
+    assert first.missing(upload_id) == [(0, 2), (4, 3)]
+    first.put_chunk(upload_id, 2, share[2:4])
+    with pytest.raises(InputError, match="5 rows"):
+        first.commit_upload(upload_id)
+    first.put_chunk(upload_id, 0, share[:2])
+    first.put_chunk(upload_id, 4, share[4:7])
+    assert first.missing(upload_id) == []
+    first.commit_upload(upload_id)
+    first.commit_upload(upload_id)
+    first.begin_upload("clinic", "ann", upload_id, 10)
+    first.put_chunk(upload_id, 4, share[4:7])
+    assert first.dataset("clinic").uploads == 1
+    assert first.dataset("clinic").rows == 10
+    first.seal("clinic", [upload_id])
+    assert np.array_equal(first.rows("clinic", 0, 10), share)
+    assert np.array_equal(first.rows("clinic", 3, 5), share[3:8])
+
+
+def test_contradictions_are_refused(two):
+    first, second = two
+    share, seed = split(records(6))
+    upload_id = begin(first, 6)
+    first.put_chunk(upload_id, 0, share[:4])
+    with pytest.raises(InputError, match="other content"):
+        first.put_chunk(upload_id, 0, share[2:6])
+    with pytest.raises(InputError, match="other content"):
+        first.put_chunk(upload_id, 3, share[3:6])
+    with pytest.raises(InputError, match="beyond"):
+        first.put_chunk(upload_id, 5, share[:2])
+    with pytest.raises(InputError, match="rows of 3"):
+        first.put_chunk(upload_id, 4, share[4:, :2])
+    with pytest.raises(InputError, match="no share"):
+        first.put_chunk(upload_id, 4, np.full((2, 3), 2**64 - 1, np.uint64))
+    with pytest.raises(InputError, match="taken"):
+        first.begin_upload("clinic", "bob", upload_id, 6)
+    with pytest.raises(InputError, match="taken"):
+        first.begin_upload("clinic", "ann", upload_id, 7)
+    with pytest.raises(InputError, match="cloud 2"):
+        first.put_seed(upload_id, seed)
+    other = begin(second, 6)
+    second.put_seed(other, seed)
+    second.put_seed(other, seed)
+    with pytest.raises(InputError, match="another seed"):
+        second.put_seed(other, bytes(32))
+    with pytest.raises(InputError, match="cloud 1"):
+        second.put_chunk(other, 0, share)
+
+
+@pytest.mark.parametrize("upload_id", ["", "../../../etc", "A" * 32, "0" * 31, "0" * 33])
+def test_upload_ids_are_checked(two, upload_id):
+    with pytest.raises(InputError, match="hexadecimal"):
+        two[0].begin_upload("clinic", "ann", upload_id, 1)
+
+
+def test_unknown_names_are_refused(two):
+    first = two[0]
+    for call in (first.dataset, first.spec, first.uploads, first.job, first.result, first.sealed):
+        with pytest.raises(InputError, match="no dataset"):
+            call("nothing")
+    with pytest.raises(InputError, match="begin it first"):
+        first.missing("0" * 32)
+
+
+def test_after_sealing_nothing_is_taken(two):
+    first, second = two
+    upload_id = put_upload(first, second, "clinic", "ann", records(4))
+    late = begin(first, 4)
+    digest = first.seal("clinic", [upload_id])
+    assert first.seal("clinic", [upload_id]) == digest
+    share, _ = split(records(4))
+    with pytest.raises(InputError, match="no more uploads"):
+        begin(first, 4)
+    with pytest.raises(InputError, match="no more uploads"):
+        first.put_chunk(late, 0, share)
+    with pytest.raises(InputError, match="no more uploads"):
+        first.commit_upload(late)
+    with pytest.raises(InputError, match="not complete"):
+        first.seal("clinic", [upload_id, late])
+    first.begin_upload("clinic", "ann", upload_id, 4)  # a finished one is harmless
+
+
+def test_sealing_needs_committed_uploads(two):
+    first, second = two
+    upload_id = put_upload(first, second, "clinic", "ann", records(4))
+    for ids, reason in [
+        ([], "no uploads"),
+        ([upload_id, upload_id], "twice"),
+        ([upload_id, begin(first, 2)], "not complete"),
+        (["0" * 32], "begin it first"),
+    ]:
+        with pytest.raises(InputError, match=reason):
+            first.seal("clinic", ids)
+    assert first.job("clinic").state == JobState.CREATED
+
+
+def test_dataset_identity(two):
+    first = two[0]
+    first.create_dataset(make_spec())
+    with pytest.raises(InputError, match="another spec"):
+        first.create_dataset(make_spec(k=1))
+    assert first.spec("clinic") == make_spec()
+    assert isinstance(first.spec("clinic"), Spec)
+    assert [info.name for info in first.datasets()] == ["clinic"]
+
+
+def test_job_states_follow_the_table(two):
+    first, second = two
+    with pytest.raises(InputError, match="cannot become running"):
+        first.transition("clinic", JobState.RUNNING)
+    upload_id = put_upload(first, second, "clinic", "ann", records(4))
+    first.seal("clinic", [upload_id])
+    first.transition("clinic", JobState.PREPARING, suite="paillier", pairs=2)
+    first.transition("clinic", JobState.RUNNING, iteration=1)
+    info = first.transition("clinic", JobState.RUNNING, iteration=2)
+    assert (info.iteration, info.suite, info.pairs) == (2, "paillier", 2)
+    first.request_cancel("clinic")
+    assert first.job("clinic").cancel_requested
+    first.transition("clinic", JobState.FAILED, message="a pair was lost; run: ppodc resume")
+    assert "resume" in first.job("clinic").message
+    assert not first.transition("clinic", JobState.PREPARING).cancel_requested
+    first.transition("clinic", JobState.RUNNING)
+    first.transition("clinic", JobState.DONE)
+    with pytest.raises(InputError, match="done already"):
+        first.request_cancel("clinic")
+    with pytest.raises(InputError, match="cannot become"):
+        first.transition("clinic", JobState.PREPARING)
+
+
+def test_the_table_names_every_state():
+    assert set(TRANSITIONS) == set(JobState)
+    final = {JobState.DONE, JobState.CANCELLED}
+    assert {state for state in JobState if state.final} == final
+
+
+def test_the_last_two_checkpoints_stay(two):
+    first = two[0]
+    clusters = {
+        i: np.random.default_rng(i).integers(0, 2**60, (2, 4, 2), np.uint64) for i in range(1, 5)
+    }
+    for i, state in clusters.items():
+        first.save_checkpoint("clinic", i, state, i == 4)
+    assert first.checkpoints("clinic") == [3, 4]
+    for i in (3, 4):
+        state, stop = first.load_checkpoint("clinic", i)
+        assert state.dtype == np.uint64
+        assert np.array_equal(state, clusters[i])
+        assert stop == (i == 4)
+    with pytest.raises(InputError, match="no checkpoint"):
+        first.load_checkpoint("clinic", 2)
+    first.drop_checkpoints_after("clinic", 3)
+    assert first.checkpoints("clinic") == [3]
+    empty = np.empty((0, 4), np.uint8)
+    first.save_checkpoint("clinic", 4, empty, False)
+    assert first.load_checkpoint("clinic", 4)[0].shape == (0, 4)
+
+
+def test_results_and_labels_by_owner(two):
+    first, second = two
+    ids = [
+        put_upload(first, second, "clinic", owner, records(rows))
+        for owner, rows in [("ann", 3), ("bob", 2), ("ann", 1)]
+    ]
+    first.seal("clinic", [ids[1], ids[2], ids[0]])
+    assert not first.has_result("clinic")
+    with pytest.raises(InputError, match="no result yet"):
+        first.result("clinic")
+    values = OutputHalf(2**2047 + 9, [5, 2**2047 + 8, 0])
+    labels = OutputHalf(1 << 71, [10, 11, 12, 13, 14, (1 << 71) - 1])
+    first.save_result("clinic", 3, True, values, labels)
+    result = first.result("clinic")
+    assert (result.n_iter, result.converged, result.values) == (3, True, values)
+    ann = [(part.upload_id, part.half.values) for part in first.labels_of("clinic", "ann")]
+    assert ann == [(ids[0], [13, 14, (1 << 71) - 1]), (ids[2], [12])]
+    assert [part.half.values for part in first.labels_of("clinic", "bob")] == [[10, 11]]
+    assert first.labels_of("clinic", "eve") == []
+    with pytest.raises(InputError, match="do not fit"):
+        first.save_result("clinic", 3, True, values, OutputHalf(4, [0]))
+    assert first.result("clinic").values == values
+
+
+def test_no_labels_without_agreement(tmp_path):
+    first, second = stores(tmp_path)
+    for store in (first, second):
+        store.create_dataset(make_spec(labels=False))
+    first.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
+    with pytest.raises(InputError, match="did not agree"):
+        first.save_result("clinic", 1, True, OutputHalf(4, [0]), OutputHalf(4, [0, 1]))
+    assert not first.has_result("clinic")
+
+
+def test_everything_survives_reopening(two, tmp_path):
+    first, second = two
+    values = records(9)
+    upload_id = put_upload(first, second, "clinic", "ann", values)
+    for store in two:
+        store.seal("clinic", [upload_id])
+        store.close()
+    again = stores(tmp_path)
+    shares = [store.rows("clinic", 0, 9) for store in again]
+    assert np.array_equal(combine(*shares), values)
+    with pytest.raises(StoreError, match="store of cloud1"):
+        Store.open(tmp_path / "c1", "cloud2")
+
+
+def test_two_processes_worth_of_stores_see_each_other(two, tmp_path):
+    first, second = two
+    beside = Store.open(tmp_path / "c1", "cloud1")
+    upload_id = put_upload(first, second, "clinic", "ann", records(4))
+    assert beside.uploads("clinic")[0].committed
+    beside.seal("clinic", [upload_id])
+    assert first.job("clinic").state == JobState.SEALED
+
+
+def test_files_are_private(two, tmp_path):
+    put_upload(*two, "clinic", "ann", records(4))
+    for path in tmp_path.rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_damaged_chunk_is_noticed(two, tmp_path):
+    first, second = two
+    upload_id = put_upload(first, second, "clinic", "ann", records(4))
+    first.seal("clinic", [upload_id])
+    (chunk,) = (tmp_path / "c1" / "uploads" / upload_id).iterdir()
+    data = bytearray(chunk.read_bytes())
+    data[5] ^= 1
+    chunk.write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        first.rows("clinic", 0, 4)
+
+
+def test_parallel_uploads_into_one_store(two):
+    first, second = two
+    errors = []
+
+    def one(owner):
+        try:
+            for _ in range(3):
+                put_upload(first, second, "clinic", owner, records(5))
+        except Exception as error:  # noqa: BLE001 - shown below
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(f"o{i}",)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert first.dataset("clinic").rows == second.dataset("clinic").rows == 120
+    assert first.ledger.verify().broken is None
+
+
+KILLED = """
+import sys, numpy as np
+from ppodc.service.store import Store
+from ppodc.records.sharing import split
+store = Store.open(sys.argv[1], "cloud1")
+for i in range(10**6):
+    upload_id = f"{i:032x}"
+    share, _ = split(np.full((4, 3), i % 100), i.to_bytes(32, "big"))
+    store.begin_upload("clinic", "ann", upload_id, 4)
+    store.put_chunk(upload_id, 0, share[:2])
+    store.put_chunk(upload_id, 2, share[2:])
+    store.commit_upload(upload_id)
+    print(i, flush=True)
+"""
+
+
+@pytest.mark.parametrize("commits", [0, 3, 7])
+def test_sigkill_loses_nothing_committed(two, tmp_path, commits):
+    two[0].close()
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "c1")], stdout=subprocess.PIPE, text=True
+    )
+    last = -1
+    while last < commits:
+        last = int(child.stdout.readline())
+    time.sleep(0.002 * commits)  # somewhere inside the next upload
+    os.kill(child.pid, signal.SIGKILL)
+    told = [last, *map(int, child.stdout.read().split())]
+    child.wait()
+    store = Store.open(tmp_path / "c1", "cloud1")
+    done = [upload.upload_id for upload in store.uploads("clinic") if upload.committed]
+    assert len(done) >= told[-1] + 1
+    assert done == [f"{i:032x}" for i in range(len(done))]
+    store.seal("clinic", done)
+    for i in range(len(done)):
+        expected = mask(i.to_bytes(32, "big"), 0, 4, 3) + np.uint64(i % 100)
+        assert np.array_equal(store.rows("clinic", 4 * i, 4), expected)
+    assert store.ledger.verify().broken is None
+    events = [entry.event for entry in store.ledger.entries()]
+    assert events.count("upload committed") == len(done)
+    store.close()
+
+
+FULL = """
+import sys
+from ppodc.service.store import Store, StoreError
+from ppodc.records.sharing import split
+from tests.service.data import make_spec, records
+store = Store.open(sys.argv[1], "cloud1")
+store.create_dataset(make_spec())
+share, _ = split(records(2000))
+done = 0
+try:
+    for i in range(10**6):
+        upload_id = f"{i:032x}"
+        store.begin_upload("clinic", "ann", upload_id, len(share))
+        store.put_chunk(upload_id, 0, share)
+        store.commit_upload(upload_id)
+        done = i + 1
+except StoreError as error:
+    print(done, error)
+"""
+
+
+def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", FULL, str(folder / "c1")], capture_output=True, text=True
+        )
+        done, text = run.stdout.split(maxsplit=1)
+        assert "disk of the store is full" in text
+        assert int(done) > 2
+        for leftover in folder.rglob(".*"):  # a write that failed leaves nothing behind
+            pytest.fail(f"{leftover} was left")
+        _free_space(folder)
+        store = Store.open(folder / "c1", "cloud1")
+        committed = [upload for upload in store.uploads("clinic") if upload.committed]
+        assert len(committed) == int(done)
+        assert store.ledger.verify().broken is None
+        store.seal("clinic", [upload.upload_id for upload in committed])
+        assert len(store.rows("clinic", 0, 2000 * int(done))) == 2000 * int(done)
+        store.close()
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def _free_space(folder):
+    subprocess.run(["mount", "-o", "remount,size=8m", str(folder)], check=True)
+
+
+def test_a_full_database_is_told_and_undone(two):
+    first = two[0]
+    first.save_checkpoint("clinic", 1, np.zeros((10, 10), np.uint64), False)
+    with first._database.reading() as sql:
+        pages = sql.execute("PRAGMA page_count").fetchone()[0]
+        sql.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(StoreError, match="Free some space"):
+        first.save_checkpoint("clinic", 2, np.ones((100, 100), np.uint64), True)
+    assert first.checkpoints("clinic") == [1]
+    assert [entry.event for entry in first.ledger.entries()][-1:] == ["stop bit revealed"]
+    assert first.ledger.verify().entries == 2

@@ -1,0 +1,647 @@
+"""Channels over ZeroMQ with CURVE on loopback: opening, bulk, and everything that can go wrong."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import zmq
+
+from ppodc.errors import ChannelError, KeyFileError, PeerError
+from ppodc.kmeans.paillier.questions import Answers, Requests
+from ppodc.transport import wire
+from ppodc.transport.zmq_channel import CurveKeys, Listener, ZmqChannel, connect, listen
+
+C1, C2, STRANGER = (CurveKeys.generate() for _ in range(3))
+ANYWHERE = "tcp://127.0.0.1:0"
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with listen(ANYWHERE, C2, [C1.public], timeout=30, grace=2) as listener:
+        yield listener
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def dial(listener: Listener, **options: object) -> ZmqChannel:
+    defaults: dict[str, object] = {"receive_timeout": 30, "grace": 2}
+    return connect(listener.endpoint, C1, C2.public, **(defaults | options))
+
+
+def open_pair(listener: Listener, pool: ThreadPoolExecutor) -> tuple[ZmqChannel, ZmqChannel]:
+    accepted = pool.submit(listener.accept, 20)
+    return dial(listener), accepted.result()
+
+
+@pytest.fixture
+def pair(listener: Listener, pool: ThreadPoolExecutor) -> Iterator[tuple[ZmqChannel, ZmqChannel]]:
+    one, two = open_pair(listener, pool)
+    yield one, two
+    one.close()
+    two.close()
+
+
+# --- opening ------------------------------------------------------------------------------------
+
+
+def test_both_ends_know_the_session_and_the_peer(listener, pool) -> None:
+    accepted = pool.submit(listener.accept, 20, {"suite": "shares", "here": "x"}, bytes(16))
+    one = dial(listener, session=bytes(16), hello={"suite": "shares", "there": "y"})
+    two = accepted.result()
+    assert one.session == two.session == bytes(16)
+    assert (one.peer, two.peer) == (C2.public, C1.public)
+    assert one.peer_facts == {"suite": "shares", "here": "x"}
+    assert two.peer_facts == {"suite": "shares", "there": "y"}
+    one.close()
+
+
+def test_facts_that_differ_are_named_at_both_ends(listener, pool) -> None:
+    accepted = pool.submit(listener.accept, 20, {"suite": "shares", "spec": "same"})
+    with pytest.raises(ChannelError, match=r"'suite'.*'shares'.*'paillier'"):
+        dial(listener, hello={"suite": "paillier", "spec": "same"})
+    with pytest.raises(ChannelError, match=r"'suite'.*'shares'.*'paillier'"):
+        accepted.result()
+    one, _ = open_pair(listener, pool)
+    one.close()
+
+
+def test_another_session_than_expected_is_refused(listener, pool) -> None:
+    accepted = pool.submit(listener.accept, 20, None, bytes(16))
+    with pytest.raises(ChannelError, match="session offered"):
+        dial(listener)
+    with pytest.raises(ChannelError, match="session offered"):
+        accepted.result()
+
+
+def test_a_key_that_is_not_allowed_is_told_so(listener, pool, caplog) -> None:
+    with pytest.raises(ChannelError, match="does not let this key in") as caught:
+        connect(listener.endpoint, STRANGER, C2.public, timeout=20)
+    assert STRANGER.public.decode() in str(caught.value)
+    assert STRANGER.secret.decode() not in str(caught.value) + caplog.text
+    assert "is not allowed" in caplog.text
+    one, _ = open_pair(listener, pool)
+    one.close()
+
+
+def test_nobody_is_let_in_by_an_empty_list() -> None:
+    with (
+        listen(ANYWHERE, C2, []) as listener,
+        pytest.raises(ChannelError, match="does not let this key in"),
+    ):
+        dial(listener, timeout=20)
+
+
+def test_lists_of_two_listeners_in_one_process_do_not_mix() -> None:
+    with (
+        listen(ANYWHERE, C2, [C1.public]) as ours,
+        listen(ANYWHERE, C2, [STRANGER.public]) as other,
+    ):
+        for listener, key in ((ours, STRANGER), (other, C1)):
+            with pytest.raises(ChannelError, match="does not let this key in"):
+                connect(listener.endpoint, key, C2.public, timeout=20)
+
+
+def test_a_listener_with_another_key_is_found_out(listener) -> None:
+    with pytest.raises(ChannelError, match="does not hold the expected key"):
+        connect(listener.endpoint, C1, STRANGER.public, timeout=20)
+
+
+def test_a_listener_without_curve_is_found_out() -> None:
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as plain:
+        plain.linger = 0
+        port = plain.bind_to_random_port("tcp://127.0.0.1")
+        with pytest.raises(ChannelError, match="does not hold the expected key"):
+            connect(f"tcp://127.0.0.1:{port}", C1, C2.public, timeout=20)
+
+
+def test_a_client_without_curve_gets_nothing(listener) -> None:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as plain:
+        plain.linger = 0
+        plain.connect(listener.endpoint)
+        plain.send_multipart([b"H", b"\x01", b""])
+        with pytest.raises(ChannelError, match="nobody connected"):
+            listener.accept(0.5)
+
+
+def test_nobody_listening() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ChannelError, match="nobody listens"):
+        connect(f"tcp://127.0.0.1:{port}", C1, C2.public, timeout=0.5)
+
+
+def test_something_else_listening() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        endpoint = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(ChannelError, match="did not identify itself"):
+            connect(endpoint, C1, C2.public, timeout=0.5)
+
+
+def test_nobody_accepting_and_the_stale_hello_is_forgotten(listener, pool) -> None:
+    with pytest.raises(ChannelError, match="busy"):
+        dial(listener, timeout=0.5)
+    one, two = open_pair(listener, pool)
+    one.send("k")
+    two.receive("k")
+    one.close()
+
+
+def test_nobody_connecting(listener) -> None:
+    with pytest.raises(ChannelError, match="nobody connected"):
+        listener.accept(0.1)
+
+
+def test_endpoints_that_cannot_be_used(listener) -> None:
+    with pytest.raises(ChannelError, match="cannot listen"):
+        listen(listener.endpoint, C2, [C1.public])
+    for endpoint in ("nonsense", "tcp://no-port"):
+        with pytest.raises(ChannelError, match="cannot connect"):
+            connect(endpoint, C1, C2.public)
+    with pytest.raises(KeyFileError):
+        connect(listener.endpoint, C1, b"no key")
+    with pytest.raises(KeyFileError):
+        listen(ANYWHERE, C2, [b"no key"])
+
+
+# --- talking ------------------------------------------------------------------------------------
+
+
+def test_messages_both_ways(pair) -> None:
+    one, two = pair
+    data = np.arange(1000, dtype=np.uint32).reshape(10, 100)
+    one.send("there", arrays=[data, data[:, ::3], np.zeros((0, 7), np.uint8)])
+    got = two.receive("there").arrays
+    np.testing.assert_array_equal(got[0], data)
+    np.testing.assert_array_equal(got[1], data[:, ::3])
+    assert got[2].shape == (0, 7)
+    two.send("back")
+    one.receive("back")
+    assert one.traffic.bytes_sent == two.traffic.bytes_received
+    assert one.traffic.rounds == 1
+
+
+def test_arrays_may_be_changed_after_sending(pair) -> None:
+    one, two = pair
+    data = np.zeros(1 << 21, np.uint64)
+    one.send("k", arrays=[data])
+    data[:] = 1
+    assert not two.receive("k").arrays[0].any()
+
+
+def test_two_way_bulk_does_not_deadlock(pair, pool) -> None:
+    block = np.arange(10 << 17, dtype=np.uint64)  # 10 MiB
+    block.flags.writeable = False
+
+    def talk(channel: ZmqChannel) -> list[bool]:
+        for _ in range(5):
+            channel.send("bulk", arrays=[block])
+        return [np.array_equal(channel.receive("bulk").arrays[0], block) for _ in range(5)]
+
+    results = [pool.submit(talk, end) for end in pair]
+    assert [result.result() for result in results] == [[True] * 5] * 2
+
+
+def test_several_peers_at_once_each_in_its_thread() -> None:
+    keys = [CurveKeys.generate() for _ in range(3)]
+
+    def serve(channel: ZmqChannel) -> None:
+        Answers(channel, lambda op, body, arrays: [a + np.uint64(1) for a in arrays]).serve()
+
+    def ask(listener: Listener, own: CurveKeys, start: int) -> list[int]:
+        with connect(listener.endpoint, own, C2.public, timeout=20) as channel:
+            requests = Requests(channel)
+            numbers = [
+                requests.submit("next", arrays=[np.array([start + i], np.uint64)])
+                for i in range(40)
+            ]
+            got = [int(requests.answer(number)[0][0]) for number in numbers]
+            requests.finish()
+            return got
+
+    with (
+        listen(ANYWHERE, C2, [key.public for key in keys], timeout=30) as listener,
+        ThreadPoolExecutor(6) as pool,
+    ):
+        asking = [pool.submit(ask, listener, key, 1000 * i) for i, key in enumerate(keys)]
+        serving = [pool.submit(serve, listener.accept(20)) for _ in keys]
+        for i, future in enumerate(asking):
+            assert future.result() == [1000 * i + j + 1 for j in range(40)]
+        for done in serving:
+            done.result()
+
+
+# --- ending -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["connecting", "listening"])
+def test_what_was_sent_before_closing_arrives(pair, order: int) -> None:
+    closing, staying = pair[::order]
+    block = np.ones(10 << 20, np.uint8)
+    for _ in range(3):
+        closing.send("bulk", arrays=[block])
+    closing.close()
+    for _ in range(3):
+        assert staying.receive("bulk").arrays[0].all()
+    with pytest.raises(ChannelError, match="has closed the channel"):
+        staying.receive("bulk")
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["connecting", "listening"])
+def test_an_error_is_told(pair, order: int) -> None:
+    failing, staying = pair[::order]
+    failing.fail("disk full")
+    with pytest.raises(PeerError, match="disk full"):
+        staying.receive("k")
+
+
+def test_closing_the_listener_ends_its_sessions(listener, pool) -> None:
+    one, two = open_pair(listener, pool)
+    listener.close()
+    with pytest.raises(ChannelError, match="has closed the channel"):
+        one.receive("k")
+    with pytest.raises(ChannelError, match="closed at this end"):
+        two.receive("k")
+
+
+def test_silence_of_a_living_peer_ends_at_the_deadline(pair) -> None:
+    one, two = pair
+    with pytest.raises(ChannelError, match=r"no message within 0\.1 s"):
+        one.receive("k", timeout=0.1)
+    with pytest.raises(PeerError, match="no message"):
+        two.receive("k")
+
+
+# --- misbehaviour of an authenticated peer ------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["connecting", "listening"])
+@pytest.mark.parametrize("fault", ["rubbish", "replayed", "gap", "session", "truncated"])
+def test_bad_frames_are_refused_and_the_listener_lives_on(
+    pair, listener, pool, caplog, order: int, fault: str
+) -> None:
+    bad, good = pair[::order]
+    body = wire.encode_body(None)
+
+    def frame(seq: int, session: bytes = bad.session) -> list[wire.Part]:
+        return wire.encode(session, seq, "k", body, [np.zeros(9, np.uint16)])
+
+    bad._put(frame(0))
+    good.receive("k")
+    parts, complaint = {
+        "rubbish": ([b"rubbish"], "damaged"),
+        "replayed": (frame(0), "twice or too late"),
+        "gap": (frame(2), "1 to 1 are missing"),
+        "session": (frame(1, bytes(16)), "another session"),
+        "truncated": (frame(1)[:-1], "pieces"),
+    }[fault]
+    bad._put(parts)
+    with pytest.raises(ChannelError, match=complaint):
+        good.receive("k")
+    with pytest.raises(PeerError, match=complaint):
+        bad.receive("k")
+    assert complaint in caplog.text
+    one, two = open_pair(listener, pool)
+    two.send("fine")
+    one.receive("fine")
+    one.close()
+
+
+def raw_client(listener: Listener, messages: list[list[bytes]]) -> list[bytes]:
+    """An allowed peer that does not follow the protocol; returns the last answer it got."""
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.linger = 0
+        dealer.rcvtimeo = 20_000
+        dealer.curve_publickey, dealer.curve_secretkey = C1.public, C1.secret
+        dealer.curve_serverkey = C2.public
+        dealer.connect(listener.endpoint)
+        for message in messages:
+            dealer.send_multipart(message)
+        return dealer.recv_multipart()
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ([b"H", b"\x02", b"\x80"], b"version 1"),
+        ([b"H"], b"version 1"),
+        ([b"H", b"\x01", b"\xc1"], b"hello"),
+        ([b"H", b"\x01", b"\x80"], b"hello"),
+        ([b"F", b"frame"], b"no such session"),
+        ([b""], b"no such session"),
+        ([b"?" * 100, b"", b""], b"no such session"),
+    ],
+    ids=["version", "short", "no msgpack", "no fields", "no hello", "empty", "tag"],
+)
+def test_a_strange_opening_is_answered_and_survived(
+    listener, pool, message: list[bytes], complaint: bytes
+) -> None:
+    accepted = pool.submit(listener.accept, 20)
+    tag, text = raw_client(listener, [message])
+    assert tag == b"E"
+    assert complaint in text
+    one = dial(listener)
+    accepted.result()
+    one.close()
+
+
+def test_an_oversized_message_never_arrives(pair, pool) -> None:
+    one, two = pair
+    one._put([bytes(wire.PIECE_BYTES + (1 << 20))])
+    waiting = pool.submit(one.receive, "k")
+    with pytest.raises(ChannelError, match="lost"):
+        two.receive("k")
+    with pytest.raises(ChannelError, match=r"lost|closed"):
+        waiting.result()
+
+
+# --- a peer or a network that dies --------------------------------------------------------------
+
+CHILD = """
+import sys, numpy as np
+from ppodc.transport.zmq_channel import CurveKeys, connect
+public, secret, server, endpoint = sys.argv[1:]
+channel = connect(endpoint, CurveKeys(public.encode(), secret.encode()), server.encode())
+block = np.ones(1 << 20, np.uint8)
+while True:
+    channel.send("bulk", arrays=[block])
+    channel.receive("go")
+"""
+
+LISTENING_CHILD = """
+import sys
+from ppodc.transport.zmq_channel import CurveKeys, listen
+public, secret, client = sys.argv[1:]
+own = CurveKeys(public.encode(), secret.encode())
+listener = listen("tcp://127.0.0.1:0", own, [client.encode()])
+print(listener.endpoint, flush=True)
+channel = listener.accept(30)
+channel.send("ready")
+{then}
+"""
+
+
+def run_child(code: str, *arguments: bytes | str, **options: object) -> "subprocess.Popen[str]":
+    texts = [a.decode() if isinstance(a, bytes) else a for a in arguments]
+    return subprocess.Popen([sys.executable, "-c", code, *texts], text=True, **options)
+
+
+def test_a_killed_client_is_noticed_mid_stream(listener) -> None:
+    child = run_child(CHILD, C1.public, C1.secret, C2.public, listener.endpoint)
+    try:
+        channel = listener.accept(30)
+        for _ in range(3):
+            channel.receive("bulk")
+            channel.send("go")
+        channel.receive("bulk")
+        child.send_signal(signal.SIGKILL)
+        with pytest.raises(ChannelError, match="gone for over 2 s"):
+            channel.receive("bulk", timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_killed_client_is_noticed_behind_unread_messages(listener, pool) -> None:
+    child = run_child(CHILD, C1.public, C1.secret, C2.public, listener.endpoint)
+    try:
+        channel = listener.accept(30)
+        channel.send("go")
+        channel.send("go")
+        deadline = time.monotonic() + 30
+        while len(channel._mailbox.frames) < 3 and time.monotonic() < deadline:
+            with channel._link.lock:
+                channel._link.pump()
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        for _ in range(3):
+            channel.receive("bulk")
+        with pytest.raises(ChannelError, match="gone for over 2 s"):
+            channel.receive("bulk", timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_killed_listener_is_noticed() -> None:
+    code = LISTENING_CHILD.format(then="channel.receive('never')")
+    child = run_child(code, C2.public, C2.secret, C1.public, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        channel = connect(child.stdout.readline().strip(), C1, C2.public, timeout=20, grace=2)
+        channel.receive("ready")
+        child.kill()
+        with pytest.raises(ChannelError, match="gone for over 2 s"):
+            channel.receive("k", timeout=60)
+        with pytest.raises(ChannelError, match="cannot be used"):
+            channel.send("k")
+    finally:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def test_a_restarted_listener_does_not_know_the_session(pool) -> None:
+    first = listen(ANYWHERE, C2, [C1.public])
+    one, _ = open_pair(first, pool)
+    endpoint = first.endpoint
+    # As a crash would: without a good-bye.
+    first._link._sessions.clear()
+    first.close()
+    with listen(endpoint, C2, [C1.public]) as second:
+        waiting = pool.submit(one.receive, "k")
+        with pytest.raises(ChannelError, match="nobody connected"):
+            second.accept(1.5)
+        with pytest.raises(ChannelError, match="no such session"):
+            waiting.result()
+
+
+def test_ctrl_c_interrupts_a_waiting_receive() -> None:
+    then = """
+try:
+    channel.receive("never")
+except KeyboardInterrupt:
+    channel.fail("interrupted by its operator")
+    listener.close()
+    print("clean", flush=True)
+"""
+    child = run_child(
+        LISTENING_CHILD.format(then=then), C2.public, C2.secret, C1.public, stdout=subprocess.PIPE
+    )
+    try:
+        assert child.stdout is not None
+        channel = connect(child.stdout.readline().strip(), C1, C2.public, timeout=20)
+        channel.receive("ready")
+        time.sleep(0.3)  # into the poll; an earlier signal is caught as well
+        child.send_signal(signal.SIGINT)
+        with pytest.raises(PeerError, match="interrupted by its operator"):
+            channel.receive("k")
+        assert child.stdout.readline() == "clean\n"
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+class Proxy:
+    """A TCP relay whose connections can be cut, and which can swallow what passes."""
+
+    def __init__(self, endpoint: str) -> None:
+        host, port = endpoint.removeprefix("tcp://").split(":")
+        self._target = (host, int(port))
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"tcp://127.0.0.1:{self._server.getsockname()[1]}"
+        self.swallow = False
+        self.refuse = False
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._server.accept()
+            except OSError:
+                return
+            if self.refuse:
+                near.close()
+                continue
+            far = socket.create_connection(self._target)
+            self._sockets += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._relay, args=(source, sink), daemon=True).start()
+
+    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                if not self.swallow:
+                    sink.sendall(data)
+        except OSError:
+            return
+
+    def cut(self) -> None:
+        for end in self._sockets:
+            with contextlib.suppress(OSError):  # ended by its own side already
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._sockets.clear()
+
+    def close(self) -> None:
+        self._server.close()
+        self.cut()
+
+
+@pytest.fixture
+def proxied(listener, pool) -> Iterator[tuple[Proxy, ZmqChannel, ZmqChannel]]:
+    proxy = Proxy(listener.endpoint)
+    accepted = pool.submit(listener.accept, 20)
+    one = connect(proxy.endpoint, C1, C2.public, timeout=20, receive_timeout=20, grace=2)
+    two = accepted.result()
+    yield proxy, one, two
+    one.close()
+    two.close()
+    proxy.close()
+
+
+def wait_until_lost(channel: ZmqChannel) -> None:
+    deadline = time.monotonic() + 20
+    while channel._mailbox.lost_since is None and time.monotonic() < deadline:
+        with channel._link.lock:
+            channel._link.pump()
+        time.sleep(0.01)
+    assert channel._mailbox.lost_since is not None
+
+
+def test_a_short_drop_without_loss_is_survived(proxied, pool) -> None:
+    proxy, one, two = proxied
+    for _ in range(2):
+        one.send("there")
+        two.receive("there")
+        two.send("back")
+        one.receive("back")
+        proxy.cut()
+        waiting: list[Future[object]] = [pool.submit(end.receive, "k") for end in (one, two)]
+        time.sleep(2.5)  # over the grace: both ends must have seen that the link is back
+        one.send("k")
+        two.send("k")
+        for future in waiting:
+            future.result()
+
+
+def test_frames_sent_while_the_link_is_down_arrive_later(proxied, pool) -> None:
+    proxy, one, two = proxied
+    proxy.refuse = True
+    proxy.cut()
+    for end in (one, two):
+        wait_until_lost(end)
+
+    def talk(end: ZmqChannel) -> list[int]:
+        for i in range(5):
+            end.send("k", arrays=[np.array([i], np.uint8)])
+        return [int(end.receive("k").arrays[0][0]) for _ in range(5)]
+
+    talking = [pool.submit(talk, end) for end in (one, two)]
+    time.sleep(0.2)
+    proxy.refuse = False
+    assert [future.result() for future in talking] == [[0, 1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["connecting", "listening"])
+def test_a_lost_last_message_is_noticed_after_the_reconnect(proxied, pool, order: int) -> None:
+    proxy, *ends = proxied
+    sender, receiver = ends[::order]
+    proxy.swallow = True
+    sender.send("gone")
+    time.sleep(0.3)
+    proxy.cut()
+    proxy.swallow = False
+    waiting = pool.submit(sender.receive, "k")
+    with pytest.raises(ChannelError, match="lost"):
+        receiver.receive("gone")
+    with pytest.raises(ChannelError, match=r"lost|closed"):
+        waiting.result()
+
+
+def test_a_network_that_swallows_everything_is_noticed(proxied, pool) -> None:
+    proxy, one, two = proxied
+    proxy.swallow = True
+    waiting = [pool.submit(end.receive, "k", timeout=60) for end in (one, two)]
+    for future in waiting:
+        with pytest.raises(ChannelError, match="gone for over 2 s"):
+            future.result()
+    proxy.swallow = False
+
+
+def test_no_descriptor_is_left_behind(pool) -> None:
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            with listen(ANYWHERE, C2, [C1.public]) as listener:
+                one, two = open_pair(listener, pool)
+                one.send("k")
+                two.receive("k")
+                one.close()
+                two.close()
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    rounds(2)
+    before = descriptors()
+    rounds(4)
+    assert descriptors() <= before

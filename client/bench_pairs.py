@@ -36,11 +36,13 @@ from ppodc.bench.figure import Panel, Series
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.bench.published import ITERATION_MINUTES
 from ppodc.errors import PpodcError
+from ppodc.kmeans.job import Job, job_of
 from ppodc.kmeans.reference import kmeans
 from ppodc.local.platform import LocalPlatform
-from ppodc.records.schema import Column, Schema, decode_centres, encode
+from ppodc.records.encode import decode_centres, encode
+from ppodc.records.schema import Column, Schema
 from ppodc.service.config import Cloud1Config, load
-from ppodc.spec import Job, Spec
+from ppodc.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ def _measure(case: Case, tell: Tell) -> dict[str, Any]:
                 result = owner.result(spec.name)
         end = json.loads((folder / "run.json").read_text())
     data = encode(records, spec.schema)
-    plain = kmeans(data, case.k, beta=0, max_iter=spec.job.max_iter, seed=spec.job.seed)
+    job = job_of(spec)
+    plain = kmeans(data, case.k, beta=0, max_iter=job.max_iter, seed=job.seed)
     expected = decode_centres(plain.sums, plain.sizes, spec.schema)
     if not np.array_equal(result.cluster_centers_, expected):
         raise PpodcError("the job gave other centres than plaintext k-means.")

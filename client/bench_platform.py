@@ -22,9 +22,10 @@ from rich.table import Table
 from client.operator import Operator
 from client.owner import Owner
 from ppodc.errors import PpodcError
+from ppodc.kmeans.job import Job
 from ppodc.local.platform import LocalPlatform
 from ppodc.records.schema import Column, Schema
-from ppodc.spec import Job, Spec
+from ppodc.spec import Spec
 
 _SAMPLE_SECONDS = 0.5
 _ROWS_EACH = 1000

@@ -12,10 +12,11 @@ from client.operator import Operator
 from client.owner import Owner
 from client.result import Result
 from ppodc.errors import InputError
+from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.local.platform import LocalPlatform
 from ppodc.local.synthetic import clinic_spec, clinics
-from ppodc.records.schema import decode_centres, encode
+from ppodc.records.encode import decode_centres, encode
 from ppodc.spec import Spec
 
 _MARK = ".ppodc-demo"  # only a folder that carries it is ever deleted
@@ -40,7 +41,7 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
             with Owner.connect(platform.config(name)) as owner:
                 results.append(owner.result(spec.name))
     encoded = encode(records, spec.schema)
-    job = spec.job
+    job = job_of(spec)
     plain = kmeans(encoded, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed)
     labels = np.concatenate([result.labels_ for result in results])
     same = _identical(results, labels, plain, spec)
@@ -102,7 +103,7 @@ def _plot(
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 5), layout="constrained")
-    for h, marker in zip(range(spec.job.k), "os^Dv*", strict=False):
+    for h, marker in zip(range(job_of(spec).k), "os^Dv*", strict=False):
         chosen = records[labels == h]
         axes.scatter(
             chosen[:, 0], chosen[:, 1], s=14, marker=marker, alpha=0.6, label=f"cluster {h}"

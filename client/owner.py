@@ -21,9 +21,9 @@ from client.both_clouds import Clouds
 from client.result import Result, centres, open_clusters, open_labels
 from client.upload_record import UploadRecord, UploadRecords, data_digest
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.half import OutputHalf
-from ppodc.records.output_half import half_from_array, modulus_from_bytes
-from ppodc.records.schema import encode
+from ppodc.kmeans.job import job_of
+from ppodc.records.encode import encode
+from ppodc.records.output_half import OutputHalf, modulus_from_bytes
 from ppodc.records.sharing import split
 from ppodc.service.config import OwnerConfig
 from ppodc.service.job_state import JobState
@@ -202,7 +202,7 @@ class Owner:
             sums_=sums,
             n_iter_=first[0].n_iter,
             converged_=first[0].converged,
-            labels_=self._labels(spec) if spec.job.labels else None,
+            labels_=self._labels(spec) if job_of(spec).labels else None,
             columns=tuple(spec.schema.names),
         )
 
@@ -261,7 +261,7 @@ class Owner:
 
 
 def _half(reply: ResultReply | LabelsReply, array: Array) -> OutputHalf:
-    return half_from_array(modulus_from_bytes(reply.modulus), array)
+    return OutputHalf(modulus_from_bytes(reply.modulus), array)
 
 
 def _check_alive(dataset: str, cloud: str, reply: ResultReply) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import OutputHalf, open_output
-from ppodc.records.schema import decode_centres
+from ppodc.kmeans.job import job_of
+from ppodc.records.encode import decode_centres
+from ppodc.records.output_half import OutputHalf, open_output
 from ppodc.spec import Spec
 
 
@@ -32,7 +33,7 @@ def open_clusters(
     spec: Spec, first: OutputHalf, second: OutputHalf
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(sums, sizes) from both halves; InputError if they cannot belong together."""
-    columns, k = len(spec.schema.columns), spec.job.k
+    columns, k = len(spec.schema.columns), job_of(spec).k
     values = _open(first, second)
     if len(values) != k * (columns + 1):
         raise _mismatch()
@@ -48,7 +49,7 @@ def open_clusters(
 def open_labels(spec: Spec, first: OutputHalf, second: OutputHalf) -> NDArray[np.int64]:
     """The cluster of each row."""
     values = _open(first, second)
-    if values and max(values) >= spec.job.k:
+    if values and max(values) >= job_of(spec).k:
         raise _mismatch()
     return np.array(values, np.int64)
 

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from client.operator import Operator
 from client.owner import Owner
 from ppodc.errors import InputError
-from ppodc.kmeans.reference import MAX_SEED
+from ppodc.kmeans.job import Job, parse_beta
+from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.local.platform import LocalPlatform
 from ppodc.records.schema import Column, Schema
-from ppodc.spec import Job, Spec, parse_beta
+from ppodc.spec import Spec
 
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Literal["data"] | None
 

@@ -98,7 +98,7 @@ class Follower:
                 body.checkpoints,
                 self._store.checkpoints(body.dataset),
                 side.final_checkpoints(),
-                labels=side.spec.job.labels,
+                labels=side.job.labels,
             )
             if not side.prepare:
                 self._store.transition(

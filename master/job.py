@@ -24,6 +24,7 @@ from ppodc.cluster.ray_cluster import Place
 from ppodc.crypto.paillier_keys import load_public
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.kmeans import suites
+from ppodc.kmeans.job import job_of
 from ppodc.kmeans.suites import Suite
 from ppodc.pairs.cloud_job import drop_pools
 from ppodc.service.config import Cloud1Config
@@ -154,7 +155,7 @@ def _drive(
     times = (0.0, 0.0)
     with contextlib.closing(Cloud2Link(config)) as link:
         if store.job(dataset).state != JobState.DONE:
-            progress(Event(dataset, "sealing", 0, store.spec(dataset).job.max_iter, 0, 0))
+            progress(Event(dataset, "sealing", 0, job_of(store.spec(dataset)).max_iter, 0, 0))
             seal(store, link, dataset, suite, bits)
             try:
                 session = _run(
@@ -174,7 +175,7 @@ def _drive(
     drop_pools(store, dataset, config.pools)
     result, m = store.result(dataset), store.sealed(dataset).m
     end = JobEnd(dataset, JobState.DONE, result.n_iter, result.converged, m, *times)
-    max_iter = store.spec(dataset).job.max_iter
+    max_iter = job_of(store.spec(dataset)).max_iter
     progress(Event(dataset, "done", end.n_iter, max_iter, m, m, 0.0, 0.0))
     return end
 

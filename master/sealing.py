@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from master.cloud2_client import Cloud2Link
 from ppodc.errors import InputError
 from ppodc.kmeans import suites
+from ppodc.kmeans.job import job_of
 from ppodc.kmeans.suites import Suite
 from ppodc.service.store import Store
 
@@ -58,7 +59,7 @@ def check_size(store: Store, dataset: str, m: int, suite: Suite, key_bits: int) 
         )
     spec = store.spec(dataset)
     try:
-        params = spec.parameters(m)
+        params = job_of(spec).parameters(spec.schema, m)
     except InputError as error:
         raise InputError(
             f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."

@@ -67,7 +67,7 @@ class MasterSession:
         self._setup = self._side.setup(LINK_TIMEOUT, config.pools)
         self._ticket = b""
         self.seconds = 0.0  # of all iterations of this session
-        self._clock = Clock(self._side.sealed.m, self._side.spec.job.max_iter)
+        self._clock = Clock(self._side.sealed.m, self._side.job.max_iter)
         self._counts: dict[int, int] = {}
         self._asked: dict[Any, int] = {}
 
@@ -225,7 +225,7 @@ class MasterSession:
         if step is not None and step.kind in ("prepare", "ingest", "assign", "labels"):
             done = self._rows_done()
         left = self._clock.left(iteration, done) if phase == "assign" else (None, None)
-        max_iter = side.spec.job.max_iter
+        max_iter = side.job.max_iter
         self._tell(Event(self._dataset, phase, iteration, max_iter, done, rows, *left, message))
 
     def _rows_done(self) -> int:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.job import SAMPLE, Job, job_of, parse_beta
 from ppodc.records.schema import Column, Schema
-from ppodc.spec import SAMPLE, Job, Spec, parse_beta
+from ppodc.spec import Spec
 
 SMALL = """
 name = "small"
@@ -218,17 +219,18 @@ def test_files_that_cannot_be_read(tmp_path):
 
 def test_parameters():
     spec = Spec.loads(SMALL.replace("k = 2", "k = 2\nbeta = 0.5"))
-    assert spec.parameters(9) == Parameters(9, 2, 2, 100, Fraction(1, 2))
+    assert job_of(spec).parameters(spec.schema, 9) == Parameters(9, 2, 2, 100, Fraction(1, 2))
     with pytest.raises(InputError, match="at least 2 records"):
-        spec.parameters(1)
+        job_of(spec).parameters(spec.schema, 1)
 
 
 def test_initial_centres_are_encoded():
-    assert Spec.loads(SMALL).initial_centres() is None
+    plain = Spec.loads(SMALL)
+    assert job_of(plain).initial_centres(plain.schema) is None
     spec = Spec.loads(SMALL.replace("k = 2", "k = 2\ninit = [[0, 0], [5, 1.0]]"))
-    centres = spec.initial_centres()
+    centres = job_of(spec).initial_centres(spec.schema)
     assert centres is not None
     assert np.array_equal(centres, [[0, 50], [50, 100]])
-    assert spec.parameters(1).m == 1  # public centres need no k records
+    assert job_of(spec).parameters(spec.schema, 1).m == 1  # public centres need no k records
     with pytest.raises(InputError, match="at least 1 records"):
-        spec.parameters(0)
+        job_of(spec).parameters(spec.schema, 0)

@@ -32,9 +32,11 @@ from ppodc.bench.iteration_half import Setting
 from ppodc.bench.network_presets import Link
 from ppodc.crypto import paillier, paillier_keys
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.half import OutputHalf, Parameters, open_output
-from ppodc.kmeans.reference import Trace, initial_rows, kmeans, reseed_rows
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.records.output_half import OutputHalf, open_output
 from ppodc.records.sharing import mask, split
 from ppodc.transport.curve_keys import CurveKeys
 
@@ -250,7 +252,7 @@ class _Job:
         """What an owner sees of the clusters."""
         answers = self._each(self._pairs[:1], "output", clusters=clusters)[0]
         halves = [
-            OutputHalf(int(a["result"][0]), [int(x) for x in a["result"][1]]) for a in answers
+            OutputHalf.of(int(a["result"][0]), [int(x) for x in a["result"][1]]) for a in answers
         ]
         return np.array(open_output(halves[0], halves[1]), object).reshape(self._k, -1)
 

@@ -26,7 +26,8 @@ from ppodc.bench import figure, iteration, spu_iteration
 from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
-from ppodc.kmeans.reference import initial_rows, kmeans
+from ppodc.kmeans.reference import kmeans
+from ppodc.kmeans.row_choice import initial_rows
 
 PROTOCOLS = {"CHEETAH": "SPU Cheetah", "SEMI2K": "SPU Semi2k (trusted dealer)"}
 INSTALL = "`make peers`, or python3.11 -m venv spu-venv && spu-venv/bin/pip install spu"

@@ -34,7 +34,7 @@ def run_pair_command(
     """
     from ppodc.local.pair import run_pair
     from ppodc.local.pair_screen import PairScreen
-    from ppodc.records.schema import encode
+    from ppodc.records.encode import encode
     from ppodc.spec import Spec
 
     loaded = Spec.load(spec)
@@ -66,6 +66,6 @@ def pair_half_command(folder: Path) -> None:
 @pair.command("sample-spec")
 def sample_spec_command() -> None:
     """Print a commented spec file: columns with their bounds, and the job."""
-    from ppodc.spec import SAMPLE
+    from ppodc.kmeans.job import SAMPLE
 
     sys.stdout.write(SAMPLE)

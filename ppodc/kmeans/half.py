@@ -18,6 +18,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.records.output_half import OutputHalf
+
 State = NDArray[np.uint8] | NDArray[np.uint64]
 Progress = Callable[[int], None]
 
@@ -31,14 +33,6 @@ class Parameters:
     k: int
     ub: int
     beta: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class OutputHalf:
-    """One cloud's half of an output: (half of C1 + half of C2) mod `modulus` is the value."""
-
-    modulus: int
-    values: list[int]
 
 
 class Half(Protocol):
@@ -119,11 +113,3 @@ def iterate(
         yield Round(iteration, clusters, stop)
         if stop:
             return
-
-
-def open_output(first: OutputHalf, second: OutputHalf) -> list[int]:
-    """The values that two halves hide; done by an owner, never by a cloud."""
-    if first.modulus != second.modulus or len(first.values) != len(second.values):
-        raise ValueError("these are not two halves of the same output")
-    pairs = zip(first.values, second.values, strict=True)
-    return [(a + b) % first.modulus for a, b in pairs]

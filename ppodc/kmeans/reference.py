@@ -7,7 +7,9 @@ record stays in its own cluster too, so sizes add up to at most m + k.
 """
 
 import hashlib
+import itertools
 import math
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from ppodc.errors import InputError
 from ppodc.records.sharing import MAX_VALUE
 
-MAX_SEED = (1 << 63) - 1
 _CHUNK = 1 << 15  # rows whose scores are Python integers at the same time
 
 Integers = NDArray[np.int64]
@@ -73,39 +74,32 @@ def centres(sums: Integers, sizes: Integers) -> list[list[Fraction]]:
     ]
 
 
-def initial_rows(seed: int, m: int, k: int) -> list[int]:
-    """k distinct rows of 0..m-1 from the public seed, in cluster order."""
+def chosen_rows(purpose: str, seed: int, m: int, *place: int) -> Iterator[int]:
+    """The oracle's own reading of the rule for chosen rows, in no hurry.
+
+    Word i is the first 8 bytes (little endian) of SHA-256("ppodc v1 " purpose | n | seed | place |
+    i), all numbers as 8 bytes, n the number of places; words from the largest multiple of m that
+    is at most 2^64 on are passed over; the row is the word modulo m.
+    """
+    for i in itertools.count():
+        numbers = [len(place), seed, *place, i]
+        text = f"ppodc v1 {purpose}".encode() + struct.pack(f"<{len(numbers)}Q", *numbers)
+        (word,) = struct.unpack_from("<Q", hashlib.sha256(text).digest())
+        if word < 2**64 - 2**64 % m:
+            yield word % m
+
+
+def _first_rows(seed: int, m: int, k: int) -> list[int]:
+    """The first k distinct rows of the stream."""
     if not 1 <= k <= m:
         raise InputError(f"{k} clusters cannot start from {m} records: use at most as many as rows")
-    rows: dict[int, None] = {}
-    for row in _rows_below(m, b"initial rows", seed):
-        rows.setdefault(row)
-        if len(rows) == k:
+    chosen: list[int] = []
+    for row in chosen_rows("initial rows", seed, m):
+        if row not in chosen:
+            chosen.append(row)
+        if len(chosen) == k:
             break
-    return list(rows)
-
-
-def reseed_rows(seed: int, iteration: int, m: int, k: int) -> list[int]:
-    """For each cluster the row that stands in for it if `iteration` (from 1) leaves it empty."""
-    if m < 1 or iteration < 1:
-        raise InputError("re-seeding needs at least one record, and iterations count from 1")
-    return [next(_rows_below(m, b"reseed row", seed, iteration, h)) for h in range(k)]
-
-
-def _rows_below(bound: int, purpose: bytes, seed: int, *where: int) -> Iterator[int]:
-    """An endless stream of uniform integers below `bound`, the same on every machine."""
-    if not 0 <= seed <= MAX_SEED:
-        raise InputError(f"the seed must be a whole number from 0 to {MAX_SEED}")
-    prefix = b"ppodc v1 " + purpose
-    prefix += b"".join(number.to_bytes(8, "little") for number in (len(where), seed, *where))
-    fair = (1 << 64) // bound * bound  # words from here on would favour small rows
-    counter = 0
-    while True:
-        digest = hashlib.sha256(prefix + counter.to_bytes(8, "little")).digest()
-        counter += 1
-        word = int.from_bytes(digest[:8], "little")
-        if word < fair:
-            yield word % bound
+    return chosen
 
 
 def kmeans(
@@ -122,8 +116,10 @@ def kmeans(
     limit = Fraction(beta)
     if max_iter < 1 or limit < 0:
         raise InputError("max_iter must be at least 1 and beta at least 0")
+    if not 0 <= seed < 1 << 63:
+        raise InputError("the seed must be a whole number from 0 to 2^63 - 1")
     if centres is None:
-        sums = points[initial_rows(seed, len(points), k)]
+        sums = points[_first_rows(seed, len(points), k)]
     else:
         sums = _integers(centres, "the initial centres")
         if sums.shape != (k, points.shape[1]):
@@ -132,7 +128,8 @@ def kmeans(
     iterations: list[Iteration] = []
     for i in range(1, max_iter + 1):
         labels = nearest(points, sums, sizes)
-        new_sums, new_sizes = _clusters(points, labels, reseed_rows(seed, i, len(points), k))
+        stand_ins = [next(chosen_rows("reseed row", seed, len(points), i, h)) for h in range(k)]
+        new_sums, new_sizes = _clusters(points, labels, stand_ins)
         stop = movement(sums, sizes, new_sums, new_sizes) <= limit
         sums, sizes = new_sums, new_sizes
         iterations.append(Iteration(labels, sums, sizes, stop))
@@ -189,52 +186,15 @@ def movement(
 ) -> Fraction:
     """The sum over clusters of the squared distance between old and new centre (Eq. 5.4)."""
     total = Fraction(0)
-    for old, size, new, new_size in _pairs(old_sums, old_sizes, new_sums, new_sizes):
+    for old, size, new, new_size in pairs_of_clusters(old_sums, old_sizes, new_sums, new_sizes):
         squares = sum((new_size * a - size * b) ** 2 for a, b in zip(old, new, strict=True))
         total += Fraction(squares, (size * new_size) ** 2)
     return total
 
 
-def _pairs(
+def pairs_of_clusters(
     old_sums: ArrayLike, old_sizes: ArrayLike, new_sums: ArrayLike, new_sizes: ArrayLike
 ) -> list[tuple[list[int], int, list[int], int]]:
     """(old sums, old size, new sums, new size) of each cluster as Python integers."""
     columns = [np.asarray(part).tolist() for part in (old_sums, old_sizes, new_sums, new_sizes)]
     return list(zip(*columns, strict=True))
-
-
-def scaled_distances(
-    records: NDArray[Any], sums: NDArray[Any], sizes: NDArray[Any]
-) -> NDArray[np.object_]:
-    """The order-preserving squared distances of Eq. 5.3 as Python integers, shape (m, k).
-
-    sum_s (alpha t[s] - alpha_h lambda_h[s])^2 with alpha the product of all sizes and
-    alpha_h = alpha / |c_h|. Meant for tests on small inputs.
-    """
-    alpha = math.prod(sizes.tolist())
-    scaled = alpha * records.astype(object)
-    distances = np.empty((len(records), len(sizes)), object)
-    for h, size in enumerate(sizes.tolist()):
-        difference = scaled - (alpha // size) * sums[h].astype(object)
-        distances[:, h] = (difference * difference).sum(axis=1)
-    return distances
-
-
-def stop_sides(
-    old_sums: NDArray[Any],
-    old_sizes: NDArray[Any],
-    new_sums: NDArray[Any],
-    new_sizes: NDArray[Any],
-    beta: Fraction | int | str,
-) -> tuple[int, int]:
-    """Both sides of Eq. 5.5, times the denominator of beta; stop when left <= right."""
-    limit = Fraction(beta)
-    pairs = _pairs(old_sums, old_sizes, new_sums, new_sizes)
-    f = math.prod(size * new_size for _, size, _, new_size in pairs)
-    left = 0
-    for old, size, new, new_size in pairs:
-        f_h = f // (size * new_size)
-        left += sum(
-            (new_size * f_h * a - size * f_h * b) ** 2 for a, b in zip(old, new, strict=True)
-        )
-    return limit.denominator * left, f * f * limit.numerator

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from ppodc.crypto import paillier, paillier_keys
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.half import OutputHalf, open_output
+from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.kmeans.widths import check_paillier
 from ppodc.local.pair_process import Mode, Revealed, Setting
+from ppodc.records.output_half import OutputHalf, open_output
 from ppodc.records.sharing import split
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
@@ -66,7 +67,8 @@ def run_pair(
     event: Event,
 ) -> Outcome:
     """Cluster encoded records between two processes; `event` is told what happens."""
-    params = spec.parameters(len(records))
+    job = job_of(spec)
+    params = job.parameters(spec.schema, len(records))
     paillier.check_bits(key_bits, insecure=insecure)
     check_paillier(params, key_bits)
     if folder.exists() and any(folder.iterdir()):
@@ -79,15 +81,17 @@ def run_pair(
         params.k,
         params.ub,
         str(params.beta),
-        spec.job.max_iter,
-        spec.job.seed,
-        spec.job.labels,
+        job_of(spec).max_iter,
+        job_of(spec).seed,
+        job_of(spec).labels,
         mode=mode,
         insecure_key=insecure,
     )
     event("keys", {"bits": key_bits})
     write_clouds(clouds[0], clouds[1], setting, key_bits)
-    write_uploads(clouds[0], clouds[1], np.array_split(records, 2), spec.initial_centres())
+    write_uploads(
+        clouds[0], clouds[1], np.array_split(records, 2), job_of(spec).initial_centres(spec.schema)
+    )
     event("uploaded", {"rows": params.m})
     run_clouds(clouds[0], clouds[1], event)
     halves = [
@@ -212,12 +216,12 @@ def _open(first: Revealed, second: Revealed, records: NDArray[np.int64], spec: S
     """The owners add both halves up."""
 
     def half(modulus: str, values: list[str]) -> OutputHalf:
-        return OutputHalf(int(modulus), [int(x) for x in values])
+        return OutputHalf.of(int(modulus), [int(x) for x in values])
 
     opened = open_output(half(first.modulus, first.values), half(second.modulus, second.values))
-    table = np.array(opened, dtype=object).reshape(spec.job.k, -1)
+    table = np.array(opened, dtype=object).reshape(job_of(spec).k, -1)
     labels = None
-    if spec.job.labels:
+    if job_of(spec).labels:
         labels = np.array(
             open_output(
                 half(first.label_modulus, first.labels), half(second.label_modulus, second.labels)
@@ -226,10 +230,10 @@ def _open(first: Revealed, second: Revealed, records: NDArray[np.int64], spec: S
         )
     trace = kmeans(
         records,
-        spec.job.k,
-        beta=spec.job.beta,
-        max_iter=spec.job.max_iter,
-        seed=spec.job.seed,
-        centres=spec.initial_centres(),
+        job_of(spec).k,
+        beta=job_of(spec).beta,
+        max_iter=job_of(spec).max_iter,
+        seed=job_of(spec).seed,
+        centres=job_of(spec).initial_centres(spec.schema),
     )
     return Outcome(first.n_iter, first.converged, table[:, :-1], table[:, -1], labels, trace)

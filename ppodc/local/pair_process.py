@@ -23,10 +23,11 @@ from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
 from ppodc.crypto.random_stream import FreshRandomisers, PowerRandomisers
 from ppodc.crypto.randomiser_pool import RandomiserPool
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Half, OutputHalf, Parameters, iterate
+from ppodc.kmeans.half import Half, Parameters, iterate
 from ppodc.kmeans.paillier import demand
 from ppodc.kmeans.paillier.half import BATCH, Half1, Half2
-from ppodc.kmeans.reference import initial_rows, reseed_rows
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
+from ppodc.records.output_half import OutputHalf
 from ppodc.records.sharing import mask
 from ppodc.transport import curve_keys, zmq_channel
 from ppodc.transport.channel import Channel
@@ -202,7 +203,7 @@ def run(half: Half, setting: Setting, folder: Path) -> None:
     if last is None:
         raise InputError("max_iter must be at least 1.")
     sums = half.output(last.clusters)
-    labels = half.labels("all") if setting.labels else OutputHalf(1, [])
+    labels = half.labels("all") if setting.labels else OutputHalf.of(2, [])
     revealed = Revealed(
         last.iteration,
         last.stop,

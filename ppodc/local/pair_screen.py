@@ -14,7 +14,8 @@ from rich.progress import (
 from rich.table import Table
 
 from ppodc.local.pair import Outcome
-from ppodc.records.schema import Schema, decode_centres
+from ppodc.records.encode import decode_centres
+from ppodc.records.schema import Schema
 
 
 class PairScreen:

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.kmeans.job import Job
 from ppodc.records.schema import Column, Schema
-from ppodc.spec import Job, Spec
+from ppodc.spec import Spec
 
 
 def clinics(rows: int = 600, groups: int = 3, seed: int = 7) -> NDArray[np.float64]:

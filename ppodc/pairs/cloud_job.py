@@ -20,12 +20,14 @@ from typing import Any
 from ppodc.cluster import ray_workers
 from ppodc.cluster.ray_workers import Failure
 from ppodc.errors import InputError
-from ppodc.kmeans.half import OutputHalf, State
-from ppodc.kmeans.reference import initial_rows, reseed_rows
+from ppodc.kmeans.half import State
+from ppodc.kmeans.job import job_of
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.suites import Suite
 from ppodc.pairs import shards
 from ppodc.pairs.pair_worker import Setup, pools_of_job
 from ppodc.pairs.shards import LEAD, Run, Shard, Step, Task
+from ppodc.records.output_half import OutputHalf
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 
@@ -87,7 +89,8 @@ class Side:
         self.store, self.dataset, self.suite = store, dataset, suite
         self.spec = store.spec(dataset)
         self.sealed = store.sealed(dataset)
-        self.params = self.spec.parameters(self.sealed.m)
+        self.job = job_of(self.spec)
+        self.params = self.job.parameters(self.spec.schema, self.sealed.m)
         self.pairs = shards.usable_pairs(self.sealed.m, pairs)
         self.shards = shards.split(self.sealed.m, self.pairs, shards_per_pair)
         self.slots: dict[int, Slot] = {}
@@ -115,7 +118,7 @@ class Side:
 
     def final_checkpoints(self) -> list[int]:
         """Iterations with a checkpoint after which the job stops."""
-        last = self.spec.job.max_iter
+        last = self.job.max_iter
         kept = self.store.checkpoints(self.dataset)
         return [i for i in kept if i >= last or self.store.load_checkpoint(self.dataset, i)[1]]
 
@@ -155,7 +158,7 @@ class Side:
     @property
     def finished(self) -> bool:
         """Whether no further iteration follows."""
-        return self.iteration > 0 and (self.stop or self.iteration >= self.spec.job.max_iter)
+        return self.iteration > 0 and (self.stop or self.iteration >= self.job.max_iter)
 
     def next_step(self) -> Step | None:
         """The step that must come now; None when all is done."""
@@ -170,7 +173,7 @@ class Side:
             return Step(self._number, kind, self.iteration + 1)
         if self._output is None:
             return Step(self._number, "output", self.iteration)
-        if self.spec.job.labels and self._labels is None:
+        if self.job.labels and self._labels is None:
             return Step(self._number, "labels", self.iteration)
         return None
 
@@ -272,7 +275,7 @@ class Side:
 
     def _runs(self, step: Step) -> list[Run]:
         """The records that this step fetches, in cluster order."""
-        job, m = self.spec.job, self.sealed.m
+        job, m = self.job, self.sealed.m
         if step.kind == "start" and job.init == "random":
             return shards.runs(initial_rows(job.seed, m, job.k), self.shards)
         if step.kind == "assign":
@@ -293,7 +296,7 @@ class Side:
             if run.shard.slot == slot:
                 tasks.append(Task("records", (run.shard.name,), run.rows))
         if step.kind == "start" and not self._runs(step):
-            tasks.append(Task("centres", inputs=(self.spec.initial_centres(),)))
+            tasks.append(Task("centres", inputs=(self.job.initial_centres(self.spec.schema),)))
         if step.kind == "assign":
             tasks.append(Task("assign", names, inputs=self._clusters))
         if step.kind == "labels":
@@ -327,8 +330,7 @@ class Side:
             self._output = _only(current, LEAD, "output")
         else:
             halves = [h for slot in sorted(current.results) for h in _only(current, slot, "labels")]
-            values = [value for half in halves for value in half.values]
-            self._labels = OutputHalf(halves[0].modulus, values)
+            self._labels = OutputHalf.joined(halves)
 
     def _advance(self, clusters: State, stop: bool) -> None:
         self.store.save_checkpoint(self.dataset, self.iteration + 1, clusters, stop)

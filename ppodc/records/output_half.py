@@ -1,15 +1,21 @@
-"""Halves of outputs as bytes, for store and wire: numbers of one fixed width, little endian.
+"""Halves of results: each cloud has one, and only an owner ever adds two of them up.
 
-A half alone is a random number; only an owner ever has both.
+A half of an output is kept as bytes from the worker that made it to the owner: numbers of one fixed
+width, little endian. Alone it is a random number. The value is (half of C1 + half of C2) mod the
+modulus.
 """
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import WireError
-from ppodc.kmeans.half import OutputHalf
+from ppodc.errors import InputError, WireError
 
 MAX_MODULUS_BYTES = 1024
+_WORD = 1 << 64
 
 
 def half_width(modulus: int) -> int:
@@ -17,23 +23,75 @@ def half_width(modulus: int) -> int:
     return max(1, ((modulus - 1).bit_length() + 7) // 8)
 
 
-def half_to_array(half: OutputHalf) -> NDArray[np.uint8]:
-    """(values, width) bytes."""
-    width = half_width(half.modulus)
-    data = b"".join(int(value).to_bytes(width, "little") for value in half.values)
-    return np.frombuffer(data, np.uint8).reshape(len(half.values), width)
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputHalf:
+    """One cloud's half of an output: `data` has a row of bytes for each value."""
+
+    modulus: int
+    data: NDArray[np.uint8] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.data.shape[0] if self.data.ndim else 0, half_width(self.modulus))
+        if self.modulus < 2 or self.data.dtype != np.uint8 or self.data.shape != shape:
+            raise WireError("a half of an output does not fit its modulus.")
+
+    @classmethod
+    def of(cls, modulus: int, values: Iterable[int]) -> "OutputHalf":
+        """From numbers 0..modulus - 1."""
+        width = half_width(modulus)
+        data = b"".join(int(value).to_bytes(width, "little") for value in values)
+        return cls(modulus, np.frombuffer(data, np.uint8).reshape(-1, width))
+
+    @classmethod
+    def of_words(cls, words: NDArray[np.uint64]) -> "OutputHalf":
+        """From numbers modulo 2^64, as they lie in memory."""
+        flat = np.ascontiguousarray(words, "<u8").reshape(-1)
+        return cls(_WORD, flat.view(np.uint8).reshape(-1, 8))
+
+    @classmethod
+    def joined(cls, parts: Iterable["OutputHalf"]) -> "OutputHalf":
+        """Halves of the same modulus, one behind the other."""
+        listed = list(parts)
+        if len({part.modulus for part in listed}) != 1:
+            raise InputError("halves of different outputs cannot be joined.")
+        return cls(listed[0].modulus, np.concatenate([part.data for part in listed]))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def rows(self, first: int, count: int) -> "OutputHalf":
+        """The half of `count` of the values."""
+        return OutputHalf(self.modulus, self.data[first : first + count])
+
+    @property
+    def values(self) -> list[int]:
+        """The numbers; WireError if one lies beyond the modulus."""
+        if self.modulus == _WORD:
+            return [int(word) for word in self._words()]
+        data, width = self.data.tobytes(), half_width(self.modulus)
+        numbers = [
+            int.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)
+        ]
+        if numbers and max(numbers) >= self.modulus:
+            raise WireError("a half of an output holds a value beyond its modulus.")
+        return numbers
+
+    def _words(self) -> NDArray[np.uint64]:
+        return np.ascontiguousarray(self.data).view("<u8").reshape(-1).astype(np.uint64, copy=False)
 
 
-def half_from_array(modulus: int, array: NDArray[np.uint8]) -> OutputHalf:
-    """The half again; WireError for what `half_to_array` does not make."""
-    width = half_width(modulus)
-    if modulus < 2 or array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise WireError("a half of an output does not fit its modulus.")
-    data = array.tobytes()
-    values = [int.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
-    if values and max(values) >= modulus:
-        raise WireError("a half of an output holds a value beyond its modulus.")
-    return OutputHalf(modulus, values)
+def open_output(first: OutputHalf, second: OutputHalf) -> list[int]:
+    """The values that two halves hide; done by an owner, never by a cloud."""
+    if first.modulus != second.modulus or len(first) != len(second):
+        raise InputError(
+            "the halves of the two clouds do not belong together; ask their operators to run the "
+            "job again."
+        )
+    if first.modulus == _WORD:
+        opened: list[int] = (first._words() + second._words()).tolist()
+        return opened
+    pairs = zip(first.values, second.values, strict=True)
+    return [(a + b) % first.modulus for a, b in pairs]
 
 
 def modulus_to_bytes(modulus: int) -> bytes:
@@ -46,3 +104,26 @@ def modulus_from_bytes(data: bytes) -> int:
     if not 1 <= len(data) <= MAX_MODULUS_BYTES:
         raise WireError("the modulus of an output has an impossible size.")
     return int.from_bytes(data, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultHalf:
+    """One cloud's half of a job's result, whatever its kind.
+
+    `facts` are public to both clouds and equal at both (numbers of iterations and the like).
+    `halves` go to every owner of records in the dataset; `row_halves` hold a value for each sealed
+    row, of which an owner gets those of its own rows.
+    """
+
+    facts: Mapping[str, Any]
+    halves: Mapping[str, OutputHalf]
+    row_halves: Mapping[str, OutputHalf] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedResult:
+    """Both halves added up at an owner; `rows` are of its own records, in order of upload."""
+
+    facts: Mapping[str, Any]
+    values: Mapping[str, list[int]]
+    rows: Mapping[str, list[int]]

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from ppodc.errors import InputError
-from ppodc.records.schema import parse_toml
+from ppodc.records.toml_document import parse_toml
 from ppodc.service.store.database import write_private
 
 _MAX_BYTES = 1 << 20

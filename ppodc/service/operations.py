@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ppodc.errors import InputError
-from ppodc.records.output_half import half_to_array, modulus_to_bytes
+from ppodc.records.output_half import modulus_to_bytes
 from ppodc.service.config import Peer, PeerRole
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
@@ -143,18 +143,18 @@ class _Operations:
         self._store.ledger.append("result half given", body.dataset, {"owner": peer.name})
         modulus = modulus_to_bytes(half.values.modulus)
         facts = (job.state, job.iteration, job.message, True, half.n_iter, half.converged, modulus)
-        return ResultReply(*facts), (half_to_array(half.values),)
+        return ResultReply(*facts), (half.values.data,)
 
     def labels(self, peer: Peer, body: LabelsAsk, arrays: tuple[Array, ...]) -> Answer:
         self._check_own(peer, body.upload_id)
-        if not self._store.spec(body.dataset).job.labels:
+        if not self._store.spec(body.dataset).job.to_dict()["labels"]:
             raise AccessError(f"the spec of dataset {body.dataset!r} offers no labels.")
         for part in self._store.labels_of(body.dataset, peer.name):
             if part.upload_id == body.upload_id:
                 detail = {"owner": peer.name, "upload": part.upload_id}
                 self._store.ledger.append("labels half given", body.dataset, detail)
                 modulus = modulus_to_bytes(part.half.modulus)
-                return LabelsReply(modulus), (half_to_array(part.half),)
+                return LabelsReply(modulus), (part.half.data,)
         raise InputError(f"dataset {body.dataset!r} has no labels for this upload (yet).")
 
     def create(self, peer: Peer, body: SpecText, arrays: tuple[Array, ...]) -> Answer:

@@ -18,9 +18,9 @@ import pytest
 from client import JobEndedError, Owner
 from client import owner as owner_module
 from ppodc.errors import ChannelError, InputError
-from ppodc.kmeans.half import OutputHalf
 from ppodc.kmeans.reference import kmeans
-from ppodc.records.schema import encode
+from ppodc.records.encode import encode
+from ppodc.records.output_half import OutputHalf
 from ppodc.records.sharing import combine, split
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.service.deployment import Deployment, create
@@ -134,7 +134,7 @@ def finish_job(platform: Platform, max_iter=100):
 def _split(values: list[int], modulus: int) -> tuple[OutputHalf, OutputHalf]:
     masks = [secrets.randbelow(modulus) for _ in values]
     hidden = [(value - mask) % modulus for value, mask in zip(values, masks, strict=True)]
-    return OutputHalf(modulus, hidden), OutputHalf(modulus, masks)
+    return OutputHalf.of(modulus, hidden), OutputHalf.of(modulus, masks)
 
 
 def test_uploads_arrive_exactly(platform, tmp_path):

@@ -7,7 +7,8 @@ from sklearn.base import clone
 from client import SecureKMeans
 from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
-from ppodc.records.schema import Column, Schema, decode_centres, encode
+from ppodc.records.encode import decode_centres, encode
+from ppodc.records.schema import Column, Schema
 
 BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
 

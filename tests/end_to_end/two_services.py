@@ -18,12 +18,13 @@ from client.owner import Owner
 from master.job import JobEnd, resume_job, run_job
 from master.progress import Event, Listener, ignore
 from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, load
 from ppodc.service.store import Store
-from ppodc.spec import Job, Spec
+from ppodc.spec import Spec
 
 UB = 20
 
@@ -212,7 +213,7 @@ def reference(spec: Spec, tables: Sequence[np.ndarray]) -> Trace:
         beta=job.beta,
         max_iter=job.max_iter,
         seed=job.seed,
-        centres=spec.initial_centres(),
+        centres=spec.job.initial_centres(spec.schema),
     )
 
 

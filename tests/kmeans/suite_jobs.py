@@ -6,8 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from ppodc.kmeans.half import Half, OutputHalf, Parameters, iterate, open_output
-from ppodc.kmeans.reference import initial_rows, kmeans, reseed_rows
+from ppodc.kmeans.half import Half, Parameters, iterate
+from ppodc.kmeans.reference import kmeans
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
+from ppodc.records.output_half import OutputHalf, open_output
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import Channel
 from tests.two_clouds import together

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -9,19 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.errors import InputError
-from ppodc.kmeans import reference
-from ppodc.kmeans.reference import (
-    initial_rows,
-    kmeans,
-    movement,
-    nearest,
-    reseed_rows,
-    scaled_distances,
-    stop_sides,
-)
+from ppodc.kmeans.reference import chosen_rows, kmeans, movement, nearest
+from ppodc.kmeans.row_choice import MAX_SEED, initial_rows, reseed_rows
+from tests.kmeans.oracle import scaled_distances, stop_sides
 
 KNOWN_INITIAL = [145, 950, 333, 468]
 KNOWN_RESEED = [26, 399, 296, 277]
+
+
+def test_the_protocol_and_the_oracle_choose_the_same_rows():
+    """Written twice on purpose: a fault in either shows here and in every comparison of a job."""
+    for seed, m in ((0, 1), (1, 7), (99, 1000), (MAX_SEED, 1 << 40)):
+        stream = chosen_rows("initial rows", seed, m)
+        k = min(m, 5)
+        assert initial_rows(seed, m, k) == list(dict.fromkeys(islice(stream, 50)))[:k]
+        for i in (1, 3):
+            again = [next(chosen_rows("reseed row", seed, m, i, h)) for h in range(4)]
+            assert reseed_rows(seed, i, m, 4) == again
 
 
 def naive_distance(record, sums, size):
@@ -73,7 +78,7 @@ def problems(draw):
     k = draw(st.integers(1, 5 if public else len(records)))
     centres = draw(st.lists(row, min_size=k, max_size=k)) if public else None
     beta = draw(st.fractions(0, width * ub * ub, max_denominator=50) | st.just(Fraction(0)))
-    return records, k, beta, draw(st.integers(0, reference.MAX_SEED)), centres
+    return records, k, beta, draw(st.integers(0, MAX_SEED)), centres
 
 
 @given(problems())

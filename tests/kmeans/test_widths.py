@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from ppodc.errors import InputError, WidthError
 from ppodc.kmeans import widths
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.reference import movement, scaled_distances, stop_sides
+from ppodc.kmeans.reference import movement
 from ppodc.kmeans.widths import Widths, check_paillier, clamp_beta, published_w1, published_w2
+from tests.kmeans.oracle import scaled_distances, stop_sides
 
 PUBLISHED = Parameters(6000, 10, 4, 1000, Fraction(0))
 LARGE = Parameters(63_608, 27, 64, 1000, Fraction(0))

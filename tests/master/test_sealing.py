@@ -13,13 +13,14 @@ from cloud2.follower import Follower
 from cloud2.service import control_operations
 from master.job import seal_dataset
 from ppodc.errors import InputError, WidthError
+from ppodc.kmeans.job import Job
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, load, peers
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
-from ppodc.spec import Job, Spec
+from ppodc.spec import Spec
 from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys
 

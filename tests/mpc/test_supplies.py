@@ -12,7 +12,7 @@ import pytest
 
 from ppodc.errors import ChannelError, InputError, PoolError, WireError
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.reference import initial_rows, reseed_rows
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ppodc.kmeans.job import Job
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
 from ppodc.service.store import Store
-from ppodc.spec import Job, Spec
+from ppodc.spec import Spec
 
 
 def make_spec(name="clinic", columns=3, *, labels=True, k=2) -> Spec:

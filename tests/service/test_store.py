@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import OutputHalf
+from ppodc.records.output_half import OutputHalf
 from ppodc.records.sharing import combine, mask, split
 from ppodc.service.job_state import TRANSITIONS, JobState
 from ppodc.service.store import Store, StoreError
@@ -225,8 +225,8 @@ def test_results_and_labels_by_owner(two):
     assert not first.has_result("clinic")
     with pytest.raises(InputError, match="no result yet"):
         first.result("clinic")
-    values = OutputHalf(2**2047 + 9, [5, 2**2047 + 8, 0])
-    labels = OutputHalf(1 << 71, [10, 11, 12, 13, 14, (1 << 71) - 1])
+    values = OutputHalf.of(2**2047 + 9, [5, 2**2047 + 8, 0])
+    labels = OutputHalf.of(1 << 71, [10, 11, 12, 13, 14, (1 << 71) - 1])
     first.save_result("clinic", 3, True, values, labels)
     result = first.result("clinic")
     assert (result.n_iter, result.converged, result.values) == (3, True, values)
@@ -235,7 +235,7 @@ def test_results_and_labels_by_owner(two):
     assert [part.half.values for part in first.labels_of("clinic", "bob")] == [[10, 11]]
     assert first.labels_of("clinic", "eve") == []
     with pytest.raises(InputError, match="do not fit"):
-        first.save_result("clinic", 3, True, values, OutputHalf(4, [0]))
+        first.save_result("clinic", 3, True, values, OutputHalf.of(4, [0]))
     assert first.result("clinic").values == values
 
 
@@ -245,7 +245,7 @@ def test_no_labels_without_agreement(tmp_path):
         store.create_dataset(make_spec(labels=False))
     first.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
     with pytest.raises(InputError, match="did not agree"):
-        first.save_result("clinic", 1, True, OutputHalf(4, [0]), OutputHalf(4, [0, 1]))
+        first.save_result("clinic", 1, True, OutputHalf.of(4, [0]), OutputHalf.of(4, [0, 1]))
     assert not first.has_result("clinic")
 
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
 from ppodc.crypto.random_stream import RandomiserSource
 from ppodc.errors import ChannelError
-from ppodc.kmeans.half import OutputHalf, Parameters, Progress, State
+from ppodc.kmeans.half import Parameters, Progress, State
 from ppodc.kmeans.paillier import assign, exchange, output, ssed_op, update
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.update import Clusters
 from ppodc.kmeans.widths import check_paillier, clamp_beta
+from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Array
 
@@ -117,13 +118,13 @@ class Half1:
 
     def output(self, clusters: State) -> OutputHalf:
         (values,) = self._run([output.output(self.c1, self._read(clusters))])
-        return OutputHalf(int(self.c1.key.n), values)
+        return OutputHalf.of(int(self.c1.key.n), values)
 
     def labels(self, shard: str) -> OutputHalf:
         if not self._index.get(shard):
             raise ChannelError("labels exist only after an iteration over the shard.")
         halves = self._run(output.labels(self.c1, index) for index in self._index[shard])
-        return OutputHalf(output.LABEL_MODULUS, [value for half in halves for value in half])
+        return OutputHalf.of(output.LABEL_MODULUS, [value for half in halves for value in half])
 
     def close(self) -> None:
         self._channel.close()
@@ -194,10 +195,10 @@ class Half2:
         return EMPTY, self.c2.stops[0]
 
     def output(self, clusters: State) -> OutputHalf:
-        return OutputHalf(int(self.c2.secret.public.n), self._revealed())
+        return OutputHalf.of(int(self.c2.secret.public.n), self._revealed())
 
     def labels(self, shard: str) -> OutputHalf:
-        return OutputHalf(output.LABEL_MODULUS, self._revealed())
+        return OutputHalf.of(output.LABEL_MODULUS, self._revealed())
 
     def close(self) -> None:
         self._channel.close()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import ChannelError, InputError, PpodcError
-from ppodc.kmeans.half import OutputHalf, Parameters, Progress, State
+from ppodc.kmeans.half import Parameters, Progress, State
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import scaling, smin_k, update
 from ppodc.kmeans.shares import sums as summing
@@ -33,9 +33,9 @@ from ppodc.mpc.meter import Meter
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs, Stock
+from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
 
-MODULUS = 1 << 64
 MEMORY_BYTES = 400 << 20  # what shares and keys of records may keep in memory
 _CHUNK_ROWS = 1 << 14
 _CHUNK_BYTES = 1 << 27  # of a chunk's distances and supplies
@@ -217,18 +217,18 @@ class SharesHalf:
     def output(self, clusters: State) -> OutputHalf:
         with self._working("output"):
             values = update.remask(self._session, self._clusters(clusters))
-            return OutputHalf(MODULUS, values.reshape(-1).tolist())
+            return OutputHalf.of_words(values)
 
     def labels(self, shard: str) -> OutputHalf:
         with self._working("labels"):
             found = self._shard(shard)
             if found.rows and not found.hot:
                 raise InputError(f"shard {shard!r} has no labels before its first `assign`.")
-            values: list[int] = []
+            parts = [np.empty(0, U64)]
             for rows, hot in found.hot:
                 self._stock.reserve(update.label_needs(rows, len(hot)))
-                values += update.labels(self._session, self._stock, hot, rows).tolist()
-            return OutputHalf(MODULUS, values)
+                parts.append(update.labels(self._session, self._stock, hot, rows))
+            return OutputHalf.of_words(np.concatenate(parts))
 
     def close(self) -> None:
         if self._ended is None:

@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import OutputHalf, State
+from ppodc.kmeans.half import State
 from ppodc.records.output_half import (
-    half_from_array,
-    half_to_array,
+    OutputHalf,
     half_width,
     modulus_from_bytes,
     modulus_to_bytes,
@@ -252,22 +251,22 @@ class Store(Uploads):
                 raise InputError(f"dataset {dataset!r} is done; its result stays as it is.")
             if labels is not None:
                 self._save_labels(sql, dataset, sealed, labels)
-            half = half_to_array(values).tobytes()
+            half = values.data.tobytes()
             modulus = modulus_to_bytes(values.modulus)
             fields = (dataset, n_iter, int(converged), int(labels is not None), modulus, half)
             sql.execute("INSERT OR REPLACE INTO result VALUES (?, ?, ?, ?, ?, ?)", fields)
-            detail = {"iterations": n_iter, "converged": converged, "values": len(values.values)}
+            detail = {"iterations": n_iter, "converged": converged, "values": len(values)}
             self.ledger.append("result half stored", dataset, detail)
 
     def _save_labels(
         self, sql: sqlite3.Connection, dataset: str, sealed: Sealed, labels: OutputHalf
     ) -> None:
-        if not self.spec(dataset).job.labels:
+        if not self.spec(dataset).job.to_dict()["labels"]:
             raise InputError(f"the owners of {dataset!r} did not agree to labels; keep none.")
-        if len(labels.values) != sealed.m:
-            raise InputError(f"{len(labels.values)} labels do not fit {sealed.m} sealed rows.")
+        if len(labels) != sealed.m:
+            raise InputError(f"{len(labels)} labels do not fit {sealed.m} sealed rows.")
         modulus = modulus_to_bytes(labels.modulus)
-        halves = half_to_array(labels)
+        halves = labels.data
         for upload in sealed.uploads:
             part = halves[upload.first_row : upload.first_row + upload.rows]
             sql.execute(
@@ -308,7 +307,7 @@ class Store(Uploads):
 def _half(row: sqlite3.Row) -> OutputHalf:
     modulus = modulus_from_bytes(row["modulus"])
     values = np.frombuffer(row["half"], np.uint8)
-    return half_from_array(modulus, values.reshape(-1, half_width(modulus)))
+    return OutputHalf(modulus, values.reshape(-1, half_width(modulus)))
 
 
 def _now() -> str:

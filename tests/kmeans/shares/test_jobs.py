@@ -9,12 +9,14 @@ import pytest
 
 from ppodc.crypto.random_stream import FreshRandomisers
 from ppodc.errors import ChannelError, InputError, PpodcError, WidthError, WireError
-from ppodc.kmeans.half import Parameters, open_output
+from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.half import Half1, Half2
-from ppodc.kmeans.reference import initial_rows, kmeans, reseed_rows
+from ppodc.kmeans.reference import kmeans
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.records.output_half import open_output
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
 from tests.kmeans.suite_jobs import Job, check, random_job, run_half

@@ -1,0 +1,68 @@
+"""The kinds of jobs: what a kind must say, and the one registry of them.
+
+A kind is a room of its own. It says how the job in a spec is read, what an owner's upload becomes
+for each cloud, and how an owner opens the result; a kind that runs on worker pairs also has a plan
+of steps (`ppodc.pairs.plan.PairKind`). Its room is loaded when a spec first names it: everybody
+else knows kinds only through this protocol.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ppodc.errors import InputError
+from ppodc.records.output_half import OpenedResult
+from ppodc.records.schema import Schema
+from ppodc.records.upload_form import UploadForm
+
+if TYPE_CHECKING:
+    from ppodc.spec import Spec
+
+DEFAULT = "kmeans"
+ROOMS = {
+    "kmeans": "ppodc.kmeans.kind",
+}
+
+
+class Job(Protocol):
+    """The job part of a spec."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind."""
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what does not fit the columns."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the spec's digest covers: every key, in plain types."""
+
+
+class Kind(Protocol):
+    """See the module."""
+
+    @property
+    def name(self) -> str:
+        """As in the spec's `job.kind`."""
+
+    @property
+    def sample(self) -> str:
+        """A commented spec file."""
+
+    @property
+    def upload(self) -> UploadForm:
+        """What an upload becomes for each cloud."""
+
+    def parse_job(self, table: Any) -> Job:
+        """The job in a spec's [job] table, without its `kind`."""
+
+    def open_result(self, spec: "Spec", opened: OpenedResult) -> Any:
+        """At the owner: the result in real units; InputError for values that cannot be one."""
+
+
+def named(name: Any) -> Kind:
+    """The kind of this name; InputError if there is none."""
+    room = ROOMS.get(name) if isinstance(name, str) else None
+    if room is None:
+        raise InputError(f"there is no kind of job {name!r}; known are {', '.join(ROOMS)}")
+    kind: Kind = import_module(room).KIND
+    return kind

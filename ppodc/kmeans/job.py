@@ -1,0 +1,156 @@
+"""The k-means job of a spec: what is to be computed, and its public numbers."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.row_choice import MAX_SEED
+from ppodc.records.encode import encode
+from ppodc.records.schema import Schema
+from ppodc.records.toml_document import check_keys, check_whole, double, is_whole
+from ppodc.spec import Spec
+
+MAX_CLUSTERS = 64
+MAX_ITERATIONS = 10_000
+_MAX_BETA = 1 << 64
+_MAX_DENOMINATOR = 10**18
+_BETA = re.compile(r"\d{1,30}(/\d{1,30}|(\.\d{1,30})?([eE][+-]?\d{1,2})?)")
+
+Centres = tuple[tuple[float, ...], ...]
+
+SAMPLE = """\
+# A ppodc dataset: its columns and the job that all owners agree to.
+# Every owner must use this very file: its digest is the identity of the dataset.
+
+name = "clinic"              # letters, digits, '.', '_' and '-'
+
+[schema]
+ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
+# The columns in the order of the owners' tables. low and high are public; a value outside
+# them is refused. Choose them by meaning, not from the data.
+columns = [
+    { name = "age", low = 0, high = 120 },
+    { name = "temperature", low = 30.0, high = 45.0 },
+    { name = "pressure", low = 40, high = 260 },
+]
+
+[job]
+k = 3                        # clusters, 1 to 64
+# Stop when the centres move by at most beta: the sum over all clusters of the squared distance
+# between old and new centre, measured in encoded units (0..ub). 0 means: until nothing moves.
+# Whole number, decimal or fraction such as "1/3".
+beta = 0
+max_iter = 100               # stop after so many iterations in any case, 1 to 10000
+# "random": k records chosen by the seed. Or k public centres in real units, for example
+# [[30, 36.6, 120], [50, 38.0, 140], [80, 36.9, 160]].
+init = "random"
+seed = 1                     # public; the same seed gives the same result to the last bit
+labels = true                # may owners fetch the cluster of each of their own records?
+"""
+
+
+def parse_beta(value: Any) -> Fraction:
+    """beta from a whole number, a decimal (read by its digits: 0.1 is 1/10) or "p/q"."""
+    wanted = (
+        'job.beta must be from 0 to 2^64: a whole number, a decimal or a fraction such as "1/3"'
+    )
+    text = value
+    if isinstance(value, float | Fraction) or (is_whole(value) and abs(value) <= _MAX_BETA):
+        text = str(value)
+    if not isinstance(text, str) or not _BETA.fullmatch(text.strip()):
+        raise InputError(wanted)
+    try:
+        beta = Fraction(text.strip())
+    except ZeroDivisionError as error:
+        raise InputError("job.beta has the denominator 0") from error
+    if beta > _MAX_BETA or beta.denominator > _MAX_DENOMINATOR:
+        raise InputError(f"job.beta must be at most 2^64, its denominator {_MAX_DENOMINATOR:.0e}")
+    return beta
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to compute. `beta` is in squared units of the encoded space 0..ub, not in real units."""
+
+    kind: ClassVar[str] = "kmeans"
+
+    k: int
+    beta: Fraction = Fraction(0)
+    max_iter: int = 100
+    init: Literal["random"] | Centres = "random"
+    seed: int = 0
+    labels: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
+        check_whole(self.max_iter, "job.max_iter", 1, MAX_ITERATIONS)
+        check_whole(self.seed, "job.seed", 0, MAX_SEED)
+        if not isinstance(self.labels, bool):
+            raise InputError("job.labels must be true or false")
+        object.__setattr__(self, "beta", parse_beta(self.beta))
+        object.__setattr__(self, "init", _parse_init(self.init, self.k))
+
+    @classmethod
+    def from_dict(cls, table: Any) -> "Job":
+        optional = ("beta", "max_iter", "init", "seed", "labels")
+        check_keys(table, "job", required=("k",), optional=optional)
+        return cls(**table)
+
+    def to_dict(self) -> dict[str, Any]:
+        init = self.init if self.init == "random" else [list(centre) for centre in self.init]
+        return {
+            "k": self.k,
+            "beta": str(self.beta),
+            "max_iter": self.max_iter,
+            "init": init,
+            "seed": self.seed,
+            "labels": self.labels,
+        }
+
+    def check(self, schema: Schema) -> None:
+        """Refuse initial centres that do not fit the schema."""
+        self.initial_centres(schema)
+
+    def initial_centres(self, schema: Schema) -> NDArray[np.int64] | None:
+        """The public initial centres in encoded units, or None if records are chosen instead."""
+        if self.init == "random":
+            return None
+        columns = len(schema.columns)
+        if any(len(centre) != columns for centre in self.init):
+            raise InputError(f"each centre of job.init must have {columns} values, one per column")
+        try:
+            return encode(np.array(self.init), schema)
+        except InputError as error:
+            raise InputError(f"job.init: {error}") from error
+
+    def parameters(self, schema: Schema, m: int) -> Parameters:
+        """The public numbers of the job for m records; beta stays in squared encoded units."""
+        least = self.k if self.init == "random" else 1
+        if m < least:
+            raise InputError(f"the job needs at least {least} records, but there are {m}")
+        return Parameters(m, len(schema.columns), self.k, schema.ub, self.beta)
+
+
+def _parse_init(init: Any, k: int) -> Literal["random"] | Centres:
+    if init == "random":
+        return "random"
+    if not isinstance(init, list | tuple) or len(init) != k:
+        raise InputError(f'job.init must be "random" or a list of {k} centres, as many as job.k')
+    for centre in init:
+        if not isinstance(centre, list | tuple):
+            raise InputError("each centre of job.init must be a list of numbers, one per column")
+    what = "a value of job.init"
+    return tuple(tuple(double(x, what) + 0.0 for x in centre) for centre in init)
+
+
+def job_of(spec: Spec) -> Job:
+    """The job of a spec of this kind."""
+    if not isinstance(spec.job, Job):
+        raise InputError(f"dataset {spec.name!r} is no k-means job but {spec.job.kind!r}.")
+    return spec.job

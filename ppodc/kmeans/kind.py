@@ -1,0 +1,26 @@
+"""The kind `kmeans`, as the registry of kinds finds it."""
+
+from typing import Any
+
+from ppodc.kmeans.job import SAMPLE, Job
+from ppodc.kmeans.result import Result, open_result
+from ppodc.records.output_half import OpenedResult
+from ppodc.records.upload_form import TwoShares, UploadForm
+from ppodc.spec import Spec
+
+
+class KMeansKind:
+    """Exact k-means on two shares of every record."""
+
+    name = "kmeans"
+    sample = SAMPLE
+    upload: UploadForm = TwoShares()
+
+    def parse_job(self, table: Any) -> Job:
+        return Job.from_dict(table)
+
+    def open_result(self, spec: Spec, opened: OpenedResult) -> Result:
+        return open_result(spec, opened)
+
+
+KIND = KMeansKind()

@@ -1,0 +1,79 @@
+"""A k-means result as an owner opens it: both clouds' halves added up, in real units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.kmeans.job import job_of
+from ppodc.records.encode import decode_centres
+from ppodc.records.output_half import OpenedResult
+from ppodc.spec import Spec
+
+CLUSTERS, LABELS = "clusters", "labels"  # names of the halves
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
+
+    `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once.
+    Labels stand in the order in which the owner uploaded.
+    """
+
+    cluster_centers_: NDArray[np.float64]
+    sizes_: NDArray[np.int64]
+    sums_: NDArray[np.int64]
+    n_iter_: int
+    converged_: bool
+    labels_: NDArray[np.int64] | None
+    columns: tuple[str, ...]
+
+
+def open_result(spec: Spec, opened: OpenedResult) -> Result:
+    """The result; InputError if the halves cannot belong together."""
+    sums, sizes = _clusters(spec, opened.values.get(CLUSTERS, []))
+    try:
+        n_iter, converged = int(opened.facts["n_iter"]), bool(opened.facts["converged"])
+    except (KeyError, TypeError, ValueError):
+        raise _mismatch() from None
+    return Result(
+        cluster_centers_=decode_centres(sums, sizes, spec.schema),
+        sizes_=sizes,
+        sums_=sums,
+        n_iter_=n_iter,
+        converged_=converged,
+        labels_=_labels(spec, opened),
+        columns=tuple(spec.schema.names),
+    )
+
+
+def _clusters(spec: Spec, values: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(sums, sizes) from the k * (l + 1) opened values."""
+    columns, k = len(spec.schema.columns), job_of(spec).k
+    if len(values) != k * (columns + 1):
+        raise _mismatch()
+    rows = [values[h * (columns + 1) : (h + 1) * (columns + 1)] for h in range(k)]
+    for *sums, size in rows:
+        # Halves of two different runs add up to random numbers, which this finds.
+        if not 1 <= size < 1 << 40 or max(sums) > size * spec.schema.ub:
+            raise _mismatch()
+    table = np.array(rows, np.int64).reshape(k, columns + 1)
+    return table[:, :columns].copy(), table[:, columns].copy()
+
+
+def _labels(spec: Spec, opened: OpenedResult) -> NDArray[np.int64] | None:
+    if not job_of(spec).labels:
+        return None
+    values = opened.rows.get(LABELS, [])
+    if values and max(values) >= job_of(spec).k:
+        raise _mismatch()
+    return np.array(values, np.int64)
+
+
+def _mismatch() -> InputError:
+    return InputError(
+        "the halves of the two clouds do not belong together; ask their operators to run the job "
+        "again."
+    )

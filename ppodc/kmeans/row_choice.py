@@ -1,0 +1,48 @@
+"""Which records a job starts from, and which stand in for clusters that come out empty.
+
+Rows follow from the public seed, so that both clouds, any number of pairs and a resumed job choose
+the same ones: SHA-256 over purpose, seed and place in counter mode, words of 64 bits, those that
+would favour small rows passed over. Who learns what: seed and rows are public; the records are not.
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+from ppodc.errors import InputError
+
+MAX_SEED = (1 << 63) - 1
+
+
+def initial_rows(seed: int, m: int, k: int) -> list[int]:
+    """k distinct rows of 0..m-1 from the public seed, in cluster order."""
+    if not 1 <= k <= m:
+        raise InputError(f"{k} clusters cannot start from {m} records: use at most as many as rows")
+    rows: dict[int, None] = {}
+    for row in _rows_below(m, b"initial rows", seed):
+        rows.setdefault(row)
+        if len(rows) == k:
+            break
+    return list(rows)
+
+
+def reseed_rows(seed: int, iteration: int, m: int, k: int) -> list[int]:
+    """For each cluster the row that stands in for it if `iteration` (from 1) leaves it empty."""
+    if m < 1 or iteration < 1:
+        raise InputError("re-seeding needs at least one record, and iterations count from 1")
+    return [next(_rows_below(m, b"reseed row", seed, iteration, h)) for h in range(k)]
+
+
+def _rows_below(bound: int, purpose: bytes, seed: int, *where: int) -> Iterator[int]:
+    """An endless stream of uniform integers below `bound`, the same on every machine."""
+    if not 0 <= seed <= MAX_SEED:
+        raise InputError(f"the seed must be a whole number from 0 to {MAX_SEED}")
+    prefix = b"ppodc v1 " + purpose
+    prefix += b"".join(number.to_bytes(8, "little") for number in (len(where), seed, *where))
+    fair = (1 << 64) // bound * bound  # words from here on would favour small rows
+    counter = 0
+    while True:
+        digest = hashlib.sha256(prefix + counter.to_bytes(8, "little")).digest()
+        counter += 1
+        word = int.from_bytes(digest[:8], "little")
+        if word < fair:
+            yield word % bound

@@ -1,0 +1,92 @@
+"""What an owner's upload becomes for each cloud, and how a gateway checks what arrives.
+
+A part of an upload is rows of numbers, which arrive in chunks, or a seed from which the cloud works
+its rows out itself. A kind of job names its form; the store keeps parts and knows no kind.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ppodc.errors import InputError
+from ppodc.records.encode import encode
+from ppodc.records.schema import Schema
+from ppodc.records.sharing import MAX_VALUE, SEED_BYTES, mask, split
+
+Cloud = Literal[1, 2]
+_LARGEST_SHARE = (1 << 63) - 1 + MAX_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPart:
+    """Rows of `columns` numbers 0..`largest` of the type `dtype`."""
+
+    dtype: DTypeLike
+    columns: int
+    largest: int
+
+    def check(self, chunk: NDArray[Any], first_row: int, rows: int) -> None:
+        """Refuse what cannot be these rows of an upload of `rows` rows."""
+        wanted = np.dtype(self.dtype)
+        if chunk.dtype != wanted or chunk.ndim != 2 or chunk.shape[1] != self.columns:
+            raise InputError(f"a chunk must hold rows of {self.columns} numbers of type {wanted}.")
+        if not len(chunk):
+            raise InputError("a chunk must hold at least one row.")
+        if first_row < 0 or first_row + len(chunk) > rows:
+            raise InputError(f"a chunk reaches beyond the {rows} rows that were announced.")
+        if int(chunk.max()) > self.largest:
+            raise InputError("a chunk holds numbers that no upload can have.")
+
+
+@dataclass(frozen=True, slots=True)
+class SeedPart:
+    """32 bytes, the same for all rows."""
+
+    columns: int
+
+    def check(self, seed: bytes) -> None:
+        """Refuse what cannot be a seed."""
+        if len(seed) != SEED_BYTES:
+            raise InputError(f"the seed of an upload must have {SEED_BYTES} bytes.")
+
+    def rows(self, seed: bytes, first_row: int, count: int) -> NDArray[np.uint64]:
+        """This cloud's rows, worked out."""
+        return mask(seed, first_row, count, self.columns)
+
+
+Part = RowsPart | SeedPart
+
+
+class UploadForm(Protocol):
+    """How the records of an owner reach the clouds."""
+
+    def encode(self, data: Any, schema: Schema, *, header: bool = True) -> NDArray[np.int64]:
+        """At the owner, before anything is sent: the records as checked whole numbers (m, l)."""
+
+    def part(self, schema: Schema, cloud: Cloud) -> Part | None:
+        """What this cloud takes of an upload; None: nothing."""
+
+    def chunk(
+        self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
+    ) -> NDArray[Any]:
+        """At the owner: rows from `first_row` on, for a cloud whose part is rows."""
+
+
+class TwoShares:
+    """t + r to C1 in rows, the seed of r to C2; neither learns t (`ppodc.records.sharing`)."""
+
+    def encode(self, data: Any, schema: Schema, *, header: bool = True) -> NDArray[np.int64]:
+        return encode(data, schema, header=header)
+
+    def part(self, schema: Schema, cloud: Cloud) -> Part:
+        columns = len(schema.columns)
+        if cloud == 1:
+            return RowsPart(np.uint64, columns, _LARGEST_SHARE)
+        return SeedPart(columns)
+
+    def chunk(
+        self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
+    ) -> NDArray[np.uint64]:
+        return split(values, secret, first_row=first_row)[0]

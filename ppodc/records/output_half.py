@@ -56,6 +56,13 @@ class OutputHalf:
             raise InputError("halves of different outputs cannot be joined.")
         return cls(listed[0].modulus, np.concatenate([part.data for part in listed]))
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OutputHalf):
+            return NotImplemented
+        return self.modulus == other.modulus and np.array_equal(self.data, other.data)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __len__(self) -> int:
         return len(self.data)
 

@@ -20,7 +20,7 @@ from rich.progress import Progress
 from client.both_clouds import Clouds
 from client.result import Result, centres, open_clusters, open_labels
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import InputError, JobEndedError
 from ppodc.kmeans.job import job_of
 from ppodc.records.encode import encode
 from ppodc.records.output_half import OutputHalf, modulus_from_bytes
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 4 << 20
 _POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a running job
-
-
-class JobEndedError(PpodcError):
-    """The job whose result was asked for has failed or was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)

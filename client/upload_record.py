@@ -13,13 +13,13 @@ import hmac
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.records.names import UploadId
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.service.store.database import disk_errors, private_folder, write_private
 from ppodc.spec import Spec
@@ -34,7 +34,7 @@ class UploadRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dataset: str
     spec_digest: str
     data_digest: str
-    upload_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    upload_id: UploadId
     rows: int
     seed: bytes
     finished: bool

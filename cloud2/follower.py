@@ -21,11 +21,11 @@ from ppodc.cluster import ray_cluster
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_workers import answers, spawn
 from ppodc.crypto.paillier_keys import load_secret
-from ppodc.errors import InputError
+from ppodc.errors import InputError, SessionLostError, printable
 from ppodc.kmeans import suites
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import Side, drop_pools
-from ppodc.pairs.control_messages import LOST, PairEnd
+from ppodc.pairs.control_messages import PairEnd
 from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
 from ppodc.pairs.shards import resume_point
 from ppodc.service.config import Cloud2Config
@@ -162,7 +162,7 @@ class Follower:
                 self._check_done(body, session)
             self._end(body.dataset)
             if state != target and not (state == JobState.CREATED and body.outcome == "failed"):
-                message = control_messages.checked_text(body.message)
+                message = printable(body.message)
                 self._store.transition(body.dataset, target, message=message)
                 log.info("job %s: %s", body.dataset, target)
             if target.final:
@@ -241,7 +241,7 @@ class Follower:
                     session.last_used = time.monotonic()
                     yield session
                 return
-        raise InputError(f"{LOST}; continue with: ppodc resume")
+        raise SessionLostError("this session is over at cloud 2; continue with: ppodc resume")
 
     def _check_done(self, body: control_messages.Settle, session: _Session | None) -> None:
         finished = session is None or session.side.next_step() is None

@@ -6,9 +6,8 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from ppodc.errors import PpodcError
+from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError
 from ppodc.pairs import control_messages
-from ppodc.pairs.control_messages import LOST
 from ppodc.pairs.shards import Step
 from ppodc.service.config import Cloud1Config
 from ppodc.transport.call_client import Client
@@ -19,10 +18,6 @@ _SECONDS = 30.0  # how long C2 may take to answer, or to come back after a resta
 _START_SECONDS = 300.0  # starting Ray and its workers can take a while
 
 R = TypeVar("R", bound=msgspec.Struct)
-
-
-class SessionLostError(PpodcError):
-    """C2 does not know the session any more: it was restarted, or another master took over."""
 
 
 class Cloud2Link:
@@ -84,7 +79,7 @@ class Cloud2Link:
         self, dataset: str, seal: str | None, outcome: control_messages.Outcome, message: str = ""
     ) -> None:
         """Tell C2 how the job ended."""
-        body = control_messages.Settle(dataset, seal, outcome, message[:1000])
+        body = control_messages.Settle(dataset, seal, outcome, message[:MAX_TEXT])
         self._call(control_messages.SETTLE, body, control_messages.Done)
 
     def _call(
@@ -97,8 +92,8 @@ class Cloud2Link:
     ) -> R:
         try:
             answer, _ = self._client.call(op, body, arrays, reply=reply, timeout=seconds)
-        except PpodcError as error:
-            if LOST in str(error):
+        except RefusedError as error:
+            if error.code == SessionLostError.code:
                 raise SessionLostError(str(error)) from error
             raise
         return answer

@@ -15,14 +15,22 @@ from dataclasses import dataclass
 from types import FrameType
 
 from cloud1.worker import RESOURCE
-from master.cloud2_client import Cloud2Link, SessionLostError
+from master.cloud2_client import Cloud2Link
 from master.progress import Event, Listener, ignore
 from master.sealing import SealReport, seal
-from master.session import CancelledError, MasterSession
+from master.session import MasterSession
 from ppodc.cluster import ray_cluster
 from ppodc.cluster.ray_cluster import Place
 from ppodc.crypto.paillier_keys import load_public
-from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.errors import (
+    BusyError,
+    CancelledError,
+    ChannelError,
+    InputError,
+    JobFailedError,
+    PpodcError,
+    SessionLostError,
+)
 from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.suites import Suite
@@ -34,10 +42,6 @@ from ppodc.service.store import JobInfo, Store
 _MOST_LOST = 2  # sessions lost in a row without an iteration in between
 
 log = logging.getLogger(__name__)
-
-
-class JobFailedError(PpodcError):
-    """The job stopped; its state is on disk and the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ def cancel_job(config: Cloud1Config, dataset: str) -> JobState:
                 link.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
                 drop_pools(store, dataset, config.pools)
                 return store.transition(dataset, JobState.CANCELLED).state
-        except _BusyError:
+        except BusyError:
             return store.job(dataset).state
 
 
@@ -254,10 +258,6 @@ def _key(config: Cloud1Config) -> tuple[int, int]:
 # ------------------------------------------------------- one master at a time
 
 
-class _BusyError(InputError):
-    """Another process runs this job."""
-
-
 @contextlib.contextmanager
 def _job(config: Cloud1Config, dataset: str) -> Iterator[Store]:
     with Store.open(config.store, "cloud1") as store, _lock(store, dataset):
@@ -273,7 +273,7 @@ def _lock(store: Store, dataset: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise _BusyError(f"another process is running the job of {dataset!r}.") from error
+            raise BusyError(f"another process is running the job of {dataset!r}.") from error
         yield
     finally:
         os.close(file)

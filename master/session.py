@@ -16,7 +16,7 @@ from master.progress import Clock, Event, Listener
 from ppodc.cluster import ray_cluster
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_workers import Failure, answers, ended, outcome, spawn
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import CancelledError, InputError, StepFailedError, printable
 from ppodc.kmeans.suites import Suite
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import Side
@@ -35,14 +35,6 @@ _LOOK_SECONDS = 0.5  # between two looks at progress, cancellation and C2
 _POLL_SECONDS = 2.0  # between two questions to C2 while our own half is at work
 
 log = logging.getLogger(__name__)
-
-
-class CancelledError(PpodcError):
-    """Somebody asked to cancel the job."""
-
-
-class StepFailedError(PpodcError):
-    """A step did not succeed in as many attempts as are made."""
 
 
 class MasterSession:
@@ -192,10 +184,7 @@ class MasterSession:
             asked = time.monotonic()
             if answer.committed:
                 return {}
-            theirs = {
-                f.slot: Failure(control_messages.checked_text(f.text), f.fatal)
-                for f in answer.failed
-            }
+            theirs = {f.slot: Failure(printable(f.text), f.fatal) for f in answer.failed}
             # A half whose peer failed would notice by itself; there is nothing to wait for.
             if not set(running) - set(theirs) and (failed or theirs):
                 return {**theirs, **failed}

@@ -7,7 +7,6 @@ job is, its kind says (`ppodc.job_kinds`).
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from typing import Any
 from ppodc import job_kinds
 from ppodc.errors import InputError
 from ppodc.job_kinds import Job, Kind
+from ppodc.records.names import is_name
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, parse_toml
 
 _VERSION = 1
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Spec:
     job: Job
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if not is_name(self.name):
             raise InputError("name must be 1 to 64 letters, digits, '.', '_' or '-'")
         self.job.check(self.schema)
 

@@ -19,17 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppodc.errors import PpodcError
+from ppodc.errors import RayUnusableError
 
 NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
 _REACH_SECONDS = 5.0
 _STOP_SECONDS = 20.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
-
-class RayUnusableError(PpodcError):
-    """Ray cannot be started or reached."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ppodc.cluster.ray_cluster import RayUnusableError
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import InputError, PpodcError, RayUnusableError
 
 WATCH = "watch"  # the group of methods that answer while the worker works
 _START_SECONDS = 120.0

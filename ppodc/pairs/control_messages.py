@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from ppodc.errors import MAX_TEXT
 from ppodc.kmeans.suites import Suite
 from ppodc.pairs.shards import Count, Step
+from ppodc.records.names import Digest, Name, UploadId
 from ppodc.transport.wire import Body
 
 UPLOADS = "control.uploads"
@@ -24,11 +26,7 @@ SETTLE = "control.settle"
 PAGE = 200  # uploads in one answer
 MAX_PAIRS = 512  # what a header can name
 LONGEST_WAIT = 5.0  # seconds that `poll` may hold its answer back
-LOST = "this session is over at cloud 2"
 
-Name = Annotated[str, Meta(min_length=1, max_length=64)]
-Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-UploadId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 Ticket = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Public = Annotated[bytes, Meta(min_length=40, max_length=40)]
 Number = Annotated[int, Meta(ge=0, le=MAX_PAIRS)]
@@ -152,13 +150,8 @@ class Settle(Body, frozen=True):
     dataset: Name
     seal: Digest | None
     outcome: Outcome
-    message: Annotated[str, Meta(max_length=1000)]
+    message: Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 class Done(Body, frozen=True):
     """Answer of operations that have nothing else to say."""
-
-
-def checked_text(text: str) -> str:
-    """A message from the other cloud, fit for a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)[:1000]

@@ -8,7 +8,6 @@ in key files beside it.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -16,26 +15,17 @@ import msgspec
 from msgspec import Meta
 
 from ppodc.errors import InputError
+from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
 from ppodc.service.store.database import write_private
+from ppodc.transport.call_server import Peer
 
 _MAX_BYTES = 1 << 20
 _ENDPOINT = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
-Name = Annotated[str, Meta(pattern=_NAME)]
 PublicKeyText = Annotated[str, Meta(pattern=_Z85)]
 Owners = dict[Name, PublicKeyText]
-PeerRole = Literal["owner", "operator", "cloud1", "cloud2"]
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Who a public key belongs to."""
-
-    role: PeerRole
-    name: str
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,6 @@ ways and delete them here, or let each party make its own with `make_key` and ex
 ones.
 """
 
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
 from ppodc.crypto.paillier_keys import save_public, save_secret
 from ppodc.errors import InputError
+from ppodc.records.names import is_name
 from ppodc.service.config import (
     Caller,
     Cloud1Config,
@@ -28,7 +28,6 @@ from ppodc.service.store.database import disk_errors, private_folder
 from ppodc.transport.curve_keys import CurveKeys
 
 MAX_OWNERS = 10_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = ("cloud1", "cloud2", "operator")
 _KINDS = ("secret", "public")
 
@@ -138,7 +137,7 @@ def _owner_names(owners: int | Sequence[str]) -> list[str]:
     if not 1 <= len(names) <= MAX_OWNERS:
         raise InputError(f"a deployment needs 1 to {MAX_OWNERS} owners.")
     for name in names:
-        if not _NAME.fullmatch(name) or name in _RESERVED:
+        if not is_name(name) or name in _RESERVED:
             raise InputError(
                 f"{name!r} cannot be an owner's name: use letters, digits, '.', '_' and '-', and "
                 f"none of {', '.join(_RESERVED)}."

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import msgspec
 
+from ppodc.records.names import UploadId
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.service.job_state import JobState
 from ppodc.transport.wire import Body
 
 PAGE = 100  # entries of a list in one reply; a wire header holds them
 
-UploadId = Annotated[str, msgspec.Meta(min_length=32, max_length=32)]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 Text = Annotated[str, msgspec.Meta(max_length=256)]
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import AccessError, InputError
 from ppodc.records.output_half import modulus_to_bytes
-from ppodc.service.config import Peer, PeerRole
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     PAGE,
@@ -43,7 +42,7 @@ from ppodc.service.messages import (
 )
 from ppodc.service.store import Store, UploadInfo
 from ppodc.spec import Spec
-from ppodc.transport.call_server import AccessError, Answer, Operation
+from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
 from ppodc.transport.wire import Array, Body
 
 

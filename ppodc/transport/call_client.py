@@ -17,9 +17,8 @@ from typing import Annotated, TypeVar
 import msgspec
 import zmq
 
-from ppodc.errors import ChannelError, PpodcError, WireError
+from ppodc.errors import MAX_TEXT, ChannelError, RefusedError, WireError, printable
 from ppodc.transport import wire
-from ppodc.transport.channel import MAX_ERROR_TEXT
 from ppodc.transport.curve_keys import CurveKeys, check_public
 from ppodc.transport.wire import Array, Body, Empty
 from ppodc.transport.zmq_channel import _ClientLink
@@ -32,10 +31,6 @@ REPLY, REFUSAL = "reply", "refusal"
 T = TypeVar("T")
 
 
-class RefusedError(PpodcError):
-    """The other end understood the request and said no; the text is its reason."""
-
-
 class Call(Body, frozen=True):
     """Body of a request; the frame's kind is the operation, its number the request's."""
 
@@ -46,9 +41,10 @@ class Call(Body, frozen=True):
 
 
 class Refusal(Body, frozen=True):
-    """Body of a refusal: why, in words and without secrets."""
+    """Body of a refusal: why, as the code of an error and in words, without secrets."""
 
-    text: Annotated[str, msgspec.Meta(max_length=MAX_ERROR_TEXT)]
+    code: Annotated[str, msgspec.Meta(pattern=r"\A[a-z][a-z-]{0,31}\Z")]
+    text: Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 
 
 class _CallLink(_ClientLink):
@@ -134,8 +130,8 @@ class Client:
             parts = wire.encode(self._session, self._number, op, wire.encode_body(request), arrays)
             message = self._exchange(parts, time.monotonic() + seconds, seconds)
         if message.kind == REFUSAL:
-            text = message.decode(Refusal).text
-            raise RefusedError("".join(sign if sign.isprintable() else "?" for sign in text))
+            refusal = message.decode(Refusal)
+            raise RefusedError(printable(refusal.text), refusal.code)
         if message.kind != REPLY:
             raise WireError(f"{self.endpoint} answered with {message.kind!r}.")
         return message.decode(reply), message.arrays

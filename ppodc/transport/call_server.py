@@ -15,16 +15,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import zmq
 
-from ppodc.errors import PpodcError, WireError
-from ppodc.service.config import Peer, PeerRole
+from ppodc.errors import MAX_TEXT, AccessError, InternalError, PpodcError, StoppingError, WireError
 from ppodc.transport import wire
 from ppodc.transport.call_client import REFUSAL, REPLY, Call, Refusal
-from ppodc.transport.channel import MAX_ERROR_TEXT
 from ppodc.transport.curve_keys import CurveKeys, check_public
 from ppodc.transport.wire import Array, Body
 from ppodc.transport.zmq_listener import DEFAULT_GRACE, _ServerLink
@@ -36,15 +34,21 @@ _MAX_IN_FLIGHT = 32  # requests of one peer that wait or run
 _KEPT_SESSIONS = 16  # per peer, each with its latest answer: a client has one request in flight
 _QUEUE = 16  # messages per connection that ZeroMQ takes in or keeps ahead
 _STOP_SECONDS = 10.0
+_INTERNAL = "internal error; the service's log has it."
 
 log = logging.getLogger(__name__)
 
+PeerRole = Literal["owner", "operator", "cloud1", "cloud2"]
 Answer = tuple[msgspec.Struct | None, Sequence[Array]]
-Handler = Callable[[Peer, Any, tuple[Array, ...]], Answer]
+Handler = Callable[["Peer", Any, tuple[Array, ...]], Answer]
 
 
-class AccessError(PpodcError):
-    """Someone known asked for what is not theirs."""
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who a public key belongs to."""
+
+    role: PeerRole
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,7 @@ class Gateway:
         except PpodcError as error:
             log.warning("refused %s %s: %s", peer.role, peer.name, error)
             with self._router.lock:
-                self._router.answer(address, _refusal(session, number, str(error)))
+                self._router.answer(address, _refusal(session, number, error))
         except Exception:
             log.exception("a message of %s %s could not be taken in", peer.role, peer.name)
 
@@ -256,17 +260,17 @@ class Gateway:
             parts = self._perform(request)
         except PpodcError as error:
             log.warning("refused %s %s %s: %s", peer.role, peer.name, frame.message.kind, error)
-            parts = _refusal(frame.session, frame.seq, str(error))
+            parts = _refusal(frame.session, frame.seq, error)
         except BaseException:
             log.exception("%s of %s %s failed", frame.message.kind, peer.role, peer.name)
-            parts = _refusal(frame.session, frame.seq, "internal error; the service's log has it.")
+            parts = _refusal(frame.session, frame.seq, InternalError(_INTERNAL))
         self._finished.put((request, parts))
         self._rouse()
 
     def _perform(self, request: _Request) -> list[wire.Part]:
         name, peer = request.frame.message.kind, request.peer
         if self._stopping.is_set():
-            raise PpodcError("the service is stopping; do the same again once it runs.")
+            raise StoppingError("the service is stopping; do the same again once it runs.")
         operation = self._operations.get(name)
         if operation is None:
             raise AccessError(f"there is no operation {name!r} here.")
@@ -284,6 +288,6 @@ def _check_same(number: int, before: bytes, now: bytes) -> None:
         raise WireError(f"request {number} came again with other content.")
 
 
-def _refusal(session: bytes, number: int, text: str) -> list[wire.Part]:
-    body = wire.encode_body(Refusal(text[:MAX_ERROR_TEXT]))
+def _refusal(session: bytes, number: int, error: PpodcError) -> list[wire.Part]:
+    body = wire.encode_body(Refusal(error.code, str(error)[:MAX_TEXT]))
     return wire.encode(session, number, REFUSAL, body)

@@ -20,12 +20,11 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 import msgspec
 
-from ppodc.errors import ChannelError, PeerError, WireError
+from ppodc.errors import MAX_TEXT, ChannelError, PeerError, WireError, printable
 from ppodc.transport import wire
 from ppodc.transport.wire import Array, Body, Empty, Message
 
 DEFAULT_TIMEOUT = 120.0
-MAX_ERROR_TEXT = 1000
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -198,7 +197,7 @@ class FrameChannel:
         if self._ended is not None:
             return
         try:
-            self.send("error", ErrorText(text[:MAX_ERROR_TEXT]))
+            self.send("error", ErrorText(text[:MAX_TEXT]))
         except (ChannelError, WireError) as error:
             log.warning("could not tell the peer that this end stops: %s", error)
         self._end(f"this end stopped: {text}")
@@ -237,11 +236,9 @@ class FrameChannel:
 
     def _raise_peer_error(self, message: Message) -> NoReturn:
         try:
-            text = message.decode(ErrorText).text[:MAX_ERROR_TEXT]
+            text = printable(message.decode(ErrorText).text)
         except WireError:
             text = "it sent an error that does not decode."
-        # The text came from outside and may end on a terminal.
-        text = "".join(sign if sign.isprintable() else "?" for sign in text)
         reason = f"the other party stopped: {text}"
         self._end(reason)
         raise PeerError(reason)

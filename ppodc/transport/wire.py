@@ -22,7 +22,7 @@ import numpy as np
 
 from ppodc.errors import WireError
 
-VERSION = 1
+VERSION = 2  # 2: a refusal carries the code of its error
 SESSION_BYTES = 16
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 20

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from ppodc.errors import ChannelError
+from ppodc.errors import ChannelError, printable
 from ppodc.transport import wire
 from ppodc.transport.curve_keys import CurveKeys
 
@@ -232,8 +232,7 @@ class Link:
 
 def readable(parts: Sequence[zmq.Frame]) -> str:
     """Text from outside, safe to print."""
-    text = b"".join(part.bytes[:1000] for part in parts[:1]).decode(errors="replace")
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return printable(b"".join(part.bytes for part in parts[:1]).decode(errors="replace"))
 
 
 def _readable(socket: "zmq.Socket[bytes]") -> bool:

@@ -17,7 +17,7 @@ import pytest
 
 from client import JobEndedError, Owner
 from client import owner as owner_module
-from ppodc.errors import ChannelError, InputError
+from ppodc.errors import ChannelError, InputError, RefusedError
 from ppodc.kmeans.reference import kmeans
 from ppodc.records.encode import encode
 from ppodc.records.output_half import OutputHalf
@@ -40,7 +40,7 @@ from ppodc.service.messages import (
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Store
 from ppodc.spec import Spec
-from ppodc.transport.call_client import Client, RefusedError
+from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Empty

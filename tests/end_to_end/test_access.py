@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from ppodc.errors import PpodcError
+from ppodc.errors import PpodcError, RefusedError, SessionLostError
 from ppodc.pairs import control_messages
 from ppodc.pairs.shards import Step
 from ppodc.service.job_state import JobState
-from ppodc.transport.call_client import Client, RefusedError
+from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 
@@ -50,10 +50,12 @@ def opening(services: TwoServices, **changes: object) -> control_messages.Open:
     return msgspec.structs.replace(body, **changes)
 
 
-def refused(services: TwoServices, link: Client, op: str, body: msgspec.Struct, why: str) -> None:
-    with pytest.raises(RefusedError, match=why):
+def refused(services: TwoServices, link: Client, op: str, body: msgspec.Struct, why: str) -> str:
+    """The code of the refusal."""
+    with pytest.raises(RefusedError, match=why) as caught:
         link.call(op, body, reply=control_messages.Done)
     assert op in services.log("cloud2").read_text()
+    return caught.value.code
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,8 @@ def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client
     done = control_messages.Settle(NAME, None, "done", "")
     refused(services, link, control_messages.SETTLE, done, "no result at cloud 2")
     stranger = control_messages.RunStep(bytes(16), ingest, 1, [0])
-    refused(services, link, control_messages.STEP, stranger, control_messages.LOST)
+    code = refused(services, link, control_messages.STEP, stranger, "this session is over")
+    assert code == SessionLostError.code
     link.call(
         control_messages.SETTLE,
         control_messages.Settle(NAME, None, "failed", "a test"),
@@ -105,7 +108,7 @@ def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client
         link,
         control_messages.STEP,
         control_messages.RunStep(ticket, ingest, 1, [0]),
-        control_messages.LOST,
+        "this session is over",
     )
     with services.store("cloud2") as store:
         assert store.job(NAME).state == JobState.FAILED

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ppodc.cluster.ray_cluster import LocalRay, Place, RayUnusableError, connect
+from ppodc.cluster.ray_cluster import LocalRay, Place, connect
+from ppodc.errors import RayUnusableError
 from tests.end_to_end.two_services import ancestors, free_port, wait_for
 
 _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

@@ -12,11 +12,11 @@ import time
 import numpy as np
 import pytest
 
-from ppodc.errors import InputError
+from ppodc.errors import DiskFullError, InputError, StoreError
 from ppodc.records.output_half import OutputHalf
 from ppodc.records.sharing import combine, mask, split
 from ppodc.service.job_state import TRANSITIONS, JobState
-from ppodc.service.store import Store, StoreError
+from ppodc.service.store import Store
 from ppodc.spec import Spec
 from tests.service.data import make_spec, put_upload, records, stores
 
@@ -357,7 +357,8 @@ def test_sigkill_loses_nothing_committed(two, tmp_path, commits):
 
 FULL = """
 import sys
-from ppodc.service.store import Store, StoreError
+from ppodc.errors import DiskFullError
+from ppodc.service.store import Store
 from ppodc.records.sharing import split
 from tests.service.data import make_spec, records
 store = Store.open(sys.argv[1], "cloud1")
@@ -371,7 +372,7 @@ try:
         store.put_chunk(upload_id, 0, share)
         store.commit_upload(upload_id)
         done = i + 1
-except StoreError as error:
+except DiskFullError as error:
     print(done, error)
 """
 
@@ -415,7 +416,7 @@ def test_a_full_database_is_told_and_undone(two):
     with first._database.reading() as sql:
         pages = sql.execute("PRAGMA page_count").fetchone()[0]
         sql.execute(f"PRAGMA max_page_count = {pages + 2}")
-    with pytest.raises(StoreError, match="Free some space"):
+    with pytest.raises(DiskFullError, match="Free some space"):
         first.save_checkpoint("clinic", 2, np.ones((100, 100), np.uint64), True)
     assert first.checkpoints("clinic") == [1]
     assert [entry.event for entry in first.ledger.entries()][-1:] == ["stop bit revealed"]

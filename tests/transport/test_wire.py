@@ -137,7 +137,7 @@ def test_the_forged_header_is_good_as_it_stands() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 2},
+        {"version": wire.VERSION + 1},
         {"session": b"short"},
         {"seq": -1},
         {"seq": 1 << 63},

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StoreError
 from ppodc.kmeans.half import State
 from ppodc.records.output_half import (
     OutputHalf,
@@ -25,7 +25,7 @@ from ppodc.records.output_half import (
 )
 from ppodc.service.job_state import JobState, check_transition
 from ppodc.service.store import datasets, ledger, uploads
-from ppodc.service.store.database import Database, StoreError, private_folder
+from ppodc.service.store.database import Database, private_folder
 from ppodc.service.store.datasets import DatasetInfo, Role
 from ppodc.service.store.uploads import Sealed, SealedUpload, UploadInfo, Uploads
 
@@ -36,7 +36,6 @@ __all__ = [
     "Sealed",
     "SealedUpload",
     "Store",
-    "StoreError",
     "UploadInfo",
     "UploadLabels",
 ]

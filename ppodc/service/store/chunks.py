@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StoreError
 from ppodc.records.sharing import MAX_VALUE
-from ppodc.service.store.database import StoreError, disk_errors, private_folder, write_private
+from ppodc.service.store.database import disk_errors, private_folder, write_private
 
 _MAX_SHARE = (1 << 63) - 1 + MAX_VALUE
 

@@ -16,16 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from ppodc.errors import PpodcError
+from ppodc.errors import DiskFullError, StoreError
 
 _BUSY_SECONDS = 30.0
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 log = logging.getLogger(__name__)
-
-
-class StoreError(PpodcError):
-    """The store's folder cannot be used: disk full, not writable, damaged or of another party."""
 
 
 class Database:
@@ -125,9 +121,9 @@ def _raise_sqlite(path: Path, error: sqlite3.Error) -> NoReturn:
     raise error
 
 
-def _full(path: Path) -> StoreError:
+def _full(path: Path) -> DiskFullError:
     log.error("the disk of %s is full", path.parent)
-    return StoreError(
+    return DiskFullError(
         "the disk of the store is full; nothing half-written was kept. Free some space and try "
         "again: what was there before is still there."
     )

@@ -8,7 +8,6 @@ is there is refused.
 
 import hashlib
 import json
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.records.names import is_upload_id
 from ppodc.records.sharing import SEED_BYTES, mask
 from ppodc.service.job_state import JobState
 from ppodc.service.store.chunks import check_share, chunk_digest, load_chunk, save_chunk
@@ -25,7 +25,6 @@ from ppodc.service.store.datasets import Datasets
 from ppodc.spec import Spec
 
 MAX_ROWS = 1 << 40
-_UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS upload (
@@ -91,7 +90,7 @@ class Uploads(Datasets):
 
     def begin_upload(self, dataset: str, owner: str, upload_id: str, rows: int) -> None:
         """Announce an upload; again with the same numbers is harmless, also when it is finished."""
-        if not _UPLOAD_ID.fullmatch(upload_id):
+        if not is_upload_id(upload_id):
             raise InputError("an upload id must have 32 hexadecimal digits.")
         if not 1 <= rows <= MAX_ROWS:
             raise InputError(f"an upload must have 1 to {MAX_ROWS} rows.")

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import zmq
 
-from ppodc.errors import ChannelError, InputError
-from ppodc.service.config import Peer
+from ppodc.errors import AccessError, ChannelError, InputError, InternalError, RefusedError
 from ppodc.transport import wire
-from ppodc.transport.call_client import REFUSAL, REPLY, Call, Client, Refusal, RefusedError
-from ppodc.transport.call_server import Gateway, Operation
+from ppodc.transport.call_client import REFUSAL, REPLY, Call, Client, Refusal
+from ppodc.transport.call_server import Gateway, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Body, Empty
 
@@ -30,6 +29,10 @@ PEERS = {
 
 class Number(Body, frozen=True):
     value: int
+
+
+class Who(Body, frozen=True):
+    text: str
 
 
 class Service:
@@ -54,7 +57,7 @@ class Service:
         return Number(2 * body.value), [2 * array for array in arrays]
 
     def who(self, peer, body, arrays):
-        return Refusal(f"{peer.role} {peer.name}"), ()
+        return Who(f"{peer.role} {peer.name}"), ()
 
     def fail(self, peer, body, arrays):
         if body.value:
@@ -98,7 +101,7 @@ def test_a_call_and_its_arrays(gateway):
 def test_the_key_decides_who_calls(gateway):
     for keys, name in [(ANN, "owner ann"), (BOB, "owner bob"), (CLOUD, "cloud1 cloud1")]:
         with client(gateway, keys) as caller:
-            assert caller.call("who", reply=Refusal)[0].text == name
+            assert caller.call("who", reply=Who)[0].text == name
 
 
 def test_an_unknown_key_is_refused_and_logged(gateway, caplog):
@@ -122,22 +125,25 @@ def test_nobody_there():
 
 def test_operations_of_another_role_are_refused_and_logged(gateway, caplog):
     with client(gateway) as ann:
-        with pytest.raises(RefusedError, match="not for the role 'owner'"):
-            ann.call("control", reply=Refusal)
+        with pytest.raises(RefusedError, match="not for the role 'owner'") as caught:
+            ann.call("control", reply=Who)
+        assert caught.value.code == AccessError.code
         with pytest.raises(RefusedError, match="no operation"):
             ann.call("nothing", reply=Empty)
     assert "refused owner ann control" in caplog.text
     with client(gateway, CLOUD) as cloud:
-        assert cloud.call("control", reply=Refusal)[0].text == "cloud1 cloud1"
+        assert cloud.call("control", reply=Who)[0].text == "cloud1 cloud1"
 
 
-def test_errors_come_back_as_text_and_secrets_do_not(gateway, caplog):
+def test_errors_come_back_with_code_and_text_and_secrets_do_not(gateway, caplog):
     with client(gateway) as ann:
-        with pytest.raises(RefusedError, match="say it otherwise"):
+        with pytest.raises(RefusedError, match="say it otherwise") as caught:
             ann.call("fail", Number(1), reply=Empty)
+        assert caught.value.code == InputError.code
         with pytest.raises(RefusedError, match="internal error") as caught:
             ann.call("fail", Number(0), reply=Empty)
         assert "12345" not in str(caught.value)
+        assert caught.value.code == InternalError.code
         with pytest.raises(RefusedError, match="does not decode"):
             ann.call("double", Empty(), reply=Number)
         assert double(ann, 3) == 6

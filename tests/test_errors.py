@@ -1,0 +1,49 @@
+"""Codes of errors are a contract with programs; texts from outside are cleaned."""
+
+import pickle
+
+from ppodc import errors
+from ppodc.errors import MAX_TEXT, PpodcError, RefusedError, SessionLostError, printable
+
+CODES = {
+    "PpodcError": "error",
+    "InputError": "input",
+    "WidthError": "width",
+    "KeyFileError": "key-file",
+    "BusyError": "busy",
+    "WireError": "wire",
+    "ChannelError": "channel",
+    "PeerError": "peer",
+    "RefusedError": "refused",
+    "AccessError": "access",
+    "InternalError": "internal",
+    "StoppingError": "stopping",
+    "CiphertextError": "ciphertext",
+    "StoreError": "store",
+    "DiskFullError": "disk-full",
+    "PoolError": "pool",
+    "RayUnusableError": "ray",
+    "SessionLostError": "session-lost",
+    "StepFailedError": "step-failed",
+    "CancelledError": "cancelled",
+    "JobFailedError": "job-failed",
+    "JobEndedError": "job-ended",
+}
+
+
+def test_every_error_has_a_code_of_its_own_that_does_not_change():
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    assert {kind.__name__: kind("text").code for kind in classes} == CODES
+    assert len(set(CODES.values())) == len(CODES)
+    assert all(issubclass(kind, PpodcError) for kind in classes)
+
+
+def test_a_refusal_keeps_its_code_between_processes():
+    refused = RefusedError("over", SessionLostError.code)
+    again = pickle.loads(pickle.dumps(refused))  # noqa: S301 - Ray does so inside one cloud
+    assert (str(again), again.code) == ("over", "session-lost")
+
+
+def test_text_from_outside_is_one_short_line():
+    assert printable("a\nb\x1b[2J\u202ec é") == "a?b?[2J?c é"
+    assert len(printable("x" * 5000)) == MAX_TEXT

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.records.names import UploadId
 from ppodc.records.sharing import SEED_BYTES
-from ppodc.service.store.database import disk_errors, private_folder, write_private
 from ppodc.spec import Spec
 
 _VERSION = 1

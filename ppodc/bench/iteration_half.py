@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from ppodc.crypto import paillier_keys
-from ppodc.crypto.random_stream import FreshRandomisers
+from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans.half import Half, Parameters, State
 from ppodc.transport import zmq_channel
 from ppodc.transport.channel import Channel

@@ -30,7 +30,7 @@ from ppodc.crypto.paillier import (
     generate,
     generate_insecure,
 )
-from ppodc.crypto.random_stream import FreshRandomisers, PowerRandomisers, RandomiserPool
+from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers, PowerRandomisers
 from ppodc.errors import InputError
 
 _ROUNDS = 15
@@ -66,8 +66,9 @@ def run(key_bits: int = 2048, seconds: float = 30.0) -> dict[str, Any]:
     phe = _import_phe()
     secret = generate(key_bits) if key_bits in KEY_BITS else generate_insecure(key_bits)
     with tempfile.TemporaryDirectory() as folder:
-        pool = RandomiserPool.create(Path(folder) / "pool", secret.public)
-        pool.fill(_Recycled(FreshRandomisers(secret.public)), _POOLED)
+        recycled = _Recycled(FreshRandomisers(secret.public))
+        pool = PooledRandomisers(Path(folder), secret.public, recycled)
+        pool.fill(_POOLED)
         tables, build_seconds = _fresh_sources(secret)
         cases = _cases(secret, phe, pool, *tables)
         figures = _measure(cases, seconds)
@@ -137,7 +138,7 @@ def _fresh_sources(
 def _cases(
     secret: SecretKey,
     phe: Any,
-    pool: RandomiserPool,
+    pool: PooledRandomisers,
     short: FreshRandomisers,
     long: FreshRandomisers,
     crt: FreshRandomisers,

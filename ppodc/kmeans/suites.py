@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
-from ppodc.crypto.random_stream import FreshRandomisers
-from ppodc.crypto.randomiser_pool import RandomiserPool
+from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers
 from ppodc.errors import InputError
 from ppodc.kmeans import widths
 from ppodc.kmeans.half import Half, Parameters
@@ -63,8 +62,8 @@ def _randomisers(public: PublicKey, secret: SecretKey | None, pool: int) -> Rand
     fresh = FreshRandomisers(public, secret)
     if not pool:
         return fresh
-    # The file has no name any more once it is open: no other process can ever use it again.
+    # The files have no name any more once they are open: no other process can ever use them.
     with tempfile.TemporaryDirectory(prefix="ppodc-pool-") as folder:
-        made = RandomiserPool.create(Path(folder) / "randomisers", public, fallback=fresh)
-    made.fill(fresh, pool)
-    return made
+        pooled = PooledRandomisers(Path(folder), public, fresh)
+    pooled.fill(pool)
+    return pooled

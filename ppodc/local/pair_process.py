@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
-from ppodc.crypto.random_stream import FreshRandomisers, PowerRandomisers
-from ppodc.crypto.randomiser_pool import RandomiserPool
+from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers, PowerRandomisers
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Half, Parameters, iterate
 from ppodc.kmeans.paillier import demand
@@ -148,9 +147,9 @@ def open_source(
     if setting.mode == "online+offline":
         return fresh
     count = setting.pool or _demand(setting, public.bits)
-    pool = RandomiserPool.create(folder / "randomisers.pool", public, fallback=fresh)
-    pool.fill(fresh, count, lambda done: tell(event="prepared", done=done, total=count))
-    return pool
+    pooled = PooledRandomisers(folder / "randomisers", public, fresh)
+    pooled.fill(count, lambda _: tell(event="prepared", done=pooled.available, total=count))
+    return pooled
 
 
 def _demand(setting: Setting, key_bits: int) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ppodc.crypto.single_use import Field, Layout
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.compiled import compiled, in_u8_2, out_u8_2
 from ppodc.mpc.ot_extension import CHUNK
@@ -23,6 +24,7 @@ from ppodc.mpc.xor_bits import BLOCK, WORD, XorShare, padded
 if TYPE_CHECKING:
     from ppodc.mpc.supplies import Stock
 
+PAIRS = Layout((Field("words", np.uint64, 5),))  # a, b0, b1, c0, c1 of 64 pairs
 _OPEN = "shares.and"
 _WORDS = CHUNK // WORD
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
-from ppodc.crypto.random_stream import FreshRandomisers, SecureRandom
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import CiphertextError
 from ppodc.mpc.additive import U64, Words, limbs_of
 from ppodc.mpc.messages import Link

@@ -15,6 +15,7 @@ w/8 stocked leaves in each direction and w/4 - 1 AND pairs.
 
 import numpy as np
 
+from ppodc.crypto.single_use import Array
 from ppodc.mpc import and_triples
 from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.compiled import (
@@ -31,7 +32,6 @@ from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.digit_ot import DIGIT
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs, Stock
-from ppodc.mpc.supply_pools import Array
 from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 UNIT = 2 * WORD  # comparisons come in batches of this size, one word for each direction

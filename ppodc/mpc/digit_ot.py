@@ -12,14 +12,20 @@ Operations per leaf: four rows of OT extension, 16 hash blocks as sender and 1 a
 
 import numpy as np
 
+from ppodc.crypto.single_use import Array, Field, Layout
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.aes import BATCH_BLOCKS
 from ppodc.mpc.compiled import compiled, in_u8_2, inlined, out_u4, out_u8_2, u64
 from ppodc.mpc.ot_extension import CHUNK
 from ppodc.mpc.session import Session
-from ppodc.mpc.supply_pools import Array
 from ppodc.mpc.xor_bits import BLOCK, WORD, padded, unpack
 
+LEAVES = Layout(
+    (
+        Field("table", np.uint32, 1),  # 16 pads of 2 bits where this cloud is the sender
+        Field("mine", np.uint8, 1),  # choice (4 bits) and its pad (2 bits) where it is the receiver
+    )
+)
 DIGIT = 4
 _VALUES = 1 << DIGIT
 _PART = CHUNK // DIGIT

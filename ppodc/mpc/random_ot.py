@@ -9,11 +9,19 @@ one row of OT extension and 3 hash blocks per row.
 
 import numpy as np
 
+from ppodc.crypto.single_use import Array, Field, Layout
 from ppodc.mpc.additive import U64
 from ppodc.mpc.ot_extension import CHUNK
 from ppodc.mpc.session import Session
-from ppodc.mpc.supply_pools import Array
 from ppodc.mpc.xor_bits import BLOCK, WORD, padded, unpack
+
+TRANSFERS = Layout(
+    (
+        Field("pair", np.uint64, 4),  # both keys where this cloud is the sender
+        Field("key", np.uint64, 2),  # the chosen key where it is the receiver
+        Field("choice", np.uint8, 1),
+    )
+)
 
 
 def make(session: Session, count: int) -> tuple[Array, Array, Array]:

@@ -4,7 +4,6 @@ The file has no name (it vanishes with the process) and is read in stretches, so
 of a worker stays bounded however many records it holds.
 """
 
-import os
 import tempfile
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import PoolError
+from ppodc.files import read_all, write_all
 
 Array = NDArray[Any]
 
@@ -54,11 +54,8 @@ class Spool:
             self._memory[start : self._end] = rows
             return
         data = np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8).data
-        at = start * self._row_bytes
         try:
-            while data:
-                written = os.pwrite(self._descriptor(), data, at)
-                data, at = data[written:], at + written
+            write_all(self._descriptor(), data, start * self._row_bytes)
         except OSError as error:
             raise PoolError(
                 f"Cannot keep the session's keys on disk: {error.strerror}. "
@@ -69,15 +66,11 @@ class Spool:
         """Rows start..end-1: a view in memory, a copy from a file."""
         if self._memory is not None:
             return self._memory[start:end]
-        out = np.empty((end - start, self._width), self._dtype)
-        data = out.reshape(-1).view(np.uint8).data
-        at = start * self._row_bytes
-        while data:
-            got = os.preadv(self._descriptor(), [data], at)
-            if not got:
-                raise PoolError("the session's keys on disk are cut short; start a new pair.")
-            data, at = data[got:], at + got
-        return out
+        size = (end - start) * self._row_bytes
+        data = read_all(self._descriptor(), size, start * self._row_bytes)
+        if len(data) != size:
+            raise PoolError("the session's keys on disk are cut short; start a new pair.")
+        return np.frombuffer(data, self._dtype).reshape(-1, self._width)
 
     def close(self) -> None:
         self._memory = None

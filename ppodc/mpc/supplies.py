@@ -14,23 +14,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.crypto.single_use import (
+    NAME_BYTES,
+    NO_NAME,
+    Array,
+    Layout,
+    MemoryPool,
+    SingleUsePool,
+)
 from ppodc.errors import ChannelError
-from ppodc.kmeans.half import Progress
 from ppodc.mpc import and_triples, digit_ot, random_ot
 from ppodc.mpc.additive import Words
 from ppodc.mpc.session import Session
-from ppodc.mpc.supply_pools import (
-    LEAVES,
-    NAME_BYTES,
-    PAIRS,
-    TRANSFERS,
-    Array,
-    Layout,
-    Pool,
-    StoredPool,
-)
 from ppodc.transport.wire import Body
 
+Progress = Callable[[int], None]
 _POOLS = "shares.pools"
 _PORTION = 1 << 21  # rows made at a time when filling folders
 
@@ -83,9 +81,9 @@ class Inventory(Body, frozen=True):
 Maker = Callable[[Session, int], Sequence[Array]]
 _KINDS: dict[str, tuple[Layout, Maker, int]] = {
     # layout, maker, rows of OT extension per row
-    "leaves": (LEAVES, digit_ot.make, 4),
-    "pairs": (PAIRS, and_triples.make, 64),
-    "transfers": (TRANSFERS, random_ot.make, 1),
+    "leaves": (digit_ot.LEAVES, digit_ot.make, 4),
+    "pairs": (and_triples.PAIRS, and_triples.make, 64),
+    "transfers": (random_ot.TRANSFERS, random_ot.make, 1),
 }
 
 
@@ -94,12 +92,12 @@ class Stock:
 
     def __init__(self, session: Session, folder: Path | None) -> None:
         self._session = session
-        self._ready = {kind: Pool(layout) for kind, (layout, _, _) in _KINDS.items()}
-        self._stored: dict[str, StoredPool] = {}
+        self._ready = {kind: MemoryPool(layout) for kind, (layout, _, _) in _KINDS.items()}
+        self._stored: dict[str, SingleUsePool] = {}
         try:
             if folder is not None:
                 for kind, (layout, _, _) in _KINDS.items():
-                    self._stored[kind] = StoredPool(folder / kind, layout)
+                    self._stored[kind] = SingleUsePool(folder / kind, layout)
             self._agree()
         except BaseException:
             self.close()  # or the folders stay locked until this process ends
@@ -113,7 +111,7 @@ class Stock:
     def prepare(self, needs: Needs, progress: Progress | None = None) -> None:
         """Make these amounts ahead; into the folders if there are any."""
         for kind, (_, _, rows) in _KINDS.items():
-            target: Pool | StoredPool = self._stored.get(kind, self._ready[kind])
+            target: MemoryPool | SingleUsePool = self._stored.get(kind, self._ready[kind])
             left = getattr(needs, kind)
             while left > 0:
                 part = min(left, _PORTION // rows)
@@ -186,7 +184,7 @@ class Stock:
         for i, pool in enumerate(pools):
             cursor = max(own.cursors[i], other.cursors[i])
             end = min(own.ends[i], other.ends[i])
-            if own.names[i] == other.names[i] != bytes(NAME_BYTES) and cursor <= end:
+            if own.names[i] == other.names[i] != NO_NAME and cursor <= end:
                 pool.agree(own.names[i], first.fresh[i], cursor, end)
             else:
                 pool.agree(None, first.fresh[i])

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Meta
 
 from ppodc.errors import InputError
+from ppodc.files import write_private
 from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
-from ppodc.service.store.database import write_private
 from ppodc.transport.call_server import Peer
 
 _MAX_BYTES = 1 << 20

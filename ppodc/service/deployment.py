@@ -14,6 +14,7 @@ from pathlib import Path
 from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
 from ppodc.crypto.paillier_keys import save_public, save_secret
 from ppodc.errors import InputError
+from ppodc.files import disk_errors, private_folder
 from ppodc.records.names import is_name
 from ppodc.service.config import (
     Caller,
@@ -24,7 +25,6 @@ from ppodc.service.config import (
     Remote,
     save,
 )
-from ppodc.service.store.database import disk_errors, private_folder
 from ppodc.transport.curve_keys import CurveKeys
 
 MAX_OWNERS = 10_000

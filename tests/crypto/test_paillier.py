@@ -20,7 +20,7 @@ from ppodc.crypto.paillier import (
     generate,
     generate_insecure,
 )
-from ppodc.crypto.random_stream import FreshRandomisers, PowerRandomisers
+from ppodc.crypto.randomisers import FreshRandomisers, PowerRandomisers
 from ppodc.errors import CiphertextError, InputError
 
 SECRET = generate_insecure(256)

@@ -1,31 +1,13 @@
-import json
 import os
 import sys
 import threading
 
 import numpy as np
 import pytest
-from gmpy2 import gcd, jacobi, legendre, mpz, powmod
 
-from ppodc.bench import paillier_beside_phe as bench
-from ppodc.crypto.paillier import Ciphertexts, generate_insecure
-from ppodc.crypto.random_stream import FreshRandomisers, PowerRandomisers, SecureRandom, _FixedBase
+from ppodc.crypto.random_stream import SecureRandom
 
-SECRET = generate_insecure(256)
-KEY = SECRET.public
 SEED = bytes(range(32))
-
-
-def fresh(where, **options):
-    return FreshRandomisers(KEY, SECRET if where == "cloud 2" else None, **options)
-
-
-SOURCES = {
-    "table at cloud 1": lambda: fresh("cloud 1"),
-    "short": lambda: fresh("cloud 1", insecure_short_exponents=True),
-    "tables at cloud 2": lambda: fresh("cloud 2"),
-    "r^n": lambda: PowerRandomisers(KEY),
-}
 
 
 def test_stream_is_aes_256_in_counter_mode():
@@ -137,80 +119,3 @@ def test_permutations_are_uniform():
     counts = [orders.count(order) for order in set(orders)]
     assert len(counts) == 6
     assert all(abs(count - 1000) < 6 * np.sqrt(6000 * 5 / 36) for count in counts)
-
-
-@pytest.mark.parametrize("window", [1, 5, 9, 16])
-def test_table_powers_are_powers(window):
-    modulus, base, bits = mpz(10**9 + 7) ** 2, mpz(12345), 40
-    powers = _FixedBase(base, modulus, bits, window).random_powers(20, SecureRandom(SEED))
-    rows = -(-bits // window)
-    drawn = np.frombuffer(SecureRandom(SEED).bytes(2 * rows * 20), dtype="<u2").reshape(20, rows)
-    for power, digits in zip(powers, drawn.tolist(), strict=True):
-        exponent = sum((digit % 2**window) << window * i for i, digit in enumerate(digits))
-        assert power == powmod(base, exponent, modulus)
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_randomisers_are_different_nth_residues(name):
-    source = SOURCES[name]()
-    # The second lot makes the tables grow; both must be right.
-    values = source.take(20) + source.take(300) + source.take(0)
-    assert source.randomisers == len(set(values)) == 320
-    assert all(0 < value < KEY.n2 and gcd(value, KEY.n) == 1 for value in values)
-    assert SECRET.decrypt(Ciphertexts(KEY, values)) == [0] * 320
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_randomisers_reach_every_combination_of_quadratic_residues(name):
-    kinds = [(legendre(u, SECRET.p), legendre(u, SECRET.q)) for u in SOURCES[name]().take(400)]
-    for kind in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        assert 45 <= kinds.count(kind) <= 155
-    assert {jacobi(u, KEY.n) for u in SOURCES[name]().take(60)} == {1, -1}
-
-
-@pytest.mark.parametrize("where", ["cloud 1", "cloud 2"])
-def test_sources_repeat_for_one_seed_and_differ_otherwise(where):
-    first = fresh(where, random=SecureRandom(SEED)).take(5)
-    assert first == fresh(where, random=SecureRandom(SEED)).take(5)
-    assert not set(first) & set(fresh(where).take(5))
-
-
-def test_another_keys_secret_is_refused():
-    with pytest.raises(ValueError):
-        FreshRandomisers(KEY, generate_insecure(256))
-
-
-def test_prepare_builds_the_table_that_take_uses():
-    source = fresh("cloud 1")
-    source.prepare(1000)
-    table = source._tables
-    source.take(3)
-    assert source._tables is table
-    assert table[0].window > 5
-
-
-def test_benchmark_measures_every_case_and_shows_it(capsys):
-    result = bench.run(key_bits=256, seconds=0.2)
-    assert json.loads(json.dumps(result)) == result
-    assert len(result["cases"]) == 10
-    assert all(case["seconds"] > 0 and case["phe_seconds"] > 0 for case in result["cases"])
-    for case in result["cases"]:
-        low, high = case["ratio_quartiles"]
-        assert low <= case["ratio"] <= high
-    bench.show(result)
-    shown = capsys.readouterr().out
-    assert "256 bits" in shown
-    assert "decrypt" in shown
-
-
-@pytest.mark.parametrize(
-    ("quartiles", "goal", "told"),
-    [
-        ([12, 14], 10, "10 met"),
-        ([0.97, 1.03], 1, "1 level"),
-        ([8, 9], 10, "10 missed"),
-        ([1, 2], None, ""),
-    ],
-)
-def test_benchmark_calls_a_goal_met_only_beyond_the_noise(quartiles, goal, told):
-    assert bench._verdict({"goal": goal, "ratio_quartiles": quartiles}) == told

@@ -1,145 +1,31 @@
 """Supplies: exact amounts, single use on disk, agreement of two folders, making more."""
 
-import os
 import shutil
 import threading
 from fractions import Fraction
-from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from ppodc.errors import ChannelError, InputError, PoolError, WireError
+from ppodc.crypto.single_use import SingleUsePool
+from ppodc.errors import ChannelError, InputError, StoreError, WireError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import supplies as stock_module
-from ppodc.mpc import supply_pools as pools_module
 from ppodc.mpc.messages import Link
+from ppodc.mpc.random_ot import TRANSFERS
 from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.supply_pools import LEAVES, Field, Pool, StoredPool
 from ppodc.records.sharing import mask, split
 from tests.kmeans.suite_jobs import Job, check
 from tests.mpc.pair import key
 from tests.two_clouds import together
 
 PARAMS = Parameters(30, 2, 3, 100, Fraction(0))
-
-
-def rows(start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    numbers = np.arange(start, start + count)
-    return numbers.astype(np.uint32)[:, None], (numbers % 64).astype(np.uint8)[:, None]
-
-
-@pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_rows_come_in_order_and_once(tmp_path, kind):
-    pool = Pool(LEAVES) if kind == "memory" else StoredPool(tmp_path / "p", LEAVES)
-    pool.add(rows(0, 5))
-    pool.add(rows(5, 7))
-    assert pool.take(3)[0].ravel().tolist() == [0, 1, 2]
-    assert pool.take(0)[0].shape == (0, 1)
-    assert pool.take(6)[0].ravel().tolist() == [3, 4, 5, 6, 7, 8]
-    with pytest.raises(PoolError, match="3 rows left"):
-        pool.take(4)
-    assert pool.take(3)[1].ravel().tolist() == [9, 10, 11]
-    pool.add(rows(12, 2))
-    assert pool.take(2)[0].ravel().tolist() == [12, 13]
-
-
-def test_a_folder_goes_on_where_it_stopped(tmp_path):
-    pool = StoredPool(tmp_path, LEAVES)
-    pool.agree(None, b"n" * 16)
-    pool.add(rows(0, 10))
-    pool.take(4)
-    pool.close()
-    again = StoredPool(tmp_path, LEAVES)
-    assert (again.name, again.available) == (b"n" * 16, 6)
-    assert again.take(1)[0].ravel().tolist() == [4]
-    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
-
-
-def test_a_kill_after_the_cursor_moved_loses_rows_and_repeats_none(tmp_path, monkeypatch):
-    pool = StoredPool(tmp_path, LEAVES)
-    pool.add(rows(0, 10))
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pread", killed)
-        with pytest.raises(KeyboardInterrupt):
-            pool.take(4)
-    pool.close()
-    assert StoredPool(tmp_path, LEAVES).take(1)[0].ravel().tolist() == [4]
-
-
-def test_the_cursor_is_on_disk_before_rows_are_read(tmp_path, monkeypatch):
-    pool = StoredPool(tmp_path, LEAVES)
-    pool.add(rows(0, 10))
-    calls = []
-    for name in ("pwrite", "fsync", "pread"):
-        real = getattr(os, name)
-        monkeypatch.setattr(
-            os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))[1]
-        )
-    pool.take(2)
-    assert calls[:3] == ["pwrite", "fsync", "pread"]
-
-
-def test_a_damaged_or_doubly_opened_folder_is_refused(tmp_path):
-    pool = StoredPool(tmp_path, LEAVES)
-    pool.add(rows(0, 3))
-    with pytest.raises(PoolError, match="open already"):
-        StoredPool(tmp_path, LEAVES)
-    pool.close()
-    state = bytearray((tmp_path / "state").read_bytes())
-    state[30] ^= 1
-    (tmp_path / "state").write_bytes(state)
-    with pytest.raises(PoolError, match="prepare anew"):
-        StoredPool(tmp_path, LEAVES)
-
-
-def test_an_agreement_keeps_the_common_rows_under_a_new_name(tmp_path):
-    pool = StoredPool(tmp_path, LEAVES)
-    pool.agree(None, b"a" * 16)
-    pool.add(rows(0, 10))
-    pool.agree(b"a" * 16, b"b" * 16, 2, 8)
-    assert (pool.name, pool.available) == (b"b" * 16, 6)
-    assert pool.take(1)[0].ravel().tolist() == [2]
-    pool.agree(b"a" * 16, b"c" * 16, 3, 8)  # the name of a copy
-    assert (pool.name, pool.available) == (b"c" * 16, 0)
-
-
-@pytest.mark.parametrize("change", ["layout", "version"])
-def test_rows_of_another_layout_are_not_used(tmp_path, monkeypatch, change):
-    pool = StoredPool(tmp_path, LEAVES)
-    pool.agree(None, b"n" * 16)
-    pool.add(rows(0, 10))
-    pool.close()
-    layout = LEAVES
-    if change == "layout":
-        layout = (LEAVES[0], Field(LEAVES[1].name, np.uint16, 1))
-    else:
-        monkeypatch.setattr(pools_module, "VERSION", pools_module.VERSION + 1)
-    other = StoredPool(tmp_path, layout)
-    assert (other.name, other.available) == (bytes(16), 0)
-
-
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
-def test_a_pool_that_cannot_be_opened_leaves_nothing_open(tmp_path):
-    (tmp_path / "mine").mkdir()  # where a file should be
-    before = open_descriptors()
-    with pytest.raises(PoolError, match="Cannot open"):
-        StoredPool(tmp_path, LEAVES)
-    assert open_descriptors() == before
 
 
 def test_spools_in_memory_and_in_a_file_hold_the_same(tmp_path):
@@ -206,15 +92,15 @@ def test_prepare_makes_exactly_what_iterations_use():
 def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):
     folders = (tmp_path / "c1", tmp_path / "c2")
     served = {1: [], 2: []}
-    take = StoredPool.take
+    take = SingleUsePool.take
 
     def noted(self, count):
         columns = take(self, count)
-        role = 1 if "c1" in str(self._folder) else 2
-        served[role] += [(self._folder.name, row.tobytes()) for row in columns[0]]
+        role = 1 if "c1" in str(self.folder) else 2
+        served[role] += [(self.folder.name, row.tobytes()) for row in columns[0]]
         return columns
 
-    monkeypatch.setattr(StoredPool, "take", noted)
+    monkeypatch.setattr(SingleUsePool, "take", noted)
     told = []
     made = both(lambda half, _: (half.to_prepare(2), half.prepare(2, told.append)), folders)
     assert sum(told) == 2 * made[0][0] > 0
@@ -240,7 +126,7 @@ def test_folders_that_differ_agree_on_what_both_have(tmp_path):
     folders = (tmp_path / "c1", tmp_path / "c2")
     both(lambda half, _: half.prepare(1), folders)
     # C2 was killed after it had reserved rows that C1 had not.
-    ahead = StoredPool(folders[1] / "transfers", stock_module.TRANSFERS)
+    ahead = SingleUsePool(folders[1] / "transfers", TRANSFERS)
     ahead.take(100)
     left = ahead.available
     ahead.close()
@@ -267,7 +153,7 @@ def test_a_later_pool_that_cannot_open_releases_the_earlier_ones(tmp_path):
     folders = (tmp_path / "c1", tmp_path / "c2")
     folders[0].mkdir()
     (folders[0] / "transfers").write_bytes(b"")  # a file where the last pool's folder should be
-    with pytest.raises(PoolError, match="Cannot open"):
+    with pytest.raises(StoreError, match="cannot be used"):
         both(job, folders)
     (folders[0] / "transfers").unlink()
     both(job, folders)

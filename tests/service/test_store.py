@@ -390,7 +390,7 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
             [sys.executable, "-c", FULL, str(folder / "c1")], capture_output=True, text=True
         )
         done, text = run.stdout.split(maxsplit=1)
-        assert "disk of the store is full" in text
+        assert "the disk is full" in text
         assert int(done) > 2
         for leftover in folder.rglob(".*"):  # a write that failed leaves nothing behind
             pytest.fail(f"{leftover} was left")

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
-from ppodc.crypto.random_stream import RandomiserSource
+from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, RandomiserSource, SecretKey
 from ppodc.errors import ChannelError
 from ppodc.kmeans.half import Parameters, Progress, State
 from ppodc.kmeans.paillier import assign, exchange, output, ssed_op, update

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ppodc.errors import InputError, StoreError
+from ppodc.files import private_folder
 from ppodc.kmeans.half import State
 from ppodc.records.output_half import (
     OutputHalf,
@@ -25,7 +26,7 @@ from ppodc.records.output_half import (
 )
 from ppodc.service.job_state import JobState, check_transition
 from ppodc.service.store import datasets, ledger, uploads
-from ppodc.service.store.database import Database, private_folder
+from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import DatasetInfo, Role
 from ppodc.service.store.uploads import Sealed, SealedUpload, UploadInfo, Uploads
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError, StoreError
+from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.records.sharing import MAX_VALUE
-from ppodc.service.store.database import disk_errors, private_folder, write_private
 
 _MAX_SHARE = (1 << 63) - 1 + MAX_VALUE
 

@@ -1,4 +1,4 @@
-"""One SQLite file (WAL) with its transactions, and files written whole or not at all.
+"""One SQLite file (WAL) with its transactions.
 
 Several processes may have the same file open, and several threads the same `Database`. A
 transaction is on disk when its block ends (synchronous=FULL) and undone if the block raises.
@@ -6,22 +6,17 @@ What the disk or SQLite reports becomes a `StoreError` that says what to do.
 """
 
 import contextlib
-import errno
-import logging
 import os
-import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from ppodc.errors import DiskFullError, StoreError
+from ppodc.errors import StoreError
+from ppodc.files import disk_errors, disk_full
 
 _BUSY_SECONDS = 30.0
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-log = logging.getLogger(__name__)
 
 
 class Database:
@@ -59,7 +54,7 @@ class Database:
 
     @contextlib.contextmanager
     def _begin(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, disk_errors(self._path):
+        with self._lock, _database_errors(self._path):
             if self._process != os.getpid():  # a connection must not be used after a fork
                 self._process, self._connection = os.getpid(), self._connect()
             if self._depth:
@@ -78,7 +73,7 @@ class Database:
                 self._depth -= 1
 
     def _connect(self) -> sqlite3.Connection:
-        with disk_errors(self._path):
+        with _database_errors(self._path):
             connection = sqlite3.connect(
                 self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -91,22 +86,19 @@ class Database:
 
 
 @contextlib.contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
+def _database_errors(path: Path) -> Iterator[None]:
     """Turn what the disk or SQLite says inside the block into a StoreError."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        _raise_sqlite(path, error)
-    except OSError as error:
-        if error.errno in _DISK_FULL:
-            raise _full(path) from error
-        raise StoreError(f"{path} cannot be used: {error.strerror or error}.") from error
+    with disk_errors(path):
+        try:
+            yield
+        except sqlite3.Error as error:
+            _raise_sqlite(path, error)
 
 
 def _raise_sqlite(path: Path, error: sqlite3.Error) -> NoReturn:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        raise _full(path) from error
+        raise disk_full(path) from error
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise StoreError(
             f"{path} was held by another process for {_BUSY_SECONDS:g} s; try again."
@@ -119,49 +111,3 @@ def _raise_sqlite(path: Path, error: sqlite3.Error) -> NoReturn:
             "this user's own?"
         ) from error
     raise error
-
-
-def _full(path: Path) -> DiskFullError:
-    log.error("the disk of %s is full", path.parent)
-    return DiskFullError(
-        "the disk of the store is full; nothing half-written was kept. Free some space and try "
-        "again: what was there before is still there."
-    )
-
-
-def private_folder(path: Path) -> Path:
-    """The folder, made if it is not there, and closed to all other users."""
-    with disk_errors(path):
-        if not path.is_dir():
-            if not path.parent.is_dir():
-                private_folder(path.parent)
-            path.mkdir(mode=0o700, exist_ok=True)
-            _sync_folder(path.parent)
-        elif path.stat().st_mode & 0o077:
-            path.chmod(0o700)
-    return path
-
-
-def write_private(path: Path, data: bytes | memoryview) -> None:
-    """Write a file with mode 0600 that is there in full, and on disk, or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with disk_errors(path):
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(data)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ppodc.crypto.paillier import Cipher, Ciphertexts, SecretKey, generate_insecure
-from ppodc.crypto.random_stream import FreshRandomisers
+from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans.paillier import exchange
 from ppodc.kmeans.paillier.exchange import Ask, Cloud1, Cloud2, Step
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ppodc.crypto.paillier import generate_insecure
-from ppodc.crypto.random_stream import FreshRandomisers
+from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import WidthError
 from ppodc.kmeans.half import Half, Parameters
 from ppodc.kmeans.paillier.half import Half1, Half2

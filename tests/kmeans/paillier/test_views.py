@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ppodc.crypto.paillier import Cipher, Ciphertexts, RandomiserSource
-from ppodc.crypto.random_stream import FreshRandomisers, SecureRandom
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans import suites
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.assign import assign

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ppodc.crypto.random_stream import FreshRandomisers
+from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import ChannelError, InputError, PpodcError, WidthError, WireError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.half import Half1, Half2

@@ -28,7 +28,7 @@ from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import Cipher, Ciphertexts, SecretKey, Tally
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.paillier import demand, exchange, output
+from ppodc.kmeans.paillier import demand, exchange, ingest
 from ppodc.kmeans.paillier.assign import assign, one_hot_sums
 from ppodc.kmeans.paillier.exchange import Cloud1, Step
 from ppodc.kmeans.paillier.half import IN_FLIGHT
@@ -198,7 +198,7 @@ def measure(
         share = np.load(cloud1 / "share-000.npy", allow_pickle=False)
         bench.step(
             "ingest",
-            (output.ingest(c1, "all", i, share[i : i + case.batch]) for i in rows),
+            (ingest.ingest(c1, "all", i, share[i : i + case.batch]) for i in rows),
         )
     for sample, theirs in zip(bench.samples.values(), tallies, strict=True):
         sample.tally += Tally(**theirs)

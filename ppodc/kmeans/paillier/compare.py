@@ -35,7 +35,7 @@ Coins = Sequence[bool]
 
 
 class Compare(Body, frozen=True):
-    """`rows` permuted vectors of `width` blinded values, and `selected` differences per row."""
+    """`rows` permuted vectors of `width` blinded values; `selected` columns of differences."""
 
     rows: Annotated[int, msgspec.Meta(ge=0, le=MOST_VALUES)]
     width: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
@@ -95,15 +95,14 @@ def _holds(c2: Cloud2, array: Array, rows: int, width: int) -> list[bool]:
 def compare(
     c1: Cloud1, d: Bits, coins: Coins, selected: Ciphertexts
 ) -> Step[tuple[Ciphertexts, Ciphertexts]]:
-    """E(A) per row, and per row the `selected` (masked by the caller) times A.
+    """E(A) per row, and A times the `selected`, columns of rows that the caller has masked.
 
     A = 1 if the relation of the coin holds: u > v, or v >= u where the coin is true.
     """
     rows = len(coins)
-    per_row = len(selected) // rows
-    body = Compare(rows, len(d) + 1, per_row)
+    body = Compare(rows, len(d) + 1, len(selected) // rows)
     outcome, chosen = yield Ask("compare", body, (blind(c1, d, coins), selected.to_array()), 2)
-    return c1.read(outcome, rows), c1.read(chosen, rows * per_row)
+    return c1.read(outcome, rows), c1.read(chosen, len(selected))
 
 
 @answers("compare", Compare, arrays=2)
@@ -113,7 +112,7 @@ def answer_compare(c2: Cloud2, ask: Compare, arrays: tuple[Array, ...]) -> list[
     selected = c2.read(arrays[1], ask.rows * ask.selected)
     # a full-size E(0), so that the time does not tell which was chosen
     nothing = Ciphertexts(selected.key, c2.zero.values * len(selected))
-    chosen = pick([h for h in holds for _ in range(ask.selected)], selected, nothing)
+    chosen = pick(holds * ask.selected, selected, nothing)
     outcome = c2.encrypt_bits(holds)
     return [outcome.to_array(), c2.cipher.rerandomise(chosen).to_array()]
 

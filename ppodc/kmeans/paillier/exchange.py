@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import gmpy2
 import msgspec
 import numpy as np
 from gmpy2 import mpz
@@ -72,7 +73,9 @@ class Cloud2:
     zero: Ciphertexts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.zero = self.cipher.encrypt([0])
+        # E(0) of full size. Anyone can make it, so whatever is built on it is re-randomised.
+        key = self.cipher.key
+        self.zero = Ciphertexts(key, [gmpy2.powmod(2, key.n, key.n2)])
 
     def read(self, array: Array, count: int) -> Ciphertexts:
         """The `count` ciphertexts that C1 asks about."""

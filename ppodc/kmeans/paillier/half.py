@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, RandomiserSource, SecretKey
 from ppodc.errors import ChannelError
 from ppodc.kmeans.half import Parameters, Progress, State
-from ppodc.kmeans.paillier import assign, exchange, output, ssed_op, update
+from ppodc.kmeans.paillier import assign, exchange, ingest, output, ssed_op, update
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.update import Clusters
@@ -55,7 +55,7 @@ class Half1:
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         steps = (
-            output.ingest(self.c1, shard, first, share[first : first + self._batch])
+            ingest.ingest(self.c1, shard, first, share[first : first + self._batch])
             for first in range(0, len(share), self._batch)
         )
         self._records[shard] = self._run(steps)
@@ -140,7 +140,7 @@ class Half1:
         return self.c1.constant(0, self.params.k * (self.params.l + 1))
 
     def _read(self, state: State) -> Ciphertexts:
-        return Ciphertexts.from_array(self.c1.key, state)
+        return Ciphertexts.from_array(self.c1.key, state, own=True)
 
     def _clusters(self, state: State) -> Clusters:
         return Clusters.from_flat(self._read(state), self.params.l)

@@ -1,12 +1,10 @@
-"""Values that cross to or from the owners: ingest of shares, and outputs that only owners open.
+"""Outputs that only owners open, and the stop bit, which both clouds learn.
 
-Ingest (Stage 1): C2 sends E(-r) of its share, C1 adds its own share t + r.
-
-Output: C1 masks each of the k (l + 1) sums and sizes with a number uniform modulo n and keeps its
+C1 masks each of the k (l + 1) sums and sizes with a number uniform modulo n and keeps its
 negative; C2 decrypts the masked value and keeps that. Labels the same way, packed, with masks
 uniform below 2^72. An owner adds the two halves; either half alone is (statistically) random.
 
-Who learns what: C1 nothing. C2 sees uniform numbers.
+Who learns what: C1 nothing. C2 sees uniform numbers, and the stop bit.
 """
 
 from collections.abc import Sequence
@@ -16,22 +14,13 @@ import msgspec
 from gmpy2 import mpz
 
 from ppodc.crypto.paillier import Ciphertexts
-from ppodc.errors import WireError
 from ppodc.kmeans.paillier.exchange import Ask, Cloud1, Cloud2, Step, answers
 from ppodc.kmeans.paillier.masking import mask, slot_width, unpack
 from ppodc.kmeans.paillier.smin_k import INDEX_BITS
-from ppodc.kmeans.paillier.smp import MOST_VALUES, Natural
+from ppodc.kmeans.paillier.smp import MOST_VALUES
 from ppodc.transport.wire import Array, Body
 
 LABEL_MODULUS = 1 << slot_width(INDEX_BITS)
-
-
-class Rows(Body, frozen=True):
-    """Rows first..first + count of C2's share of a shard."""
-
-    shard: str
-    first: Natural
-    count: Natural
 
 
 class Count(Body, frozen=True):
@@ -44,25 +33,6 @@ class Stop(Body, frozen=True):
     """The outcome of the stop test, which both clouds learn."""
 
     stop: bool
-
-
-def ingest(c1: Cloud1, shard: str, first: int, share: Array) -> Step[list[Ciphertexts]]:
-    """Per attribute E(t) of these rows; `share` is C1's, rows by attributes."""
-    rows, l = share.shape
-    (reply,) = yield Ask("share", Rows(shard, first, rows), ())
-    theirs = c1.read(reply, rows * l)
-    records = c1.cipher.add_plain(theirs, [int(x) for x in share.reshape(-1)])
-    return [records[s::l] for s in range(l)]
-
-
-@answers("share", Rows, arrays=0)
-def answer_share(c2: Cloud2, ask: Rows, arrays: tuple[Array, ...]) -> list[Array]:
-    """C2: E(-r) of the rows asked for."""
-    share = c2.shares.get(ask.shard)
-    if share is None or ask.first + ask.count > len(share):
-        raise WireError("C1 asks for records that C2 does not have; are both of one sealed set?")
-    rows = share[ask.first : ask.first + ask.count]
-    return [c2.cipher.encrypt([-int(x) for x in rows.reshape(-1)]).to_array()]
 
 
 def output(c1: Cloud1, values: Ciphertexts) -> Step[list[int]]:

@@ -54,15 +54,12 @@ def smin(c1: Cloud1, u: Contender, v: Contender, *, keep_bits: bool = True) -> S
     moves = Ciphertexts.concat([*bit_moves, *index_move])
     masks = draw(c1, 1, len(moves) - rows) + draw(c1, INDEX_BITS, rows)
     masked = c1.cipher.add(moves, c1.cipher.encrypt(masks))
-    per_row = len(moves) // rows
-    by_row = [column * rows + row for row in range(rows) for column in range(per_row)]
-    outcome, chosen = yield from compare(c1, d, coins, masked.take(by_row))
-    by_column = [row * per_row + column for column in range(per_row) for row in range(rows)]
-    minus_outcome = Ciphertexts.concat([c1.cipher.negate(outcome)] * per_row)
+    outcome, chosen = yield from compare(c1, d, coins, masked)
+    minus_outcome = Ciphertexts.concat([c1.cipher.negate(outcome)] * len(moved_u))
     surplus = c1.cipher.power(minus_outcome, masks)
     base = Ciphertexts.concat([pick(coins, y, x) for x, y in zip(moved_u, moved_v, strict=True)])
-    smaller = c1.cipher.add(base, c1.cipher.add(chosen.take(by_column), surplus))
-    columns = [smaller[i * rows : (i + 1) * rows] for i in range(per_row)]
+    smaller = c1.cipher.add(base, c1.cipher.add(chosen, surplus))
+    columns = [smaller[i * rows : (i + 1) * rows] for i in range(len(moved_u))]
     return Contender(columns[:-1], columns[-1])
 
 

@@ -127,15 +127,6 @@ def smp(c1: Cloud1, a: Ciphertexts, b: Ciphertexts, bits: int) -> Step[Ciphertex
     return product
 
 
-def smp_k(c1: Cloud1, factors: Ciphertexts, bits: int) -> Step[Ciphertexts]:
-    """E(product of all factors), as a tree; every partial product is below 2^bits."""
-    while len(factors) > 1:
-        half = len(factors) // 2
-        products = yield from smp(c1, factors[:half], factors[half : 2 * half], bits)
-        factors = Ciphertexts.concat([products, factors[2 * half :]])
-    return factors
-
-
 def smp_except_one(c1: Cloud1, factors: Ciphertexts, bits: int) -> Step[Ciphertexts]:
     """Per position h the product of all factors but the h-th: 3k products instead of k^2.
 

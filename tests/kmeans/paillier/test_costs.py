@@ -10,7 +10,7 @@ from ppodc.crypto.paillier import Ciphertexts
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier import demand
 from ppodc.kmeans.paillier.assign import assign
-from ppodc.kmeans.paillier.output import ingest
+from ppodc.kmeans.paillier.ingest import ingest
 from ppodc.kmeans.paillier.ssed_op import scale
 from ppodc.kmeans.paillier.update import Clusters, setc
 from ppodc.kmeans.widths import Widths

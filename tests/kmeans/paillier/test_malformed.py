@@ -7,7 +7,8 @@ import pytest
 from ppodc.errors import CiphertextError, PeerError, PpodcError, WireError
 from ppodc.kmeans.paillier import exchange
 from ppodc.kmeans.paillier.compare import Compare, Reveal
-from ppodc.kmeans.paillier.output import Count, Rows
+from ppodc.kmeans.paillier.ingest import Rows
+from ppodc.kmeans.paillier.output import Count
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.sbd import Bit, sbd
 from ppodc.kmeans.paillier.smin_k import Positions

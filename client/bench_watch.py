@@ -54,7 +54,7 @@ class Watch:
                 last = self._stop.is_set()
                 if self._local:
                     self._cpu.update(_worker_seconds())  # one that has ended keeps its last figure
-                iteration = store.job(self._dataset).iteration
+                iteration = store.jobs.get(self._dataset).iteration
                 if iteration:
                     self._reached.setdefault(iteration, _Look(time.monotonic(), dict(self._cpu)))
                 if last:

@@ -5,12 +5,21 @@ Whatever both report must agree; a difference is an error that names it, never a
 
 from pathlib import Path
 
+import msgspec
+
 from ppodc.errors import InputError
 from ppodc.service.config import OwnerConfig, Remote, load
-from ppodc.service.messages import DatasetEntry, DatasetList, DatasetsAsk, Named, SpecText
+from ppodc.service.messages import DatasetList, DatasetsAsk, Named, SpecText
+from ppodc.service.store.datasets import Dataset
 from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
+
+
+class ListedDataset(Dataset, frozen=True):
+    """A dataset as cloud 1 shows it; `agreed`: cloud 2 presents the same spec."""
+
+    agreed: bool
 
 
 class Clouds:
@@ -33,15 +42,25 @@ class Clouds:
             raise InputError(f"{path} is the configuration of an {config.role}, not an {role}.")
         return cls(config), config
 
+    def at(self, cloud: int) -> Client:
+        """The connection to this cloud."""
+        return self.first if cloud == 1 else self.second
+
     def close(self) -> None:
         """Give up both connections."""
         self.first.close()
         self.second.close()
 
-    def datasets(self) -> list[tuple[DatasetEntry, DatasetEntry | None]]:
-        """The datasets of cloud 1, each with what cloud 2 says of it."""
-        theirs = {entry.name: entry for entry in _datasets(self.second)}
-        return [(entry, theirs.get(entry.name)) for entry in _datasets(self.first)]
+    def datasets(self) -> list[ListedDataset]:
+        """The datasets of cloud 1, by name."""
+        theirs = {dataset.name: dataset.digest for dataset in _datasets(self.second)}
+        return [
+            ListedDataset(
+                **msgspec.structs.asdict(dataset),
+                agreed=theirs.get(dataset.name) == dataset.digest,
+            )
+            for dataset in _datasets(self.first)
+        ]
 
     def spec(self, dataset: str) -> Spec:
         """The spec that both clouds present; InputError if they differ."""
@@ -64,13 +83,13 @@ def _connect(remote: Remote, keys: CurveKeys, timeout: float) -> Client:
     return Client.connect(remote.endpoint, keys, remote.public_key.encode(), timeout)
 
 
-def _datasets(cloud: Client) -> list[DatasetEntry]:
-    found: list[DatasetEntry] = []
+def _datasets(cloud: Client) -> list[Dataset]:
+    datasets: list[Dataset] = []
     while True:
-        after = found[-1].name if found else ""
+        after = datasets[-1].name if datasets else ""
         page = cloud.call("datasets", DatasetsAsk(after), reply=DatasetList)[0].datasets
         if not page:
-            return found
+            return datasets
         if page[0].name <= after:
             raise InputError("a cloud lists its datasets in circles.")
-        found += page
+        datasets += page

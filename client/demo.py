@@ -10,10 +10,10 @@ from rich.table import Table
 
 from client.operator import Operator
 from client.owner import Owner
-from client.result import Result
 from ppodc.errors import InputError
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.kmeans.result import Result
 from ppodc.local.platform import LocalPlatform
 from ppodc.local.synthetic import clinic_spec, clinics
 from ppodc.records.encode import decode_centres, encode

@@ -1,12 +1,12 @@
-"""The owner's SDK: upload records as shares to two clouds, and open the result.
+"""The owner's SDK: upload records to the clouds, and open the result.
 
-Who learns what: cloud 1 gets t + r and cloud 2 the seed of r; neither learns a record. All checks
-of the data happen here, before anything is sent. The result comes in two halves that only the
-owner adds up.
+Who learns what: the dataset's kind says what each cloud gets of an upload (k-means: t + r for cloud
+1 and the seed of r for cloud 2, so that neither learns a record). All checks of the data happen
+here, before anything is sent. The result comes in halves that only the owner adds up.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,30 +17,33 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from client.both_clouds import Clouds
-from client.result import Result, centres, open_clusters, open_labels
+from client.both_clouds import Clouds, ListedDataset
 from client.upload_record import UploadRecord, UploadRecords, data_digest
 from ppodc.errors import InputError, JobEndedError
-from ppodc.kmeans.job import job_of
-from ppodc.records.encode import encode
-from ppodc.records.output_half import OutputHalf, modulus_from_bytes
-from ppodc.records.sharing import split
+from ppodc.records.output_half import (
+    OpenedResult,
+    OutputHalf,
+    modulus_from_bytes,
+    open_output,
+    unpack_facts,
+)
+from ppodc.records.upload_form import Cloud, Part, RowsPart
 from ppodc.service.config import OwnerConfig
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     Begin,
     ChunkPlace,
-    LabelsAsk,
-    LabelsReply,
     Named,
     ResultReply,
+    RowsAsk,
+    RowsReply,
     Seed,
-    UploadEntry,
     UploadList,
     UploadRef,
     UploadsAsk,
     UploadState,
 )
+from ppodc.service.store.uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Array
 
@@ -49,18 +52,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 4 << 20
 _POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a running job
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A dataset as its owner sees it: `uploads` and `rows` are its own."""
-
-    name: str
-    digest: str
-    state: JobState
-    uploads: int
-    rows: int
-    agreed: bool  # both clouds present the same spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +88,9 @@ class Owner:
         """Give up the connections; closing twice is harmless."""
         self._clouds.close()
 
-    def datasets(self) -> list[Dataset]:
-        """The datasets that this owner may upload to or has uploaded to."""
-        return [
-            Dataset(
-                mine.name,
-                mine.digest,
-                mine.state,
-                mine.uploads,
-                mine.rows,
-                theirs is not None and theirs.digest == mine.digest,
-            )
-            for mine, theirs in self._clouds.datasets()
-        ]
+    def datasets(self) -> list[ListedDataset]:
+        """The datasets that this owner may upload to; `uploads` and `rows` are its own."""
+        return self._clouds.datasets()
 
     def upload(
         self,
@@ -119,17 +100,17 @@ class Owner:
         header: bool = True,
         progress: bool = True,
     ) -> Receipt:
-        """Share the records with both clouds; the same data again go on or change nothing.
+        """Give the clouds their parts of the records; the same data again go on or change nothing.
 
         `header=False` is for a CSV file without a line of names.
         """
         spec = self._clouds.spec(dataset)
-        values = encode(data, spec.schema, header=header)
+        values = spec.kind.upload.encode(data, spec.schema, header=header)
         digest = data_digest(spec, values)
         with self._records.alone():
             record = self._records.find(spec, digest)
             if record is not None and record.finished:
-                if self._both_committed(record):
+                if self._committed(spec, record):
                     return Receipt(dataset, record.upload_id, len(values), spec.digest, True)
                 record = None  # the clouds have started anew since
             record = record or self._records.begin(spec, digest, len(values))
@@ -137,134 +118,158 @@ class Owner:
         self._records.finish(spec, record)
         return Receipt(dataset, record.upload_id, len(values), spec.digest, False)
 
-    def _both_committed(self, record: UploadRecord) -> bool:
+    def _committed(self, spec: Spec, record: UploadRecord) -> bool:
         ref = UploadRef(record.upload_id)
-        clouds = (self._clouds.first, self._clouds.second)
-        return all(cloud.call("missing", ref, reply=UploadState)[0].committed for cloud in clouds)
+        return all(
+            self._clouds.at(cloud).call("missing", ref, reply=UploadState)[0].committed
+            for cloud in _parts(spec)
+        )
 
     def _send(
         self, spec: Spec, record: UploadRecord, values: NDArray[np.int64], progress: bool
     ) -> None:
-        """Bring both clouds to `committed`, from wherever an earlier attempt has left them."""
-        first, second = self._clouds.first, self._clouds.second
+        """Bring the clouds to `committed`, from wherever an earlier attempt has left them."""
+        parts = _parts(spec)
         begin = Begin(spec.name, spec.digest, record.upload_id, record.rows)
-        theirs = second.call("begin", begin, reply=UploadState)[0]
-        mine = first.call("begin", begin, reply=UploadState)[0]
-        if theirs.missing:
-            second.tell("seed", Seed(record.upload_id, record.seed))
-        with _bar(f"{self.name} to {spec.name}", len(values), progress) as advance:
-            self._send_chunks(record, values, mine, advance)
-        ref = UploadRef(record.upload_id)
-        second.tell("commit", ref)
-        first.tell("commit", ref)
+        states = {
+            cloud: self._clouds.at(cloud).call("begin", begin, reply=UploadState)[0]
+            for cloud in parts
+        }
+        rows = len(values) * sum(isinstance(part, RowsPart) for part in parts.values())
+        with _bar(f"{self.name} to {spec.name}", rows, progress) as advance:
+            for cloud, part in parts.items():
+                if isinstance(part, RowsPart):
+                    self._send_chunks(spec, record, values, cloud, part, states[cloud], advance)
+                elif states[cloud].missing:
+                    self._clouds.at(cloud).tell("seed", Seed(record.upload_id, record.seed))
+        for cloud in parts:
+            self._clouds.at(cloud).tell("commit", UploadRef(record.upload_id))
 
     def _send_chunks(
         self,
+        spec: Spec,
         record: UploadRecord,
         values: NDArray[np.int64],
+        cloud: Cloud,
+        part: RowsPart,
         state: UploadState,
         advance: Callable[[int], None],
     ) -> None:
-        rows, columns = values.shape
-        size = max(1, _CHUNK_BYTES // (8 * columns))
+        to, form = self._clouds.at(cloud), spec.kind.upload
+        size = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
         sent = 0
         while state.missing:
             for gap, count in state.missing:
                 for start in range(gap, gap + count, size):
                     stop = min(start + size, gap + count)
-                    share, _ = split(values[start:stop], record.seed, first_row=start)
-                    place = ChunkPlace(record.upload_id, start)
-                    self._clouds.first.tell("chunk", place, [share])
+                    chunk = form.chunk(values[start:stop], record.seed, start, cloud)
+                    to.tell("chunk", ChunkPlace(record.upload_id, start), [chunk])
                     sent += stop - start
                     advance(stop - start)
-            ref = UploadRef(record.upload_id)
-            state = self._clouds.first.call("missing", ref, reply=UploadState)[0]
-        advance(rows - sent)  # what an earlier attempt had sent
+            state = to.call("missing", UploadRef(record.upload_id), reply=UploadState)[0]
+        advance(len(values) - sent)  # what an earlier attempt had sent
 
-    def result(self, dataset: str, wait: bool = True, timeout: float | None = None) -> Result:
-        """The centres and, if offered, the labels of this owner's rows.
+    def result(self, dataset: str, wait: bool = True, timeout: float | None = None) -> Any:
+        """The result as the dataset's kind opens it, with this owner's rows if they are offered.
 
         Waits until the job is done, at most `timeout` seconds; a job that failed or was cancelled
         is a JobEndedError.
         """
         spec = self._clouds.spec(dataset)
-        first, second = self._halves(dataset, wait, timeout)
-        if (first[0].n_iter, first[0].converged) != (second[0].n_iter, second[0].converged):
+        halves = self._halves(spec, wait, timeout)
+        if len({(half.facts, frozenset(half.outputs)) for half in halves}) != 1:
             raise InputError("the clouds report results of different runs; ask their operators.")
-        sums, sizes = open_clusters(spec, _half(*first), _half(*second))
-        return Result(
-            cluster_centers_=centres(spec, sums, sizes),
-            sizes_=sizes,
-            sums_=sums,
-            n_iter_=first[0].n_iter,
-            converged_=first[0].converged,
-            labels_=self._labels(spec) if job_of(spec).labels else None,
-            columns=tuple(spec.schema.names),
-        )
+        values = {
+            name: open_output(*(half.outputs[name] for half in halves))
+            for name in halves[0].outputs
+        }
+        rows = {name: self._rows(spec, name) for name in spec.kind.row_outputs(spec)}
+        facts = unpack_facts(halves[0].facts)
+        return spec.kind.open_result(spec, OpenedResult(facts, values, rows))
 
-    def _halves(
-        self, dataset: str, wait: bool, timeout: float | None
-    ) -> list[tuple[ResultReply, Array]]:
+    def _halves(self, spec: Spec, wait: bool, timeout: float | None) -> list["_Half"]:
+        """What each cloud has of the result, once all have it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pause, longest = _POLL_SECONDS
         while True:
             halves = []
             # Cloud 1 first: it says done only when both have their halves.
-            for name, cloud in (("cloud 1", self._clouds.first), ("cloud 2", self._clouds.second)):
-                reply, arrays = cloud.call("result", Named(dataset), reply=ResultReply)
+            for cloud in sorted(_parts(spec)):
+                at = self._clouds.at(cloud)
+                reply, arrays = at.call("result", Named(spec.name), reply=ResultReply)
                 if not reply.ready:
-                    _check_alive(dataset, name, reply)
+                    _check_alive(spec.name, cloud, reply)
                     break
-                if len(arrays) != 1:
-                    raise InputError(f"{name} sent no half of the result; ask its operator.")
-                halves.append((reply, arrays[0]))
-            if len(halves) == 2:
+                halves.append(_half(cloud, reply, arrays))
+            else:
                 return halves
             late = deadline is not None and time.monotonic() + pause > deadline
             if late or not wait:
                 raise InputError(
-                    f"dataset {dataset!r} has no result yet: it is {reply.state}"
+                    f"dataset {spec.name!r} has no result yet: it is {reply.state}"
                     f"{f' (iteration {reply.iteration})' if reply.iteration else ''}. Ask later."
                 )
             time.sleep(pause)
             pause = min(2 * pause, longest)
 
-    def _labels(self, spec: Spec) -> NDArray[np.int64]:
-        parts = [np.empty(0, np.int64)]
+    def _rows(self, spec: Spec, name: str) -> list[int]:
+        """This owner's rows of a row output, in the order in which it uploaded."""
+        rows: list[int] = []
         for upload in self._uploads(spec.name):
             if not upload.sealed:
                 continue
-            ask = LabelsAsk(spec.name, upload.upload_id)
+            ask = RowsAsk(spec.name, upload.upload_id, name)
             halves = []
-            for cloud in (self._clouds.first, self._clouds.second):
-                reply, arrays = cloud.call("labels", ask, reply=LabelsReply)
+            for cloud in sorted(_parts(spec)):
+                reply, arrays = self._clouds.at(cloud).call("rows", ask, reply=RowsReply)
                 if len(arrays) != 1 or len(arrays[0]) != upload.rows:
-                    raise InputError("a cloud sent labels of other rows; ask its operator.")
-                halves.append(_half(reply, arrays[0]))
-            parts.append(open_labels(spec, *halves))
-        return np.concatenate(parts)
+                    raise InputError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
+                halves.append(OutputHalf(modulus_from_bytes(reply.modulus), arrays[0]))
+            rows += open_output(*halves)
+        return rows
 
-    def _uploads(self, dataset: str) -> Iterator[UploadEntry]:
+    def _uploads(self, dataset: str) -> Iterator[Upload]:
         """This owner's uploads, in the order in which it began them."""
         seen = 0
         while True:
             ask = UploadsAsk(dataset, seen)
-            page = self._clouds.first.call("uploads", ask, reply=UploadList)[0].uploads
+            page = self._clouds.at(1).call("uploads", ask, reply=UploadList)[0].uploads
             if not page:
                 return
             yield from page
             seen += len(page)
 
 
-def _half(reply: ResultReply | LabelsReply, array: Array) -> OutputHalf:
-    return OutputHalf(modulus_from_bytes(reply.modulus), array)
+def _parts(spec: Spec) -> dict[Cloud, Part]:
+    """What each cloud gets of an upload; one that gets nothing is left out."""
+    clouds: tuple[Cloud, ...] = (2, 1)  # the small part first: a refusal costs little
+    parts = {cloud: spec.kind.upload.part(spec.schema, cloud) for cloud in clouds}
+    return {cloud: part for cloud, part in parts.items() if part is not None}
 
 
-def _check_alive(dataset: str, cloud: str, reply: ResultReply) -> None:
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """One cloud's half of a result, as received."""
+
+    facts: bytes
+    outputs: Mapping[str, OutputHalf]
+
+
+def _half(cloud: Cloud, reply: ResultReply, arrays: tuple[Array, ...]) -> _Half:
+    if len(arrays) != len(reply.halves):
+        raise InputError(f"cloud {cloud} sent no half of the result; ask its operator.")
+    outputs = {
+        half.name: OutputHalf(modulus_from_bytes(half.modulus), array)
+        for half, array in zip(reply.halves, arrays, strict=True)
+    }
+    return _Half(reply.facts, outputs)
+
+
+def _check_alive(dataset: str, cloud: Cloud, reply: ResultReply) -> None:
     reason = f" {reply.message}" if reply.message else ""
     if reply.state == JobState.FAILED:
         raise JobEndedError(
-            f"the job of dataset {dataset!r} failed at {cloud}; its operator can go on with "
+            f"the job of dataset {dataset!r} failed at cloud {cloud}; its operator can go on with "
             f"`ppodc resume {dataset}`.{reason}"
         )
     if reply.state == JobState.CANCELLED:

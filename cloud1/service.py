@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ppodc.service.config import Cloud1Config, load, peers
-from ppodc.service.operations import owner_operations
-from ppodc.service.serving import until_signal
+from ppodc.service.operations import owner_operations, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys

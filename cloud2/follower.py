@@ -71,10 +71,9 @@ class Follower:
     def uploads(self, body: control_messages.Uploads) -> control_messages.UploadList:
         """What this cloud has in full, a page of it."""
         self._known(body.dataset, body.spec)
-        found = [u for u in self._store.uploads(body.dataset) if u.committed]
-        page = found[body.first : body.first + control_messages.PAGE]
+        complete = [u for u in self._store.uploads.of(body.dataset) if u.committed]
         return control_messages.UploadList(
-            [control_messages.Upload(u.upload_id, u.owner, u.rows) for u in page]
+            complete[body.first : body.first + control_messages.PAGE]
         )
 
     def seal(self, body: control_messages.Seal, ids: Array) -> control_messages.Sealed:
@@ -83,7 +82,7 @@ class Follower:
         if ids.ndim != 2 or ids.dtype != np.uint8 or ids.shape[1] != 16:
             raise InputError("the upload ids of a seal must be rows of 16 bytes.")
         return control_messages.Sealed(
-            self._store.seal(body.dataset, [row.tobytes().hex() for row in ids])
+            self._store.uploads.seal(body.dataset, [row.tobytes().hex() for row in ids])
         )
 
     def open(self, body: control_messages.Open) -> control_messages.Opened:
@@ -96,12 +95,12 @@ class Follower:
             ray_cluster.check_workers(self._place, side.pairs)
             resume = resume_point(
                 body.checkpoints,
-                self._store.checkpoints(body.dataset),
+                self._store.jobs.checkpoints(body.dataset),
                 side.final_checkpoints(),
                 labels=side.job.labels,
             )
             if not side.prepare:
-                self._store.transition(
+                self._store.jobs.transition(
                     body.dataset, JobState.PREPARING, suite=body.suite, pairs=side.pairs
                 )
                 side.restore(resume)
@@ -155,7 +154,7 @@ class Follower:
             if body.outcome == "prepared":  # pools were filled; the job stands where it stood
                 self._end(body.dataset)
                 return control_messages.Done()
-            state = self._store.job(body.dataset).state
+            state = self._store.jobs.get(body.dataset).state
             target = _STATES[body.outcome]
             session = self._sessions.get(body.dataset)
             if target == JobState.DONE and state != JobState.DONE:
@@ -163,7 +162,7 @@ class Follower:
             self._end(body.dataset)
             if state != target and not (state == JobState.CREATED and body.outcome == "failed"):
                 message = printable(body.message)
-                self._store.transition(body.dataset, target, message=message)
+                self._store.jobs.transition(body.dataset, target, message=message)
                 log.info("job %s: %s", body.dataset, target)
             if target.final:
                 drop_pools(self._store, body.dataset, self._config.pools)
@@ -186,16 +185,16 @@ class Follower:
                     self._end(dataset)
 
     def _known(self, dataset: str, spec: str) -> None:
-        if self._store.dataset(dataset).digest != spec:
+        if self._store.datasets.get(dataset).digest != spec:
             raise InputError(f"dataset {dataset!r} has another spec at cloud 2; compare digests.")
 
     def _side(self, body: control_messages.Open) -> Side:
-        job = self._store.job(body.dataset)
+        job = self._store.jobs.get(body.dataset)
         if job.state.final:
             raise InputError(f"dataset {body.dataset!r} is {job.state} at cloud 2.")
-        if self._store.sealed(body.dataset).digest != body.seal:
+        if self._store.uploads.sealed(body.dataset).digest != body.seal:
             raise InputError(f"dataset {body.dataset!r} is sealed with other uploads at cloud 2.")
-        if body.suite != job.suite and self._store.checkpoints(body.dataset):
+        if body.suite != job.suite and self._store.jobs.checkpoints(body.dataset):
             raise InputError(f"this job was begun with the suite {job.suite!r}; go on with it.")
         if not 1 <= body.pairs <= self._config.max_pairs:
             raise InputError(
@@ -245,7 +244,7 @@ class Follower:
 
     def _check_done(self, body: control_messages.Settle, session: _Session | None) -> None:
         finished = session is None or session.side.next_step() is None
-        if not finished or not self._store.has_result(body.dataset):
+        if not finished or not self._store.results.has(body.dataset):
             raise InputError(f"dataset {body.dataset!r} has no result at cloud 2 yet.")
 
     def _end(self, dataset: str) -> None:

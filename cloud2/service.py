@@ -13,8 +13,7 @@ from cloud2.follower import Follower
 from ppodc.errors import InputError
 from ppodc.pairs import control_messages
 from ppodc.service.config import Cloud2Config, load, peers
-from ppodc.service.operations import owner_operations
-from ppodc.service.serving import until_signal
+from ppodc.service.operations import owner_operations, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Answer, Gateway, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys

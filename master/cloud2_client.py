@@ -10,6 +10,7 @@ from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError
 from ppodc.pairs import control_messages
 from ppodc.pairs.shards import Step
 from ppodc.service.config import Cloud1Config
+from ppodc.service.store.uploads import Upload
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Array
@@ -35,9 +36,9 @@ class Cloud2Link:
         """Hang up."""
         self._client.close()
 
-    def uploads(self, dataset: str, spec: str) -> list[control_messages.Upload]:
+    def uploads(self, dataset: str, spec: str) -> list[Upload]:
         """What C2 has in full."""
-        found: list[control_messages.Upload] = []
+        found: list[Upload] = []
         while True:
             body = control_messages.Uploads(dataset, spec, len(found))
             page = self._call(control_messages.UPLOADS, body, control_messages.UploadList).uploads

@@ -66,7 +66,7 @@ def run_job(
 ) -> JobEnd:
     """Seal if that is still to do, and run the job to its end."""
     with _job(config, dataset) as store:
-        state = store.job(dataset).state
+        state = store.jobs.get(dataset).state
         if state not in (JobState.CREATED, JobState.SEALED, JobState.DONE):
             raise InputError(f"the job of {dataset!r} is {state}. {_advice(dataset, state)}")
         return _drive(config, store, dataset, suites.named(suite), pairs, progress)
@@ -77,7 +77,7 @@ def resume_job(
 ) -> JobEnd:
     """Continue a job that failed, was interrupted or lost its master."""
     with _job(config, dataset) as store:
-        job = store.job(dataset)
+        job = store.jobs.get(dataset)
         if job.state in (JobState.CREATED, JobState.SEALED, JobState.CANCELLED):
             raise InputError(
                 f"the job of {dataset!r} is {job.state}. {_advice(dataset, job.state)}"
@@ -98,7 +98,7 @@ def prepare_job(
     The records must be sealed, since their number fixes what an iteration takes.
     """
     with _job(config, dataset) as store, contextlib.closing(Cloud2Link(config)) as link:
-        state = store.job(dataset).state
+        state = store.jobs.get(dataset).state
         if state != JobState.SEALED:
             before = (
                 f": first run ppodc dataset seal {dataset}" if state == JobState.CREATED else ""
@@ -128,20 +128,20 @@ def seal_dataset(config: Cloud1Config, dataset: str, suite: str = suites.DEFAULT
 def cancel_job(config: Cloud1Config, dataset: str) -> JobState:
     """Stop a job for good: at once if no master runs it, else the running master does it."""
     with Store.open(config.store, "cloud1") as store:
-        store.request_cancel(dataset)
+        store.jobs.request_cancel(dataset)
         try:
             with _lock(store, dataset), contextlib.closing(Cloud2Link(config)) as link:
                 link.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
                 drop_pools(store, dataset, config.pools)
-                return store.transition(dataset, JobState.CANCELLED).state
+                return store.jobs.transition(dataset, JobState.CANCELLED).state
         except BusyError:
-            return store.job(dataset).state
+            return store.jobs.get(dataset).state
 
 
 def status(config: Cloud1Config, dataset: str) -> JobInfo:
     """Where the job stands, as last written by any master."""
     with Store.open(config.store, "cloud1") as store:
-        return store.job(dataset)
+        return store.jobs.get(dataset)
 
 
 # ------------------------------------------------------------------- driving
@@ -158,8 +158,10 @@ def _drive(
     modulus, bits = _key(config)
     times = (0.0, 0.0)
     with contextlib.closing(Cloud2Link(config)) as link:
-        if store.job(dataset).state != JobState.DONE:
-            progress(Event(dataset, "sealing", 0, job_of(store.spec(dataset)).max_iter, 0, 0))
+        if store.jobs.get(dataset).state != JobState.DONE:
+            progress(
+                Event(dataset, "sealing", 0, job_of(store.datasets.spec(dataset)).max_iter, 0, 0)
+            )
             seal(store, link, dataset, suite, bits)
             try:
                 session = _run(
@@ -177,9 +179,9 @@ def _drive(
         # C2 hands its halves out only now: both clouds have theirs, of the same run.
         link.settle(dataset, _digest(store, dataset), "done")
     drop_pools(store, dataset, config.pools)
-    result, m = store.result(dataset), store.sealed(dataset).m
-    end = JobEnd(dataset, JobState.DONE, result.n_iter, result.converged, m, *times)
-    max_iter = job_of(store.spec(dataset)).max_iter
+    facts, m = store.results.half(dataset).facts, store.uploads.sealed(dataset).m
+    end = JobEnd(dataset, JobState.DONE, facts["n_iter"], facts["converged"], m, *times)
+    max_iter = job_of(store.datasets.spec(dataset)).max_iter
     progress(Event(dataset, "done", end.n_iter, max_iter, m, m, 0.0, 0.0))
     return end
 
@@ -197,7 +199,7 @@ def _run(
     """Sessions with C2 until the job is done; a lost one is opened again from the checkpoint."""
     lost, reached = 0, -1
     place = Place(config.ray_address, RESOURCE, pairs)
-    store.transition(dataset, JobState.PREPARING, suite=suite, pairs=pairs)
+    store.jobs.transition(dataset, JobState.PREPARING, suite=suite, pairs=pairs)
     with ray_cluster.connected(place), _interruptible():
         while True:
             session = MasterSession(config, store, link, dataset, suite, pairs, modulus, progress)
@@ -209,7 +211,7 @@ def _run(
                 if lost >= _MOST_LOST:
                     raise
                 log.warning("the session with cloud 2 is lost, opening another: %s", error)
-                store.transition(dataset, JobState.PREPARING)
+                store.jobs.transition(dataset, JobState.PREPARING)
             else:
                 return session
             finally:
@@ -219,7 +221,7 @@ def _run(
 def _give_up(store: Store, link: Cloud2Link, dataset: str, reason: str) -> JobFailedError:
     """Write down why, tell C2 as well as possible; the error for the user."""
     advice = _advice(dataset, JobState.FAILED)
-    store.transition(dataset, JobState.FAILED, message=reason)
+    store.jobs.transition(dataset, JobState.FAILED, message=reason)
     try:
         link.settle(dataset, _digest(store, dataset), "failed", reason)
     except PpodcError as error:
@@ -228,10 +230,12 @@ def _give_up(store: Store, link: Cloud2Link, dataset: str, reason: str) -> JobFa
 
 
 def _cancelled(store: Store, link: Cloud2Link, dataset: str) -> JobEnd:
-    store.transition(dataset, JobState.CANCELLED)
+    store.jobs.transition(dataset, JobState.CANCELLED)
     link.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
-    job = store.job(dataset)
-    return JobEnd(dataset, job.state, job.iteration, converged=False, m=store.sealed(dataset).m)
+    job = store.jobs.get(dataset)
+    return JobEnd(
+        dataset, job.state, job.iteration, converged=False, m=store.uploads.sealed(dataset).m
+    )
 
 
 def _advice(dataset: str, state: JobState) -> str:
@@ -244,7 +248,7 @@ def _advice(dataset: str, state: JobState) -> str:
 
 def _digest(store: Store, dataset: str) -> str | None:
     try:
-        return store.sealed(dataset).digest
+        return store.uploads.sealed(dataset).digest
     except InputError:
         return None
 
@@ -267,7 +271,7 @@ def _job(config: Cloud1Config, dataset: str) -> Iterator[Store]:
 @contextlib.contextmanager
 def _lock(store: Store, dataset: str) -> Iterator[None]:
     """Hold the job; the lock goes with the process, however it ends."""
-    store.dataset(dataset)  # a name that is no dataset must not leave a file behind
+    store.datasets.get(dataset)  # a name that is no dataset must not leave a file behind
     file = os.open(store.folder / f"{dataset}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -28,26 +28,27 @@ class SealReport:
 
 def seal(store: Store, link: Cloud2Link, dataset: str, suite: Suite, key_bits: int) -> SealReport:
     """Seal the dataset at both clouds; the same again is harmless."""
-    spec = store.spec(dataset)
-    theirs = {(u.upload_id, u.owner, u.rows) for u in link.uploads(dataset, spec.digest)}
-    ours = [(u.upload_id, u.owner, u.rows) for u in store.uploads(dataset) if u.committed]
-    chosen = [upload for upload in ours if upload in theirs]
-    left_out = sorted(upload_id for upload_id, _, _ in theirs.symmetric_difference(ours))
+    spec = store.datasets.spec(dataset)
+    theirs = {upload.identity for upload in link.uploads(dataset, spec.digest)}
+    ours = [upload for upload in store.uploads.of(dataset) if upload.committed]
+    chosen = [upload for upload in ours if upload.identity in theirs]
+    one_sided = theirs.symmetric_difference(upload.identity for upload in ours)
+    left_out = sorted(upload_id for upload_id, _, _ in one_sided)
     try:
-        chosen = [(u.upload_id, u.owner, u.rows) for u in store.sealed(dataset).uploads]
+        chosen = list(store.uploads.sealed(dataset).uploads)
     except InputError:
-        m = sum(rows for _, _, rows in chosen)
+        m = sum(upload.rows for upload in chosen)
         check_size(store, dataset, m, suite, key_bits)
     for upload_id in left_out:
         log.warning("upload %s is complete at one cloud only and is left out", upload_id)
-    ids = [upload_id for upload_id, _, _ in chosen]
-    digest = store.seal(dataset, ids)
+    ids = [upload.upload_id for upload in chosen]
+    digest = store.uploads.seal(dataset, ids)
     if link.seal(dataset, spec.digest, ids) != digest:
         raise InputError(
             f"the two clouds sealed {dataset!r} with different row counts; the uploads at one of "
             "them are damaged. Create the dataset again under another name."
         )
-    m = sum(rows for _, _, rows in chosen)
+    m = sum(upload.rows for upload in chosen)
     return SealReport(digest, m, len(chosen), tuple(left_out))
 
 
@@ -57,7 +58,7 @@ def check_size(store: Store, dataset: str, m: int, suite: Suite, key_bits: int) 
         raise InputError(
             f"dataset {dataset!r} has no upload that both clouds have in full; wait for the owners."
         )
-    spec = store.spec(dataset)
+    spec = store.datasets.spec(dataset)
     try:
         params = job_of(spec).parameters(spec.schema, m)
     except InputError as error:

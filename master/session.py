@@ -87,7 +87,7 @@ class MasterSession:
                 self._clock.end_iteration()
         if not self._side.prepare:
             self._side.save_result()
-            self._store.transition(self._dataset, JobState.DONE)
+            self._store.jobs.transition(self._dataset, JobState.DONE)
 
     def close(self) -> None:
         """Kill this cloud's workers."""
@@ -103,7 +103,7 @@ class MasterSession:
             self._report("starting", message=_NO_SEPARATION)
         self._link.uploads(self._dataset, side.spec.digest)  # is C2 there? Ask before waiting long
         publics = self._spawn(list(range(side.pairs)))
-        own = self._store.checkpoints(self._dataset)
+        own = self._store.jobs.checkpoints(self._dataset)
         opened = self._link.open(
             control_messages.Open(
                 dataset=self._dataset,
@@ -193,7 +193,7 @@ class MasterSession:
 
     def _look(self, step: Step) -> None:
         """Between two waits: has somebody cancelled, and how many rows are done?"""
-        if self._store.job(self._dataset).cancel_requested:
+        if self._store.jobs.get(self._dataset).cancel_requested:
             raise CancelledError("the job was cancelled.")
         self._collect_counts()
         self._report(step.kind, step)

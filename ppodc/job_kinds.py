@@ -55,6 +55,9 @@ class Kind(Protocol):
     def parse_job(self, table: Any) -> Job:
         """The job in a spec's [job] table, without its `kind`."""
 
+    def row_outputs(self, spec: "Spec") -> tuple[str, ...]:
+        """The outputs of which owners get their own rows; a cloud keeps and gives no others."""
+
     def open_result(self, spec: "Spec", opened: OpenedResult) -> Any:
         """At the owner: the result in real units; InputError for values that cannot be one."""
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ppodc.kmeans.job import SAMPLE, Job
-from ppodc.kmeans.result import Result, open_result
+from ppodc.kmeans.job import SAMPLE, Job, job_of
+from ppodc.kmeans.result import LABELS, Result, open_result
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.upload_form import TwoShares, UploadForm
 from ppodc.spec import Spec
@@ -18,6 +18,9 @@ class KMeansKind:
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
+
+    def row_outputs(self, spec: Spec) -> tuple[str, ...]:
+        return (LABELS,) if job_of(spec).labels else ()
 
     def open_result(self, spec: Spec, opened: OpenedResult) -> Result:
         return open_result(spec, opened)

@@ -22,14 +22,15 @@ from ppodc.cluster.ray_workers import Failure
 from ppodc.errors import InputError
 from ppodc.kmeans.half import State
 from ppodc.kmeans.job import job_of
+from ppodc.kmeans.result import CLUSTERS, LABELS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.suites import Suite
 from ppodc.pairs import shards
 from ppodc.pairs.pair_worker import Setup, pools_of_job
 from ppodc.pairs.shards import LEAD, Run, Shard, Step, Task
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.service.job_state import JobState
-from ppodc.service.store import Store
+from ppodc.service.store import Checkpoint, Store
 
 Parts = tuple[State, ...]
 
@@ -65,7 +66,7 @@ class _Current:
 def drop_pools(store: Store, dataset: str, pools: Path) -> None:
     """Remove the supplies that a job which is over has left on this machine, if any."""
     with contextlib.suppress(InputError):  # never sealed: it had none
-        job = _name(store.spec(dataset).digest, store.sealed(dataset).digest)
+        job = _name(store.datasets.spec(dataset).digest, store.uploads.sealed(dataset).digest)
         shutil.rmtree(pools_of_job(pools, job), ignore_errors=True)
 
 
@@ -87,8 +88,8 @@ class Side:
         prepare: int = 0,
     ) -> None:
         self.store, self.dataset, self.suite = store, dataset, suite
-        self.spec = store.spec(dataset)
-        self.sealed = store.sealed(dataset)
+        self.spec = store.datasets.spec(dataset)
+        self.sealed = store.uploads.sealed(dataset)
         self.job = job_of(self.spec)
         self.params = self.job.parameters(self.spec.schema, self.sealed.m)
         self.pairs = shards.usable_pairs(self.sealed.m, pairs)
@@ -119,18 +120,20 @@ class Side:
     def final_checkpoints(self) -> list[int]:
         """Iterations with a checkpoint after which the job stops."""
         last = self.job.max_iter
-        kept = self.store.checkpoints(self.dataset)
-        return [i for i in kept if i >= last or self.store.load_checkpoint(self.dataset, i)[1]]
+        kept = self.store.jobs.checkpoints(self.dataset)
+        return [i for i in kept if i >= last or self.store.jobs.checkpoint(self.dataset, i).stop]
 
     def restore(self, iteration: int | None) -> None:
         """Go back to this checkpoint, or to the start; later ones are forgotten first."""
-        self.store.drop_checkpoints_after(self.dataset, 0 if iteration is None else iteration)
+        self.store.jobs.drop_checkpoints_after(self.dataset, 0 if iteration is None else iteration)
         if iteration is None:
             return
-        clusters, self.stop = self.store.load_checkpoint(self.dataset, iteration)
-        self.iteration, self._clusters = iteration, (clusters,)
-        if iteration - 1 in self.store.checkpoints(self.dataset):
-            self._previous = (self.store.load_checkpoint(self.dataset, iteration - 1)[0],)
+        checkpoint = self.store.jobs.checkpoint(self.dataset, iteration)
+        self.iteration, self.stop = iteration, checkpoint.stop
+        self._clusters = (checkpoint.arrays[CLUSTERS],)
+        if iteration - 1 in self.store.jobs.checkpoints(self.dataset):
+            previous = self.store.jobs.checkpoint(self.dataset, iteration - 1)
+            self._previous = (previous.arrays[CLUSTERS],)
 
     def place(self, slot: int, worker: Any) -> None:
         """Put a fresh worker into a slot; one that was there is killed."""
@@ -242,7 +245,9 @@ class Side:
         """Keep this cloud's halves of the result; may be repeated until the job is done."""
         if self._output is None or self.next_step() is not None:
             raise InputError("the job is not finished yet.")
-        self.store.save_result(self.dataset, self.iteration, self.stop, self._output, self._labels)
+        facts = {"n_iter": self.iteration, "converged": self.stop}
+        rows = {} if self._labels is None else {LABELS: self._labels}
+        self.store.results.save(self.dataset, ResultHalf(facts, {CLUSTERS: self._output}, rows))
 
     def rows_done(self) -> dict[Any, int]:
         """References to each worker's count of rows in the step under way, by slot."""
@@ -309,7 +314,7 @@ class Side:
         missing = [s for s in shards if s.name not in self.slots[slot].ingested]
         if not missing:
             return []
-        shares = tuple(self.store.rows(self.dataset, s.first, s.rows) for s in missing)
+        shares = tuple(self.store.uploads.rows(self.dataset, s.first, s.rows) for s in missing)
         return [Task("ingest", tuple(s.name for s in missing), inputs=shares)]
 
     def _take(self, current: _Current) -> None:
@@ -318,7 +323,7 @@ class Side:
             self._ready = True
         elif step.kind == "ingest":
             self._ready = True
-            self.store.transition(self.dataset, JobState.RUNNING, iteration=self.iteration)
+            self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=self.iteration)
         elif step.kind == "start":
             self._clusters = self._fetched(current) or (_only(current, LEAD, "centres"),)
         elif step.kind == "assign":
@@ -333,12 +338,13 @@ class Side:
             self._labels = OutputHalf.joined(halves)
 
     def _advance(self, clusters: State, stop: bool) -> None:
-        self.store.save_checkpoint(self.dataset, self.iteration + 1, clusters, stop)
+        checkpoint = Checkpoint(self.iteration + 1, stop, {CLUSTERS: clusters})
+        self.store.jobs.save_checkpoint(self.dataset, checkpoint)
         self.iteration += 1
         self.stop = stop
         self._previous, self._clusters = self._clusters, (clusters,)
         self._sums = self._candidates = ()
-        self.store.transition(self.dataset, JobState.RUNNING, iteration=self.iteration)
+        self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=self.iteration)
 
     def _fetched(self, current: _Current) -> Parts:
         """The states of the step's records, back in cluster order."""

@@ -12,7 +12,8 @@ from msgspec import Meta
 from ppodc.errors import MAX_TEXT
 from ppodc.kmeans.suites import Suite
 from ppodc.pairs.shards import Count, Step
-from ppodc.records.names import Digest, Name, UploadId
+from ppodc.records.names import Digest, Name
+from ppodc.service.store.uploads import Upload
 from ppodc.transport.wire import Body
 
 UPLOADS = "control.uploads"
@@ -39,14 +40,6 @@ class Uploads(Body, frozen=True):
     dataset: Name
     spec: Digest
     first: Count
-
-
-class Upload(Body, frozen=True):
-    """An upload that C2 has in full."""
-
-    upload_id: UploadId
-    owner: Name
-    rows: Count
 
 
 class UploadList(Body, frozen=True):

@@ -5,6 +5,7 @@ width, little endian. Alone it is a random number. The value is (half of C1 + ha
 modulus.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError, WireError
 
 MAX_MODULUS_BYTES = 1024
+MAX_FACTS = 1000  # bytes of JSON; they stand in the ledger and in a header of the wire
 _WORD = 1 << 64
 
 
@@ -87,18 +89,19 @@ class OutputHalf:
         return np.ascontiguousarray(self.data).view("<u8").reshape(-1).astype(np.uint64, copy=False)
 
 
-def open_output(first: OutputHalf, second: OutputHalf) -> list[int]:
-    """The values that two halves hide; done by an owner, never by a cloud."""
-    if first.modulus != second.modulus or len(first) != len(second):
+def open_output(*halves: OutputHalf) -> list[int]:
+    """The values that the clouds' halves hide; done by an owner, never by a cloud."""
+    modulus = halves[0].modulus
+    if len({(half.modulus, len(half)) for half in halves}) != 1:
         raise InputError(
             "the halves of the two clouds do not belong together; ask their operators to run the "
             "job again."
         )
-    if first.modulus == _WORD:
-        opened: list[int] = (first._words() + second._words()).tolist()
+    if modulus == _WORD:
+        opened: list[int] = np.add.reduce([half._words() for half in halves]).tolist()
         return opened
-    pairs = zip(first.values, second.values, strict=True)
-    return [(a + b) % first.modulus for a, b in pairs]
+    columns = zip(*(half.values for half in halves), strict=True)
+    return [sum(parts) % modulus for parts in columns]
 
 
 def modulus_to_bytes(modulus: int) -> bytes:
@@ -125,6 +128,25 @@ class ResultHalf:
     facts: Mapping[str, Any]
     halves: Mapping[str, OutputHalf]
     row_halves: Mapping[str, OutputHalf] = field(default_factory=dict)
+
+
+def pack_facts(facts: Mapping[str, Any]) -> bytes:
+    """The facts as JSON with sorted keys and no blanks: equal facts are equal bytes."""
+    packed = json.dumps(dict(facts), sort_keys=True, separators=(",", ":")).encode("ascii")
+    if len(packed) > MAX_FACTS:
+        raise InputError(f"the facts of a result are over {MAX_FACTS} bytes of JSON.")
+    return packed
+
+
+def unpack_facts(packed: bytes) -> dict[str, Any]:
+    """The facts again, from another party; WireError for whatever are none."""
+    try:
+        facts = json.loads(packed) if len(packed) <= MAX_FACTS else None
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise WireError("the facts of a result do not decode.")
+    return facts
 
 
 @dataclass(frozen=True, slots=True)

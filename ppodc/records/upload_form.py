@@ -5,7 +5,7 @@ its rows out itself. A kind of job names its form; the store keeps parts and kno
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -45,6 +45,7 @@ class SeedPart:
     """32 bytes, the same for all rows."""
 
     columns: int
+    dtype: ClassVar[DTypeLike] = np.uint64
 
     def check(self, seed: bytes) -> None:
         """Refuse what cannot be a seed."""

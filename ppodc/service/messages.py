@@ -1,4 +1,7 @@
-"""The bodies of what owners and operators ask of a cloud's gateway, and of its answers."""
+"""The bodies of what owners and operators ask of a cloud's gateway, and of its answers.
+
+Datasets, uploads and ledger entries travel as the records that the store keeps.
+"""
 
 from typing import Annotated
 
@@ -7,11 +10,15 @@ import msgspec
 from ppodc.records.names import UploadId
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.service.job_state import JobState
+from ppodc.service.store.datasets import Dataset
+from ppodc.service.store.ledger import Entry
+from ppodc.service.store.uploads import MAX_ROWS, Upload
 from ppodc.transport.wire import Body
 
 PAGE = 100  # entries of a list in one reply; a wire header holds them
+LEDGER_PAGE = 32  # an entry may be longer
 
-Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)]
 Text = Annotated[str, msgspec.Meta(max_length=256)]
 
 
@@ -21,16 +28,6 @@ class Named(Body, frozen=True):
     dataset: Text
 
 
-class DatasetEntry(Body, frozen=True):
-    """A dataset; uploads and rows are the caller's own, or everyone's for an operator."""
-
-    name: Text
-    digest: Text
-    state: JobState
-    uploads: int
-    rows: int
-
-
 class DatasetsAsk(Body, frozen=True):
     """Datasets by name, behind this one."""
 
@@ -38,7 +35,7 @@ class DatasetsAsk(Body, frozen=True):
 
 
 class DatasetList(Body, frozen=True):
-    datasets: tuple[DatasetEntry, ...]
+    datasets: tuple[Dataset, ...]
 
 
 class SpecText(Body, frozen=True):
@@ -68,7 +65,7 @@ class ChunkPlace(Body, frozen=True):
 
 
 class Seed(Body, frozen=True):
-    """The seed of cloud 2's share; it stands in no repr."""
+    """A cloud's seed of an upload; it stands in no repr."""
 
     upload_id: UploadId
     seed: Annotated[bytes, msgspec.Meta(min_length=SEED_BYTES, max_length=SEED_BYTES)]
@@ -85,25 +82,34 @@ class UploadState(Body, frozen=True):
     missing: tuple[tuple[int, int], ...] = ()  # the first few; ask again after filling them
 
 
+class HalfName(Body, frozen=True):
+    """Which output the half in an array is of, and its modulus."""
+
+    name: Text
+    modulus: bytes
+
+
 class ResultReply(Body, frozen=True):
-    """Where the job is and, once `ready`, this cloud's half with the values in the array."""
+    """Where the job is and, once `ready`, this cloud's halves: one array for each of `halves`."""
 
     state: JobState
     iteration: int
     message: str
     ready: bool
-    n_iter: int = 0
-    converged: bool = False
-    modulus: bytes = b""
+    facts: bytes = b""  # JSON, the same at both clouds
+    halves: tuple[HalfName, ...] = ()
 
 
-class LabelsAsk(Body, frozen=True):
+class RowsAsk(Body, frozen=True):
+    """The asking owner's rows of a row output, for one of its uploads."""
+
     dataset: Text
     upload_id: UploadId
+    name: Text
 
 
-class LabelsReply(Body, frozen=True):
-    """This cloud's half of the labels of one upload; the values are in the array."""
+class RowsReply(Body, frozen=True):
+    """This cloud's half of these rows; the values are in the array."""
 
     modulus: bytes
 
@@ -115,48 +121,15 @@ class UploadsAsk(Body, frozen=True):
     skip: Natural = 0
 
 
-class UploadEntry(Body, frozen=True):
-    """`sealed`: among the records of the job."""
-
-    upload_id: UploadId
-    owner: Text
-    rows: int
-    committed: bool
-    sealed: bool
-
-
 class UploadList(Body, frozen=True):
-    uploads: tuple[UploadEntry, ...]
-
-
-class StatusReply(Body, frozen=True):
-    """For operators: how far the job is, and how much is committed."""
-
-    digest: Text
-    state: JobState
-    iteration: int
-    suite: str
-    pairs: int
-    message: str
-    uploads: int
-    rows: int
+    uploads: tuple[Upload, ...]
 
 
 class LedgerAsk(Body, frozen=True):
     after: Natural = 0
 
 
-class LedgerLine(Body, frozen=True):
-    number: int
-    time: str
-    event: str
-    dataset: str
-    detail: str
-    previous: str
-    hash: str
-
-
 class LedgerReply(Body, frozen=True):
-    """At most PAGE; ask again after the last number for more."""
+    """At most LEDGER_PAGE; ask again after the last number for more."""
 
-    entries: tuple[LedgerLine, ...]
+    entries: tuple[Entry, ...]

@@ -1,46 +1,47 @@
-"""What owners and operators may ask of a cloud's gateway.
+"""What owners and operators may ask of a cloud's gateway, and how its service lives.
 
-Owners: datasets, spec, uploads, begin, chunk (cloud 1) or seed (cloud 2), missing, commit, result,
-labels. Operators: datasets, spec, uploads, create, status, ledger.
+Owners: datasets, spec, uploads, begin, chunk or seed (as the dataset's kind wants it), missing,
+commit, result, rows. Operators: datasets, spec, uploads, create, ledger.
 
 Who learns what: an owner sees its own uploads, this cloud's half of the result of datasets it has
-records in, and this cloud's half of the labels of its own rows if the spec offers them. An
-operator sees counts and states, never a half. Handing out a half is in the ledger before it is
+records in, and this cloud's half of its own rows of the row outputs (labels) that the spec offers.
+An operator sees counts and states, never a half. Handing out a half is in the ledger before it is
 sent.
 """
 
+import signal
+import threading
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
-import numpy as np
+import msgspec
 
 from ppodc.errors import AccessError, InputError
-from ppodc.records.output_half import modulus_to_bytes
+from ppodc.records.output_half import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
+    LEDGER_PAGE,
     PAGE,
     Begin,
     ChunkPlace,
-    DatasetEntry,
     DatasetList,
     DatasetsAsk,
-    LabelsAsk,
-    LabelsReply,
+    HalfName,
     LedgerAsk,
-    LedgerLine,
     LedgerReply,
     Named,
     ResultReply,
+    RowsAsk,
+    RowsReply,
     Seed,
     SpecText,
-    StatusReply,
-    UploadEntry,
     UploadList,
     UploadRef,
     UploadsAsk,
     UploadState,
 )
-from ppodc.service.store import Store, UploadInfo
+from ppodc.service.store import Dataset, Store, Upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
 from ppodc.transport.wire import Array, Body
@@ -59,134 +60,122 @@ class _Operations:
         owner: tuple[PeerRole, ...] = ("owner",)
         operator: tuple[PeerRole, ...] = ("operator",)
         both: tuple[PeerRole, ...] = ("owner", "operator")
-        found = [
+        return [
             _operation("datasets", both, DatasetsAsk, self.datasets),
             _operation("spec", both, Named, self.spec),
             _operation("uploads", both, UploadsAsk, self.uploads),
             _operation("begin", owner, Begin, self.begin),
+            _operation("chunk", owner, ChunkPlace, self.chunk, arrays=1),
+            _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
             _operation("commit", owner, UploadRef, self.commit),
             _operation("result", owner, Named, self.result),
-            _operation("labels", owner, LabelsAsk, self.labels),
+            _operation("rows", owner, RowsAsk, self.rows),
             _operation("create", operator, SpecText, self.create),
-            _operation("status", operator, Named, self.status),
             _operation("ledger", operator, LedgerAsk, self.ledger),
         ]
-        if self._store.role == "cloud1":
-            found.append(_operation("chunk", owner, ChunkPlace, self.chunk, arrays=1))
-        else:
-            found.append(_operation("seed", owner, Seed, self.seed))
-        return found
 
-    def datasets(self, peer: Peer, body: DatasetsAsk, arrays: tuple[Array, ...]) -> Answer:
-        entries = []
-        for info in [d for d in self._store.datasets() if d.name > body.after][:PAGE]:
-            uploads, rows = info.uploads, info.rows
-            if peer.role == "owner":
-                own = [u for u in self._own(info.name, peer) if u.committed]
-                uploads, rows = len(own), sum(upload.rows for upload in own)
-            entries.append(DatasetEntry(info.name, info.digest, info.state, uploads, rows))
-        return DatasetList(tuple(entries)), ()
-
-    def spec(self, peer: Peer, body: Named, arrays: tuple[Array, ...]) -> Answer:
-        return SpecText(self._store.spec(body.dataset).canonical()), ()
-
-    def uploads(self, peer: Peer, body: UploadsAsk, arrays: tuple[Array, ...]) -> Answer:
-        found = self._store.uploads(body.dataset)
+    def datasets(self, peer: Peer, body: DatasetsAsk) -> Answer:
+        page = [d for d in self._store.datasets.all() if d.name > body.after][:PAGE]
         if peer.role == "owner":
-            found = [upload for upload in found if upload.owner == peer.name]
-        page = found[body.skip : body.skip + PAGE]
-        entries = (UploadEntry(u.upload_id, u.owner, u.rows, u.committed, u.sealed) for u in page)
-        return UploadList(tuple(entries)), ()
+            page = [self._as_owner_sees(dataset, peer) for dataset in page]
+        return DatasetList(tuple(page)), ()
 
-    def begin(self, peer: Peer, body: Begin, arrays: tuple[Array, ...]) -> Answer:
-        if self._store.dataset(body.dataset).digest != body.spec_digest:
+    def spec(self, peer: Peer, body: Named) -> Answer:
+        return SpecText(self._store.datasets.spec(body.dataset).canonical()), ()
+
+    def uploads(self, peer: Peer, body: UploadsAsk) -> Answer:
+        everyone = peer.role == "operator"
+        uploads = (
+            self._store.uploads.of(body.dataset) if everyone else self._own(body.dataset, peer)
+        )
+        return UploadList(tuple(uploads[body.skip : body.skip + PAGE])), ()
+
+    def begin(self, peer: Peer, body: Begin) -> Answer:
+        if self._store.datasets.get(body.dataset).digest != body.spec_digest:
             raise AccessError(
                 f"the spec of dataset {body.dataset!r} is another one here; nothing was taken."
             )
-        self._store.begin_upload(body.dataset, peer.name, body.upload_id, body.rows)
+        self._store.uploads.begin(body.dataset, peer.name, body.upload_id, body.rows)
         return self._state(body.upload_id), ()
 
-    def chunk(self, peer: Peer, body: ChunkPlace, arrays: tuple[Array, ...]) -> Answer:
+    def chunk(self, peer: Peer, body: ChunkPlace, rows: Array) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.put_chunk(body.upload_id, body.first_row, arrays[0])
+        self._store.uploads.put_chunk(body.upload_id, body.first_row, rows)
         return None, ()
 
-    def seed(self, peer: Peer, body: Seed, arrays: tuple[Array, ...]) -> Answer:
+    def seed(self, peer: Peer, body: Seed) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.put_seed(body.upload_id, body.seed)
+        self._store.uploads.put_seed(body.upload_id, body.seed)
         return None, ()
 
-    def missing(self, peer: Peer, body: UploadRef, arrays: tuple[Array, ...]) -> Answer:
+    def missing(self, peer: Peer, body: UploadRef) -> Answer:
         try:
             self._check_own(peer, body.upload_id)
         except InputError:
             return UploadState(False), ()
         return self._state(body.upload_id), ()
 
-    def commit(self, peer: Peer, body: UploadRef, arrays: tuple[Array, ...]) -> Answer:
+    def commit(self, peer: Peer, body: UploadRef) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.commit_upload(body.upload_id)
+        self._store.uploads.commit(body.upload_id)
         return None, ()
 
-    def result(self, peer: Peer, body: Named, arrays: tuple[Array, ...]) -> Answer:
+    def result(self, peer: Peer, body: Named) -> Answer:
         self._check_has_records(peer, body.dataset)
-        job = self._store.job(body.dataset)
+        job = self._store.jobs.get(body.dataset)
         # Cloud 1 is done only after both clouds have saved halves of the same run.
-        ready = self._store.has_result(body.dataset)
+        ready = self._store.results.has(body.dataset)
         if self._store.role == "cloud1":
             ready = ready and job.state == JobState.DONE
         if not ready:
             return ResultReply(job.state, job.iteration, job.message, False), ()
-        half = self._store.result(body.dataset)
+        result = self._store.results.half(body.dataset)
         self._store.ledger.append("result half given", body.dataset, {"owner": peer.name})
-        modulus = modulus_to_bytes(half.values.modulus)
-        facts = (job.state, job.iteration, job.message, True, half.n_iter, half.converged, modulus)
-        return ResultReply(*facts), (half.values.data,)
+        names = tuple(
+            HalfName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
+        )
+        facts = pack_facts(result.facts)
+        reply = ResultReply(job.state, job.iteration, job.message, True, facts, names)
+        return reply, [half.data for half in result.halves.values()]
 
-    def labels(self, peer: Peer, body: LabelsAsk, arrays: tuple[Array, ...]) -> Answer:
+    def rows(self, peer: Peer, body: RowsAsk) -> Answer:
         self._check_own(peer, body.upload_id)
-        if not self._store.spec(body.dataset).job.to_dict()["labels"]:
-            raise AccessError(f"the spec of dataset {body.dataset!r} offers no labels.")
-        for part in self._store.labels_of(body.dataset, peer.name):
-            if part.upload_id == body.upload_id:
-                detail = {"owner": peer.name, "upload": part.upload_id}
-                self._store.ledger.append("labels half given", body.dataset, detail)
-                modulus = modulus_to_bytes(part.half.modulus)
-                return LabelsReply(modulus), (part.half.data,)
-        raise InputError(f"dataset {body.dataset!r} has no labels for this upload (yet).")
+        spec = self._store.datasets.spec(body.dataset)
+        if body.name not in spec.kind.row_outputs(spec):
+            raise AccessError(f"the spec of dataset {body.dataset!r} offers no {body.name}.")
+        half = self._store.results.own_rows(body.dataset, body.name, body.upload_id)
+        detail = {"owner": peer.name, "upload": body.upload_id}
+        self._store.ledger.append(f"{body.name} half given", body.dataset, detail)
+        return RowsReply(modulus_to_bytes(half.modulus)), (half.data,)
 
-    def create(self, peer: Peer, body: SpecText, arrays: tuple[Array, ...]) -> Answer:
-        self._store.create_dataset(Spec.from_bytes(body.spec))
+    def create(self, peer: Peer, body: SpecText) -> Answer:
+        self._store.datasets.create(Spec.from_bytes(body.spec))
         return None, ()
 
-    def status(self, peer: Peer, body: Named, arrays: tuple[Array, ...]) -> Answer:
-        info, job = self._store.dataset(body.dataset), self._store.job(body.dataset)
-        facts = (job.state, job.iteration, job.suite, job.pairs, job.message)
-        return StatusReply(info.digest, *facts, info.uploads, info.rows), ()
-
-    def ledger(self, peer: Peer, body: LedgerAsk, arrays: tuple[Array, ...]) -> Answer:
-        entries = self._store.ledger.entries(after=body.after, limit=PAGE)
-        lines = (
-            LedgerLine(e.number, e.time, e.event, e.dataset, e.detail, e.previous, e.hash)
-            for e in entries
-        )
-        return LedgerReply(tuple(lines)), ()
+    def ledger(self, peer: Peer, body: LedgerAsk) -> Answer:
+        entries = self._store.ledger.entries(after=body.after, limit=LEDGER_PAGE)
+        return LedgerReply(tuple(entries)), ()
 
     def _state(self, upload_id: str) -> UploadState:
-        committed = self._store.upload(upload_id).committed
-        return UploadState(True, committed, tuple(self._store.missing(upload_id)[:PAGE]))
+        committed = self._store.uploads.get(upload_id).committed
+        return UploadState(True, committed, tuple(self._store.uploads.missing(upload_id)[:PAGE]))
 
-    def _own(self, dataset: str, peer: Peer) -> Sequence[UploadInfo]:
-        return [u for u in self._store.uploads(dataset) if u.owner == peer.name]
+    def _own(self, dataset: str, peer: Peer) -> Sequence[Upload]:
+        return [u for u in self._store.uploads.of(dataset) if u.owner == peer.name]
+
+    def _as_owner_sees(self, dataset: Dataset, peer: Peer) -> Dataset:
+        own = [upload for upload in self._own(dataset.name, peer) if upload.committed]
+        rows = sum(upload.rows for upload in own)
+        return msgspec.structs.replace(dataset, uploads=len(own), rows=rows)
 
     def _check_own(self, peer: Peer, upload_id: str) -> None:
-        if self._store.upload(upload_id).owner != peer.name:
+        if self._store.uploads.get(upload_id).owner != peer.name:
             raise AccessError(f"upload {upload_id} is not of {peer.name}.")
 
     def _check_has_records(self, peer: Peer, dataset: str) -> None:
         own = self._own(dataset, peer)
-        still_open = self._store.dataset(dataset).state == JobState.CREATED
+        still_open = self._store.datasets.get(dataset).state == JobState.CREATED
         if not any(u.sealed or (still_open and u.committed) for u in own):
             raise AccessError(f"{peer.name} has no records in dataset {dataset!r}.")
 
@@ -195,12 +184,33 @@ def _operation(
     name: str,
     roles: Sequence[PeerRole],
     request: type[Body],
-    handler: Callable[[Peer, Any, tuple[Array, ...]], Answer],
+    handler: Callable[..., Answer],
     arrays: int = 0,
 ) -> Operation:
     def checked(peer: Peer, body: Any, given: tuple[Array, ...]) -> Answer:
-        if len(given) != arrays or any(array.dtype != np.uint64 for array in given):
-            raise InputError(f"{name!r} takes {arrays} arrays of 64-bit numbers.")
-        return handler(peer, body, given)
+        if len(given) != arrays:
+            raise InputError(f"{name!r} takes {arrays} arrays.")
+        return handler(peer, body, *given)
 
     return Operation(name, frozenset(roles), request, checked)
+
+
+def until_signal(ready: Callable[[], None]) -> None:
+    """Block the main thread until SIGTERM or Ctrl-C; then the caller shuts down in order.
+
+    `ready` is called once signals are handled, so that whoever it tells may stop us at once. A
+    second signal does not cut the shutdown short.
+    """
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    def handle() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+
+    handle()
+    ready()
+    while not stopped.wait(1.0):
+        handle()  # Ray, which starts later and in another thread, puts a handler of its own here

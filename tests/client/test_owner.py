@@ -20,7 +20,7 @@ from client import owner as owner_module
 from ppodc.errors import ChannelError, InputError, RefusedError
 from ppodc.kmeans.reference import kmeans
 from ppodc.records.encode import encode
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.sharing import combine, split
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.service.deployment import Deployment, create
@@ -28,17 +28,18 @@ from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     Begin,
     ChunkPlace,
-    LabelsAsk,
-    LabelsReply,
+    DatasetList,
+    DatasetsAsk,
     Named,
     ResultReply,
+    RowsAsk,
+    RowsReply,
     SpecText,
-    StatusReply,
     UploadRef,
     UploadState,
 )
 from ppodc.service.operations import owner_operations
-from ppodc.service.store import Store
+from ppodc.service.store import Dataset, Store
 from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import Gateway
@@ -70,13 +71,15 @@ class Platform:
         return Client.connect(remote.endpoint, keys, remote.public_key.encode(), 20)
 
     def seal(self, dataset="clinic"):
-        ids = [upload.upload_id for upload in self.stores[0].uploads(dataset) if upload.committed]
+        ids = [
+            upload.upload_id for upload in self.stores[0].uploads.of(dataset) if upload.committed
+        ]
         for store in self.stores:
-            store.seal(dataset, ids)
+            store.uploads.seal(dataset, ids)
 
     def records(self, dataset="clinic") -> np.ndarray:
-        m = self.stores[0].sealed(dataset).m
-        return combine(*(store.rows(dataset, 0, m) for store in self.stores))
+        m = self.stores[0].uploads.sealed(dataset).m
+        return combine(*(store.uploads.rows(dataset, 0, m) for store in self.stores))
 
 
 def new_deployment(folder, owners):
@@ -108,7 +111,7 @@ def platform(tmp_path):
     with ExitStack() as stack:
         stores = serve(deployment, stack)
         for store in stores:
-            store.create_dataset(make_spec())
+            store.datasets.create(make_spec())
         yield Platform(deployment, stores)
 
 
@@ -118,16 +121,18 @@ def table(rows: int, case=0) -> np.ndarray:
 
 def finish_job(platform: Platform, max_iter=100):
     """Put the reference's result, split in halves, where a job would have put it."""
-    spec, values = platform.stores[0].spec("clinic"), platform.records()
+    spec, values = platform.stores[0].datasets.spec("clinic"), platform.records()
     trace = kmeans(values, spec.job.k, beta=spec.job.beta, max_iter=max_iter, seed=spec.job.seed)
     flat = np.concatenate([trace.sums, trace.sizes[:, None]], axis=1).reshape(-1).tolist()
     halves = [_split(flat, 2**521 - 1), _split(trace.labels.tolist(), 1 << 71)]
     for side, store in enumerate(platform.stores):
-        labels = halves[1][side] if spec.job.labels else None
+        labels = {"labels": halves[1][side]} if spec.job.labels else {}
         for state in (JobState.PREPARING, JobState.RUNNING):
-            store.transition("clinic", state)
-        store.save_result("clinic", trace.n_iter, trace.converged, halves[0][side], labels)
-        store.transition("clinic", JobState.DONE)
+            store.jobs.transition("clinic", state)
+        facts = {"n_iter": trace.n_iter, "converged": trace.converged}
+        result = ResultHalf(facts, {"clusters": halves[0][side]}, labels)
+        store.results.save("clinic", result)
+        store.jobs.transition("clinic", JobState.DONE)
     return trace
 
 
@@ -174,7 +179,7 @@ def test_the_same_upload_again_changes_nothing(platform):
         again = ann.upload("clinic", table(5))
     assert (first.repeated, again.repeated) == (False, True)
     assert first.upload_id == again.upload_id
-    assert platform.stores[0].dataset("clinic").rows == 5
+    assert platform.stores[0].datasets.get("clinic").rows == 5
     platform.seal()
     with platform.owner() as ann:
         assert ann.upload("clinic", table(5)).repeated
@@ -190,17 +195,17 @@ def test_bad_data_are_refused_before_anything_is_sent(platform):
             ann.upload("clinic", table(5)[:, :2])
         with pytest.raises(RefusedError, match="no dataset"):
             ann.upload("nothing", table(5))
-    assert all(store.uploads("clinic") == [] for store in platform.stores)
+    assert all(store.uploads.of("clinic") == [] for store in platform.stores)
 
 
 def test_clouds_that_disagree_get_nothing(platform):
-    platform.stores[0].create_dataset(make_spec("other", k=2))
-    platform.stores[1].create_dataset(make_spec("other", k=1))
+    platform.stores[0].datasets.create(make_spec("other", k=2))
+    platform.stores[1].datasets.create(make_spec("other", k=1))
     with platform.owner() as ann:
         with pytest.raises(InputError, match="different specs"):
             ann.upload("other", table(5))
         assert {d.name: d.agreed for d in ann.datasets()} == {"clinic": True, "other": False}
-    assert all(store.uploads("other") == [] for store in platform.stores)
+    assert all(store.uploads.of("other") == [] for store in platform.stores)
 
 
 class CutError(Exception):
@@ -227,7 +232,7 @@ def test_an_interrupted_upload_goes_on_and_counts_once(platform, monkeypatch, ca
     with platform.owner() as ann:
         receipt = ann.upload("clinic", table(10))
     for store in platform.stores:
-        assert [u.upload_id for u in store.uploads("clinic")] == [receipt.upload_id]
+        assert [u.upload_id for u in store.uploads.of("clinic")] == [receipt.upload_id]
     platform.seal()
     assert np.array_equal(platform.records(), encode(table(10), make_spec().schema))
 
@@ -300,7 +305,7 @@ def test_another_owners_upload_cannot_be_touched(platform, caplog):
             ("chunk", ChunkPlace(receipt.upload_id, 0), [share]),
             ("commit", UploadRef(receipt.upload_id), []),
             ("missing", UploadRef(receipt.upload_id), []),
-            ("labels", LabelsAsk("clinic", receipt.upload_id), []),
+            ("rows", RowsAsk("clinic", receipt.upload_id, "labels"), []),
         ]:
             with pytest.raises(RefusedError, match="is not of eve"):
                 eve.call(op, body, arrays, reply=Empty)
@@ -314,14 +319,14 @@ def test_roles_are_kept_apart(platform):
         with pytest.raises(RefusedError, match="not for the role"):
             operator.call("result", Named("clinic"), reply=ResultReply)
         operator.tell("create", SpecText(make_spec("second").canonical()))
-        status = operator.call("status", Named("second"), reply=StatusReply)[0]
-        assert (status.state, status.uploads, status.rows) == (JobState.CREATED, 0, 0)
+        listed = operator.call("datasets", DatasetsAsk("clinic"), reply=DatasetList)[0].datasets
+        assert listed == (Dataset("second", make_spec("second").digest, JobState.CREATED, 0, 0),)
     with platform.client("ann") as ann:
-        for op in ("create", "status", "ledger"):
+        for op in ("create", "ledger"):
             with pytest.raises(RefusedError, match="not for the role"):
                 ann.call(op, Named("clinic"), reply=Empty)
-    with platform.client("ann", 2) as ann, pytest.raises(RefusedError, match="no operation"):
-        ann.call("chunk", ChunkPlace("0" * 32, 0), reply=Empty)
+        with pytest.raises(RefusedError, match="no operation"):
+            ann.call("status", Named("clinic"), reply=Empty)
 
 
 def test_an_unknown_key_is_refused(platform, caplog):
@@ -377,11 +382,11 @@ def test_every_half_given_is_in_both_ledgers(platform):
 def test_labels_only_if_the_spec_offers_them(platform):
     spec = make_spec("quiet", labels=False)
     for store in platform.stores:
-        store.create_dataset(spec)
+        store.datasets.create(spec)
     with platform.owner() as ann:
         receipt = ann.upload("quiet", table(8))
         with platform.client("ann") as raw, pytest.raises(RefusedError, match="offers no labels"):
-            raw.call("labels", LabelsAsk("quiet", receipt.upload_id), reply=LabelsReply)
+            raw.call("rows", RowsAsk("quiet", receipt.upload_id, "labels"), reply=RowsReply)
 
 
 def test_waiting_ends_with_the_job(platform):
@@ -406,7 +411,7 @@ def test_a_job_that_ends_badly_is_told_while_waiting(platform, state, text):
         ann.upload("clinic", table(8))
         platform.seal()
         for each in (JobState.PREPARING, JobState.RUNNING, JobState(state)):
-            platform.stores[0].transition("clinic", each, message="a pair was lost.")
+            platform.stores[0].jobs.transition("clinic", each, message="a pair was lost.")
         with pytest.raises(JobEndedError, match=text) as caught:
             ann.result("clinic")
         assert "a pair was lost" in str(caught.value)
@@ -418,10 +423,13 @@ def test_halves_of_different_runs_are_not_opened(platform):
         platform.seal()
         for store in platform.stores:
             for state in (JobState.PREPARING, JobState.RUNNING):
-                store.transition("clinic", state)
+                store.jobs.transition("clinic", state)
             half = _split([1] * 8, 2**521 - 1)[0]  # the partner of this one is thrown away
-            store.save_result("clinic", 3, True, half, _split([0] * 8, 1 << 71)[0])
-            store.transition("clinic", JobState.DONE)
+            labels = _split([0] * 8, 1 << 71)[0]
+            facts = {"n_iter": 3, "converged": True}
+            result = ResultHalf(facts, {"clusters": half}, {"labels": labels})
+            store.results.save("clinic", result)
+            store.jobs.transition("clinic", JobState.DONE)
         with pytest.raises(InputError, match="do not belong together"):
             ann.result("clinic")
 
@@ -432,7 +440,7 @@ def test_many_owners_at_once(tmp_path):
     with ExitStack() as stack:
         platform = Platform(deployment, serve(deployment, stack))
         for store in platform.stores:
-            store.create_dataset(make_spec())
+            store.datasets.create(make_spec())
         errors = []
 
         def one(case, name):
@@ -449,10 +457,10 @@ def test_many_owners_at_once(tmp_path):
             thread.join(60)
         assert not errors
         for store in platform.stores:
-            assert store.dataset("clinic").rows == 4000
-        order = {u.owner: u.upload_id for u in platform.stores[0].uploads("clinic")}
+            assert store.datasets.get("clinic").rows == 4000
+        order = {u.owner: u.upload_id for u in platform.stores[0].uploads.of("clinic")}
         for store in platform.stores:
-            store.seal("clinic", [order[name] for name in names])
+            store.uploads.seal("clinic", [order[name] for name in names])
         expected = np.concatenate([table(200, case) for case in range(20)])
         assert np.array_equal(platform.records(), encode(expected, make_spec().schema))
 
@@ -511,7 +519,7 @@ def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
             kind = Cloud1Config if role == "cloud1" else Cloud2Config
             config = load(deployment.party(role).config, kind)
             with Store.open(config.store, role) as store:
-                store.create_dataset(make_spec())
+                store.datasets.create(make_spec())
         with Owner.connect(deployment.party("ann").config) as ann:
             ann.upload("clinic", values, progress=False)
     finally:
@@ -519,7 +527,7 @@ def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
             kill(role)
     with ExitStack() as stack:
         platform = Platform(deployment, serve(deployment, stack))
-        assert [store.dataset("clinic").uploads for store in platform.stores] == [1, 1]
+        assert [store.datasets.get("clinic").uploads for store in platform.stores] == [1, 1]
         platform.seal()
         assert np.array_equal(platform.records(), encode(values, make_spec().schema))
 

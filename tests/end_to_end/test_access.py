@@ -37,8 +37,8 @@ def opening(services: TwoServices, **changes: object) -> control_messages.Open:
     with services.store("cloud2") as store:
         body = control_messages.Open(
             dataset=NAME,
-            spec=store.dataset(NAME).digest,
-            seal=store.sealed(NAME).digest,
+            spec=store.datasets.get(NAME).digest,
+            seal=store.uploads.sealed(NAME).digest,
             suite="shares",
             pairs=1,
             shards_per_pair=1,
@@ -111,8 +111,8 @@ def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client
         "this session is over",
     )
     with services.store("cloud2") as store:
-        assert store.job(NAME).state == JobState.FAILED
-        assert not store.has_result(NAME)
+        assert store.jobs.get(NAME).state == JobState.FAILED
+        assert not store.results.has(NAME)
 
 
 def test_control_is_for_cloud1_alone(services: TwoServices):

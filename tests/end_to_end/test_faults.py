@@ -107,8 +107,8 @@ def test_a_terminated_master_leaves_a_job_that_resumes(services: TwoServices, ra
     assert code != 0
     for party in ("cloud1", "cloud2"):
         with services.store(party) as store:
-            assert store.job("terminated").state == JobState.FAILED
-            assert "stopped by the operator" in store.job("terminated").message
+            assert store.jobs.get("terminated").state == JobState.FAILED
+            assert "stopped by the operator" in store.jobs.get("terminated").message
     wait_for(lambda: not workers(ray_head, "ray::Worker"))
     services.resume("terminated")
     services.check(spec, tables)
@@ -120,8 +120,8 @@ def test_cancel_ends_the_job_at_both_clouds(services: TwoServices):
     assert services.run("cancelled", progress=cancel).state == JobState.CANCELLED
     for party in ("cloud1", "cloud2"):
         with services.store(party) as store:
-            assert store.job("cancelled").state == JobState.CANCELLED
-            assert not store.has_result("cancelled")
+            assert store.jobs.get("cancelled").state == JobState.CANCELLED
+            assert not store.results.has("cancelled")
 
 
 @pytest.mark.parametrize("case", range(5))

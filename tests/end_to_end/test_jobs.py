@@ -27,7 +27,7 @@ def test_result_equals_the_reference(services: TwoServices, name: str):
     events = {}
     for party in ("cloud1", "cloud2"):
         with services.store(party) as store:
-            assert store.job(name).state == JobState.DONE
+            assert store.jobs.get(name).state == JobState.DONE
             assert store.ledger.verify().broken is None
             events[party] = [entry.event for entry in store.ledger.entries(name)]
     for seen in events.values():
@@ -57,7 +57,7 @@ def test_too_few_records_are_refused_before_sealing(services: TwoServices):
         services.run("small")
     for party in ("cloud1", "cloud2"):
         with services.store(party) as store:
-            assert store.job("small").state == JobState.CREATED
+            assert store.jobs.get("small").state == JobState.CREATED
 
 
 def test_a_job_too_wide_for_the_key_is_refused_before_sealing(services: TwoServices):
@@ -66,7 +66,7 @@ def test_a_job_too_wide_for_the_key_is_refused_before_sealing(services: TwoServi
     with pytest.raises(WidthError, match="It holds"):
         services.run("wide", suite="paillier")
     with services.store("cloud2") as store:
-        assert store.job("wide").state == JobState.CREATED
+        assert store.jobs.get("wide").state == JobState.CREATED
 
 
 def test_more_pairs_than_ray_offers_are_refused_with_advice(services: TwoServices):

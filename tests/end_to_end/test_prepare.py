@@ -35,7 +35,7 @@ def test_pools_made_ahead_serve_the_run_and_go_with_it(
     for party in ("cloud1", "cloud2"):
         assert len([f for f in before if party in f.parts]) == 6  # 3 kinds for each of 2 pairs
         with services.store(party) as store:
-            assert store.job("ahead").state == JobState.SEALED
+            assert store.jobs.get("ahead").state == JobState.SEALED
     dropped = []
     monkeypatch.setattr("master.job.drop_pools", lambda *given: dropped.append(given))
     services.run("ahead", "shares", 2)

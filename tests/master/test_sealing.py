@@ -34,18 +34,18 @@ class Clouds:
     def create(self, k: int) -> None:
         spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), Job(k=k))
         for store in (self.first, self.second):
-            store.create_dataset(spec)
+            store.datasets.create(spec)
 
     def upload(self, rows: int, *stores: Store, owner: str = "owner1") -> str:
         upload_id = secrets.token_hex(16)
         share, seed = split(np.zeros((rows, 1), np.int64))
         for store in stores or (self.second, self.first):
-            store.begin_upload("d", owner, upload_id, rows)
+            store.uploads.begin("d", owner, upload_id, rows)
             if store is self.first:
-                store.put_chunk(upload_id, 0, share)
+                store.uploads.put_chunk(upload_id, 0, share)
             else:
-                store.put_seed(upload_id, seed)
-            store.commit_upload(upload_id)
+                store.uploads.put_seed(upload_id, seed)
+            store.uploads.commit(upload_id)
         return upload_id
 
 
@@ -79,7 +79,7 @@ def test_only_what_both_have_in_order_of_arrival_at_cloud1(clouds: Clouds):
     assert (report.m, report.uploads) == (6, 3)
     assert sorted(report.left_out) == sorted(lonely)
     for store in (clouds.first, clouds.second):
-        sealed = store.sealed("d")
+        sealed = store.uploads.sealed("d")
         assert [upload.upload_id for upload in sealed.uploads] == kept
         assert sealed.digest == report.digest
 
@@ -94,16 +94,16 @@ def test_sealing_again_is_harmless_even_if_more_arrived(clouds: Clouds):
 def test_a_seal_that_only_cloud1_made_is_completed(clouds: Clouds):
     clouds.create(k=1)
     upload = clouds.upload(4)
-    digest = clouds.first.seal("d", [upload])
+    digest = clouds.first.uploads.seal("d", [upload])
     assert seal_dataset(clouds.config, "d").digest == digest
-    assert clouds.second.sealed("d").digest == digest
+    assert clouds.second.uploads.sealed("d").digest == digest
 
 
 def test_more_uploads_than_one_message_holds(clouds: Clouds):
     clouds.create(k=1)
     ids = [clouds.upload(1) for _ in range(205)]
     assert seal_dataset(clouds.config, "d").uploads == 205
-    assert [upload.upload_id for upload in clouds.second.sealed("d").uploads] == ids
+    assert [upload.upload_id for upload in clouds.second.uploads.sealed("d").uploads] == ids
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_what_cannot_run_is_not_sealed(clouds: Clouds, k, rows, suite, error, te
     with pytest.raises(error, match=text):
         seal_dataset(clouds.config, "d", suite)
     for store in (clouds.first, clouds.second):
-        assert store.job("d").state == JobState.CREATED
+        assert store.jobs.get("d").state == JobState.CREATED

@@ -30,9 +30,9 @@ def put_upload(first: Store, second: Store, dataset: str, owner: str, values: np
     upload_id = secrets.token_hex(16)
     share, seed = split(values)
     for store in (first, second):
-        store.begin_upload(dataset, owner, upload_id, len(values))
-    first.put_chunk(upload_id, 0, share)
-    second.put_seed(upload_id, seed)
-    first.commit_upload(upload_id)
-    second.commit_upload(upload_id)
+        store.uploads.begin(dataset, owner, upload_id, len(values))
+    first.uploads.put_chunk(upload_id, 0, share)
+    second.uploads.put_seed(upload_id, seed)
+    first.uploads.commit(upload_id)
+    second.uploads.commit(upload_id)
     return upload_id

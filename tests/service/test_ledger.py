@@ -1,8 +1,8 @@
 """The ledger: a chain that shows the first entry somebody touched."""
 
-import dataclasses
 import sqlite3
 
+import msgspec
 import pytest
 
 from ppodc.service.store import Store
@@ -59,8 +59,8 @@ def test_the_first_broken_entry_is_named(store, statement, broken, reason):
 
 def test_an_entry_rewritten_with_its_hash_breaks_the_next(store):
     entries = store.ledger.entries()
-    forged = dataclasses.replace(entries[1], detail='{"iteration":2,"stop":true}')
-    entries[1] = dataclasses.replace(forged, hash=forged.expected_hash())
+    forged = msgspec.structs.replace(entries[1], detail='{"iteration":2,"stop":true}')
+    entries[1] = msgspec.structs.replace(forged, hash=forged.expected_hash())
     assert verify(iter(entries)).broken == 3
 
 
@@ -71,7 +71,7 @@ def test_a_chain_cut_short_has_another_head(store):
 
 
 def test_entries_of_one_dataset(store):
-    store.create_dataset(make_spec("other"))
+    store.datasets.create(make_spec("other"))
     assert [entry.dataset for entry in store.ledger.entries("other")] == ["other"]
     assert [entry.number for entry in store.ledger.entries(after=4)] == [5, 6]
     assert isinstance(store.ledger.entries()[0], Entry)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from ppodc.errors import DiskFullError, InputError, StoreError
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.sharing import combine, mask, split
 from ppodc.service.job_state import TRANSITIONS, JobState
-from ppodc.service.store import Store
+from ppodc.service.store import Checkpoint, Store
 from ppodc.spec import Spec
 from tests.service.data import make_spec, put_upload, records, stores
 
@@ -25,7 +25,7 @@ from tests.service.data import make_spec, put_upload, records, stores
 def two(tmp_path):
     pair = stores(tmp_path)
     for store in pair:
-        store.create_dataset(make_spec())
+        store.datasets.create(make_spec())
     yield pair
     for store in pair:
         store.close()
@@ -33,7 +33,7 @@ def two(tmp_path):
 
 def begin(store: Store, rows: int, owner="ann", dataset="clinic") -> str:
     upload_id = secrets.token_hex(16)
-    store.begin_upload(dataset, owner, upload_id, rows)
+    store.uploads.begin(dataset, owner, upload_id, rows)
     return upload_id
 
 
@@ -42,102 +42,111 @@ def test_sealed_rows_of_both_clouds_are_the_records(two):
     parts = [records(rows, case=rows) for rows in (5, 1, 12)]
     ids = [put_upload(first, second, "clinic", f"o{i}", part) for i, part in enumerate(parts)]
     order = [ids[2], ids[0], ids[1]]
-    assert first.seal("clinic", order) == second.seal("clinic", order)
-    assert first.sealed("clinic") == second.sealed("clinic")
+    assert first.uploads.seal("clinic", order) == second.uploads.seal("clinic", order)
+    assert first.uploads.sealed("clinic") == second.uploads.sealed("clinic")
     together = np.concatenate([parts[2], parts[0], parts[1]])
     for start, count in [(0, 18), (0, 1), (3, 10), (11, 3), (17, 1), (18, 0)]:
-        shares = [store.rows("clinic", start, count) for store in two]
+        shares = [store.uploads.rows("clinic", start, count) for store in two]
         assert np.array_equal(combine(*shares), together[start : start + count])
     for start, count in [(-1, 1), (0, 19), (18, 1)]:
         with pytest.raises(InputError, match="beyond"):
-            first.rows("clinic", start, count)
+            first.uploads.rows("clinic", start, count)
 
 
 def test_chunks_come_in_any_order_and_repeat_harmlessly(two):
     first = two[0]
     share, _ = split(records(10))
     upload_id = begin(first, 10)
-    first.put_chunk(upload_id, 7, share[7:])
-    first.put_chunk(upload_id, 2, share[2:4])
-    assert first.missing(upload_id) == [(0, 2), (4, 3)]
-    first.put_chunk(upload_id, 2, share[2:4])
+    first.uploads.put_chunk(upload_id, 7, share[7:])
+    first.uploads.put_chunk(upload_id, 2, share[2:4])
+    assert first.uploads.missing(upload_id) == [(0, 2), (4, 3)]
+    first.uploads.put_chunk(upload_id, 2, share[2:4])
     with pytest.raises(InputError, match="5 rows"):
-        first.commit_upload(upload_id)
-    first.put_chunk(upload_id, 0, share[:2])
-    first.put_chunk(upload_id, 4, share[4:7])
-    assert first.missing(upload_id) == []
-    first.commit_upload(upload_id)
-    first.commit_upload(upload_id)
-    first.begin_upload("clinic", "ann", upload_id, 10)
-    first.put_chunk(upload_id, 4, share[4:7])
-    assert first.dataset("clinic").uploads == 1
-    assert first.dataset("clinic").rows == 10
-    first.seal("clinic", [upload_id])
-    assert np.array_equal(first.rows("clinic", 0, 10), share)
-    assert np.array_equal(first.rows("clinic", 3, 5), share[3:8])
+        first.uploads.commit(upload_id)
+    first.uploads.put_chunk(upload_id, 0, share[:2])
+    first.uploads.put_chunk(upload_id, 4, share[4:7])
+    assert first.uploads.missing(upload_id) == []
+    first.uploads.commit(upload_id)
+    first.uploads.commit(upload_id)
+    first.uploads.begin("clinic", "ann", upload_id, 10)
+    first.uploads.put_chunk(upload_id, 4, share[4:7])
+    assert first.datasets.get("clinic").uploads == 1
+    assert first.datasets.get("clinic").rows == 10
+    first.uploads.seal("clinic", [upload_id])
+    assert np.array_equal(first.uploads.rows("clinic", 0, 10), share)
+    assert np.array_equal(first.uploads.rows("clinic", 3, 5), share[3:8])
 
 
 def test_contradictions_are_refused(two):
     first, second = two
     share, seed = split(records(6))
     upload_id = begin(first, 6)
-    first.put_chunk(upload_id, 0, share[:4])
+    first.uploads.put_chunk(upload_id, 0, share[:4])
     with pytest.raises(InputError, match="other content"):
-        first.put_chunk(upload_id, 0, share[2:6])
+        first.uploads.put_chunk(upload_id, 0, share[2:6])
     with pytest.raises(InputError, match="other content"):
-        first.put_chunk(upload_id, 3, share[3:6])
+        first.uploads.put_chunk(upload_id, 3, share[3:6])
     with pytest.raises(InputError, match="beyond"):
-        first.put_chunk(upload_id, 5, share[:2])
+        first.uploads.put_chunk(upload_id, 5, share[:2])
     with pytest.raises(InputError, match="rows of 3"):
-        first.put_chunk(upload_id, 4, share[4:, :2])
-    with pytest.raises(InputError, match="no share"):
-        first.put_chunk(upload_id, 4, np.full((2, 3), 2**64 - 1, np.uint64))
+        first.uploads.put_chunk(upload_id, 4, share[4:, :2])
+    with pytest.raises(InputError, match="no upload can have"):
+        first.uploads.put_chunk(upload_id, 4, np.full((2, 3), 2**64 - 1, np.uint64))
     with pytest.raises(InputError, match="taken"):
-        first.begin_upload("clinic", "bob", upload_id, 6)
+        first.uploads.begin("clinic", "bob", upload_id, 6)
     with pytest.raises(InputError, match="taken"):
-        first.begin_upload("clinic", "ann", upload_id, 7)
-    with pytest.raises(InputError, match="cloud 2"):
-        first.put_seed(upload_id, seed)
+        first.uploads.begin("clinic", "ann", upload_id, 7)
+    with pytest.raises(InputError, match="cloud 1 takes the rows"):
+        first.uploads.put_seed(upload_id, seed)
     other = begin(second, 6)
-    second.put_seed(other, seed)
-    second.put_seed(other, seed)
+    second.uploads.put_seed(other, seed)
+    second.uploads.put_seed(other, seed)
     with pytest.raises(InputError, match="another seed"):
-        second.put_seed(other, bytes(32))
-    with pytest.raises(InputError, match="cloud 1"):
-        second.put_chunk(other, 0, share)
+        second.uploads.put_seed(other, bytes(32))
+    with pytest.raises(InputError, match="cloud 2 takes a seed"):
+        second.uploads.put_chunk(other, 0, share)
 
 
 @pytest.mark.parametrize("upload_id", ["", "../../../etc", "A" * 32, "0" * 31, "0" * 33])
 def test_upload_ids_are_checked(two, upload_id):
     with pytest.raises(InputError, match="hexadecimal"):
-        two[0].begin_upload("clinic", "ann", upload_id, 1)
+        two[0].uploads.begin("clinic", "ann", upload_id, 1)
 
 
 def test_unknown_names_are_refused(two):
     first = two[0]
-    for call in (first.dataset, first.spec, first.uploads, first.job, first.result, first.sealed):
+    for call in (
+        first.datasets.get,
+        first.datasets.spec,
+        first.uploads.of,
+        first.uploads.sealed,
+        first.jobs.get,
+        first.jobs.checkpoints,
+        first.results.has,
+        first.results.half,
+    ):
         with pytest.raises(InputError, match="no dataset"):
             call("nothing")
     with pytest.raises(InputError, match="begin it first"):
-        first.missing("0" * 32)
+        first.uploads.missing("0" * 32)
 
 
 def test_after_sealing_nothing_is_taken(two):
     first, second = two
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
     late = begin(first, 4)
-    digest = first.seal("clinic", [upload_id])
-    assert first.seal("clinic", [upload_id]) == digest
+    digest = first.uploads.seal("clinic", [upload_id])
+    assert first.uploads.seal("clinic", [upload_id]) == digest
     share, _ = split(records(4))
     with pytest.raises(InputError, match="no more uploads"):
         begin(first, 4)
     with pytest.raises(InputError, match="no more uploads"):
-        first.put_chunk(late, 0, share)
+        first.uploads.put_chunk(late, 0, share)
     with pytest.raises(InputError, match="no more uploads"):
-        first.commit_upload(late)
+        first.uploads.commit(late)
     with pytest.raises(InputError, match="not complete"):
-        first.seal("clinic", [upload_id, late])
-    first.begin_upload("clinic", "ann", upload_id, 4)  # a finished one is harmless
+        first.uploads.seal("clinic", [upload_id, late])
+    first.uploads.begin("clinic", "ann", upload_id, 4)  # a finished one is harmless
 
 
 def test_sealing_needs_committed_uploads(two):
@@ -150,41 +159,41 @@ def test_sealing_needs_committed_uploads(two):
         (["0" * 32], "begin it first"),
     ]:
         with pytest.raises(InputError, match=reason):
-            first.seal("clinic", ids)
-    assert first.job("clinic").state == JobState.CREATED
+            first.uploads.seal("clinic", ids)
+    assert first.jobs.get("clinic").state == JobState.CREATED
 
 
 def test_dataset_identity(two):
     first = two[0]
-    first.create_dataset(make_spec())
+    first.datasets.create(make_spec())
     with pytest.raises(InputError, match="another spec"):
-        first.create_dataset(make_spec(k=1))
-    assert first.spec("clinic") == make_spec()
-    assert isinstance(first.spec("clinic"), Spec)
-    assert [info.name for info in first.datasets()] == ["clinic"]
+        first.datasets.create(make_spec(k=1))
+    assert first.datasets.spec("clinic") == make_spec()
+    assert isinstance(first.datasets.spec("clinic"), Spec)
+    assert [info.name for info in first.datasets.all()] == ["clinic"]
 
 
 def test_job_states_follow_the_table(two):
     first, second = two
     with pytest.raises(InputError, match="cannot become running"):
-        first.transition("clinic", JobState.RUNNING)
+        first.jobs.transition("clinic", JobState.RUNNING)
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
-    first.seal("clinic", [upload_id])
-    first.transition("clinic", JobState.PREPARING, suite="paillier", pairs=2)
-    first.transition("clinic", JobState.RUNNING, iteration=1)
-    info = first.transition("clinic", JobState.RUNNING, iteration=2)
+    first.uploads.seal("clinic", [upload_id])
+    first.jobs.transition("clinic", JobState.PREPARING, suite="paillier", pairs=2)
+    first.jobs.transition("clinic", JobState.RUNNING, iteration=1)
+    info = first.jobs.transition("clinic", JobState.RUNNING, iteration=2)
     assert (info.iteration, info.suite, info.pairs) == (2, "paillier", 2)
-    first.request_cancel("clinic")
-    assert first.job("clinic").cancel_requested
-    first.transition("clinic", JobState.FAILED, message="a pair was lost; run: ppodc resume")
-    assert "resume" in first.job("clinic").message
-    assert not first.transition("clinic", JobState.PREPARING).cancel_requested
-    first.transition("clinic", JobState.RUNNING)
-    first.transition("clinic", JobState.DONE)
+    first.jobs.request_cancel("clinic")
+    assert first.jobs.get("clinic").cancel_requested
+    first.jobs.transition("clinic", JobState.FAILED, message="a pair was lost; run: ppodc resume")
+    assert "resume" in first.jobs.get("clinic").message
+    assert not first.jobs.transition("clinic", JobState.PREPARING).cancel_requested
+    first.jobs.transition("clinic", JobState.RUNNING)
+    first.jobs.transition("clinic", JobState.DONE)
     with pytest.raises(InputError, match="done already"):
-        first.request_cancel("clinic")
+        first.jobs.request_cancel("clinic")
     with pytest.raises(InputError, match="cannot become"):
-        first.transition("clinic", JobState.PREPARING)
+        first.jobs.transition("clinic", JobState.PREPARING)
 
 
 def test_the_table_names_every_state():
@@ -199,20 +208,25 @@ def test_the_last_two_checkpoints_stay(two):
         i: np.random.default_rng(i).integers(0, 2**60, (2, 4, 2), np.uint64) for i in range(1, 5)
     }
     for i, state in clusters.items():
-        first.save_checkpoint("clinic", i, state, i == 4)
-    assert first.checkpoints("clinic") == [3, 4]
+        checkpoint = Checkpoint(i, i == 4, {"clusters": state, "seen": np.array(i)})
+        first.jobs.save_checkpoint("clinic", checkpoint)
+    assert first.jobs.checkpoints("clinic") == [3, 4]
     for i in (3, 4):
-        state, stop = first.load_checkpoint("clinic", i)
-        assert state.dtype == np.uint64
-        assert np.array_equal(state, clusters[i])
-        assert stop == (i == 4)
+        kept = first.jobs.checkpoint("clinic", i)
+        assert (kept.iteration, kept.stop, set(kept.arrays)) == (i, i == 4, {"clusters", "seen"})
+        assert kept.arrays["clusters"].dtype == np.uint64
+        assert np.array_equal(kept.arrays["clusters"], clusters[i])
+        assert kept.arrays["seen"].shape == ()
+        assert kept.arrays["seen"] == i
     with pytest.raises(InputError, match="no checkpoint"):
-        first.load_checkpoint("clinic", 2)
-    first.drop_checkpoints_after("clinic", 3)
-    assert first.checkpoints("clinic") == [3]
+        first.jobs.checkpoint("clinic", 2)
+    first.jobs.drop_checkpoints_after("clinic", 3)
+    assert first.jobs.checkpoints("clinic") == [3]
     empty = np.empty((0, 4), np.uint8)
-    first.save_checkpoint("clinic", 4, empty, False)
-    assert first.load_checkpoint("clinic", 4)[0].shape == (0, 4)
+    first.jobs.save_checkpoint("clinic", Checkpoint(4, False, {"clusters": empty}))
+    first.jobs.save_checkpoint("clinic", Checkpoint(4, False, {"other": empty}))
+    (again,) = first.jobs.checkpoint("clinic", 4).arrays.items()
+    assert (again[0], again[1].shape) == ("other", (0, 4))
 
 
 def test_results_and_labels_by_owner(two):
@@ -221,32 +235,45 @@ def test_results_and_labels_by_owner(two):
         put_upload(first, second, "clinic", owner, records(rows))
         for owner, rows in [("ann", 3), ("bob", 2), ("ann", 1)]
     ]
-    first.seal("clinic", [ids[1], ids[2], ids[0]])
-    assert not first.has_result("clinic")
+    first.uploads.seal("clinic", [ids[1], ids[2], ids[0]])
+    assert not first.results.has("clinic")
     with pytest.raises(InputError, match="no result yet"):
-        first.result("clinic")
+        first.results.half("clinic")
     values = OutputHalf.of(2**2047 + 9, [5, 2**2047 + 8, 0])
     labels = OutputHalf.of(1 << 71, [10, 11, 12, 13, 14, (1 << 71) - 1])
-    first.save_result("clinic", 3, True, values, labels)
-    result = first.result("clinic")
-    assert (result.n_iter, result.converged, result.values) == (3, True, values)
-    ann = [(part.upload_id, part.half.values) for part in first.labels_of("clinic", "ann")]
-    assert ann == [(ids[0], [13, 14, (1 << 71) - 1]), (ids[2], [12])]
-    assert [part.half.values for part in first.labels_of("clinic", "bob")] == [[10, 11]]
-    assert first.labels_of("clinic", "eve") == []
+    facts = {"n_iter": 3, "converged": True}
+    halves = {"clusters": values, "again": OutputHalf.of(2, [1])}
+    first.results.save("clinic", ResultHalf(facts, halves, {"labels": labels}))
+    assert first.results.half("clinic") == ResultHalf(facts, halves)
+    parts = [first.results.own_rows("clinic", "labels", upload_id).values for upload_id in ids]
+    assert parts == [[13, 14, (1 << 71) - 1], [10, 11], [12]]
+    for wrong in (("clinic", "ranks", ids[0]), ("clinic", "labels", "0" * 32)):
+        with pytest.raises(InputError, match="for this upload"):
+            first.results.own_rows(*wrong)
+    short = ResultHalf(facts, {"clusters": values}, {"labels": OutputHalf.of(4, [0])})
     with pytest.raises(InputError, match="do not fit"):
-        first.save_result("clinic", 3, True, values, OutputHalf.of(4, [0]))
-    assert first.result("clinic").values == values
+        first.results.save("clinic", short)
+    with pytest.raises(InputError, match="lacks the labels"):
+        first.results.save("clinic", ResultHalf(facts, {"clusters": values}))
+    with pytest.raises(InputError, match="over 1000 bytes"):
+        first.results.save("clinic", ResultHalf({"long": "x" * 1000}, {}))
+    assert first.results.half("clinic") == ResultHalf(facts, halves)
+    first.results.save("clinic", ResultHalf({}, {"clusters": values}, {"labels": labels}))
+    assert first.results.half("clinic") == ResultHalf({}, {"clusters": values})
+    for state in (JobState.PREPARING, JobState.RUNNING, JobState.DONE):
+        first.jobs.transition("clinic", state)
+    with pytest.raises(InputError, match="stays as it is"):
+        first.results.save("clinic", ResultHalf({}, {}, {"labels": labels}))
 
 
 def test_no_labels_without_agreement(tmp_path):
     first, second = stores(tmp_path)
     for store in (first, second):
-        store.create_dataset(make_spec(labels=False))
-    first.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
+        store.datasets.create(make_spec(labels=False))
+    first.uploads.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
     with pytest.raises(InputError, match="did not agree"):
-        first.save_result("clinic", 1, True, OutputHalf.of(4, [0]), OutputHalf.of(4, [0, 1]))
-    assert not first.has_result("clinic")
+        first.results.save("clinic", ResultHalf({}, {}, {"labels": OutputHalf.of(4, [0, 1])}))
+    assert not first.results.has("clinic")
 
 
 def test_everything_survives_reopening(two, tmp_path):
@@ -254,10 +281,10 @@ def test_everything_survives_reopening(two, tmp_path):
     values = records(9)
     upload_id = put_upload(first, second, "clinic", "ann", values)
     for store in two:
-        store.seal("clinic", [upload_id])
+        store.uploads.seal("clinic", [upload_id])
         store.close()
     again = stores(tmp_path)
-    shares = [store.rows("clinic", 0, 9) for store in again]
+    shares = [store.uploads.rows("clinic", 0, 9) for store in again]
     assert np.array_equal(combine(*shares), values)
     with pytest.raises(StoreError, match="store of cloud1"):
         Store.open(tmp_path / "c1", "cloud2")
@@ -267,9 +294,9 @@ def test_two_processes_worth_of_stores_see_each_other(two, tmp_path):
     first, second = two
     beside = Store.open(tmp_path / "c1", "cloud1")
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
-    assert beside.uploads("clinic")[0].committed
-    beside.seal("clinic", [upload_id])
-    assert first.job("clinic").state == JobState.SEALED
+    assert beside.uploads.of("clinic")[0].committed
+    beside.uploads.seal("clinic", [upload_id])
+    assert first.jobs.get("clinic").state == JobState.SEALED
 
 
 def test_files_are_private(two, tmp_path):
@@ -282,13 +309,13 @@ def test_files_are_private(two, tmp_path):
 def test_a_damaged_chunk_is_noticed(two, tmp_path):
     first, second = two
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
-    first.seal("clinic", [upload_id])
+    first.uploads.seal("clinic", [upload_id])
     (chunk,) = (tmp_path / "c1" / "uploads" / upload_id).iterdir()
     data = bytearray(chunk.read_bytes())
     data[5] ^= 1
     chunk.write_bytes(data)
     with pytest.raises(StoreError, match="damaged"):
-        first.rows("clinic", 0, 4)
+        first.uploads.rows("clinic", 0, 4)
 
 
 def test_parallel_uploads_into_one_store(two):
@@ -308,22 +335,22 @@ def test_parallel_uploads_into_one_store(two):
     for thread in threads:
         thread.join()
     assert not errors
-    assert first.dataset("clinic").rows == second.dataset("clinic").rows == 120
+    assert first.datasets.get("clinic").rows == second.datasets.get("clinic").rows == 120
     assert first.ledger.verify().broken is None
 
 
 KILLED = """
 import sys, numpy as np
-from ppodc.service.store import Store
+from ppodc.service.store import Checkpoint, Store
 from ppodc.records.sharing import split
 store = Store.open(sys.argv[1], "cloud1")
 for i in range(10**6):
     upload_id = f"{i:032x}"
     share, _ = split(np.full((4, 3), i % 100), i.to_bytes(32, "big"))
-    store.begin_upload("clinic", "ann", upload_id, 4)
-    store.put_chunk(upload_id, 0, share[:2])
-    store.put_chunk(upload_id, 2, share[2:])
-    store.commit_upload(upload_id)
+    store.uploads.begin("clinic", "ann", upload_id, 4)
+    store.uploads.put_chunk(upload_id, 0, share[:2])
+    store.uploads.put_chunk(upload_id, 2, share[2:])
+    store.uploads.commit(upload_id)
     print(i, flush=True)
 """
 
@@ -342,13 +369,13 @@ def test_sigkill_loses_nothing_committed(two, tmp_path, commits):
     told = [last, *map(int, child.stdout.read().split())]
     child.wait()
     store = Store.open(tmp_path / "c1", "cloud1")
-    done = [upload.upload_id for upload in store.uploads("clinic") if upload.committed]
+    done = [upload.upload_id for upload in store.uploads.of("clinic") if upload.committed]
     assert len(done) >= told[-1] + 1
     assert done == [f"{i:032x}" for i in range(len(done))]
-    store.seal("clinic", done)
+    store.uploads.seal("clinic", done)
     for i in range(len(done)):
         expected = mask(i.to_bytes(32, "big"), 0, 4, 3) + np.uint64(i % 100)
-        assert np.array_equal(store.rows("clinic", 4 * i, 4), expected)
+        assert np.array_equal(store.uploads.rows("clinic", 4 * i, 4), expected)
     assert store.ledger.verify().broken is None
     events = [entry.event for entry in store.ledger.entries()]
     assert events.count("upload committed") == len(done)
@@ -358,19 +385,19 @@ def test_sigkill_loses_nothing_committed(two, tmp_path, commits):
 FULL = """
 import sys
 from ppodc.errors import DiskFullError
-from ppodc.service.store import Store
+from ppodc.service.store import Checkpoint, Store
 from ppodc.records.sharing import split
 from tests.service.data import make_spec, records
 store = Store.open(sys.argv[1], "cloud1")
-store.create_dataset(make_spec())
+store.datasets.create(make_spec())
 share, _ = split(records(2000))
 done = 0
 try:
     for i in range(10**6):
         upload_id = f"{i:032x}"
-        store.begin_upload("clinic", "ann", upload_id, len(share))
-        store.put_chunk(upload_id, 0, share)
-        store.commit_upload(upload_id)
+        store.uploads.begin("clinic", "ann", upload_id, len(share))
+        store.uploads.put_chunk(upload_id, 0, share)
+        store.uploads.commit(upload_id)
         done = i + 1
 except DiskFullError as error:
     print(done, error)
@@ -396,11 +423,11 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
             pytest.fail(f"{leftover} was left")
         _free_space(folder)
         store = Store.open(folder / "c1", "cloud1")
-        committed = [upload for upload in store.uploads("clinic") if upload.committed]
+        committed = [upload for upload in store.uploads.of("clinic") if upload.committed]
         assert len(committed) == int(done)
         assert store.ledger.verify().broken is None
-        store.seal("clinic", [upload.upload_id for upload in committed])
-        assert len(store.rows("clinic", 0, 2000 * int(done))) == 2000 * int(done)
+        store.uploads.seal("clinic", [upload.upload_id for upload in committed])
+        assert len(store.uploads.rows("clinic", 0, 2000 * int(done))) == 2000 * int(done)
         store.close()
     finally:
         subprocess.run(["umount", str(folder)], check=True)
@@ -412,12 +439,13 @@ def _free_space(folder):
 
 def test_a_full_database_is_told_and_undone(two):
     first = two[0]
-    first.save_checkpoint("clinic", 1, np.zeros((10, 10), np.uint64), False)
+    small, large = np.zeros((10, 10), np.uint64), np.ones((100, 100), np.uint64)
+    first.jobs.save_checkpoint("clinic", Checkpoint(1, False, {"clusters": small}))
     with first._database.reading() as sql:
         pages = sql.execute("PRAGMA page_count").fetchone()[0]
         sql.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(DiskFullError, match="Free some space"):
-        first.save_checkpoint("clinic", 2, np.ones((100, 100), np.uint64), True)
-    assert first.checkpoints("clinic") == [1]
+        first.jobs.save_checkpoint("clinic", Checkpoint(2, True, {"clusters": large}))
+    assert first.jobs.checkpoints("clinic") == [1]
     assert [entry.event for entry in first.ledger.entries()][-1:] == ["stop bit revealed"]
     assert first.ledger.verify().entries == 2

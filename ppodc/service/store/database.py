@@ -22,8 +22,8 @@ _BUSY_SECONDS = 30.0
 class Database:
     """A connection shared by the threads of this process; nested transactions join the outer."""
 
-    def __init__(self, path: Path, schema: str) -> None:
-        self._path = path
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._lock = threading.RLock()
         self._depth = 0
         self._process = os.getpid()
@@ -31,9 +31,6 @@ class Database:
             # SQLite gives its own side files the mode of the main file.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = self._connect()
-        with self.transaction() as sql:
-            for statement in schema.split(";"):
-                sql.execute(statement)
 
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
@@ -54,7 +51,7 @@ class Database:
 
     @contextlib.contextmanager
     def _begin(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, _database_errors(self._path):
+        with self._lock, _database_errors(self.path):
             if self._process != os.getpid():  # a connection must not be used after a fork
                 self._process, self._connection = os.getpid(), self._connect()
             if self._depth:
@@ -73,9 +70,9 @@ class Database:
                 self._depth -= 1
 
     def _connect(self) -> sqlite3.Connection:
-        with _database_errors(self._path):
+        with _database_errors(self.path):
             connection = sqlite3.connect(
-                self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA journal_mode=WAL")

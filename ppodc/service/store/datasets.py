@@ -1,20 +1,16 @@
 """Datasets in a cloud's store: which there are, under which spec, and how far each is."""
 
 import sqlite3
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 from ppodc.errors import InputError
 from ppodc.service.job_state import JobState
 from ppodc.service.store.database import Database
 from ppodc.service.store.ledger import Ledger
 from ppodc.spec import Spec
-
-Role = Literal["cloud1", "cloud2"]
+from ppodc.transport.wire import Body
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS dataset (
+CREATE TABLE dataset (
     name TEXT PRIMARY KEY,
     digest TEXT NOT NULL,
     spec BLOB NOT NULL,
@@ -30,9 +26,11 @@ CREATE TABLE IF NOT EXISTS dataset (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetInfo:
-    """A dataset; `uploads` and `rows` count what is committed."""
+class Dataset(Body, frozen=True):
+    """A dataset, as it is kept and as it travels.
+
+    `uploads` and `rows` count what is committed: everyone's, or the asking owner's alone.
+    """
 
     name: str
     digest: str
@@ -44,13 +42,11 @@ class DatasetInfo:
 class Datasets:
     """The part of a store that operators fill."""
 
-    def __init__(self, folder: Path, role: Role, database: Database) -> None:
-        self.folder = folder
-        self.role = role
-        self.ledger = Ledger(database)
-        self._database = database
+    def __init__(self, database: Database, ledger: Ledger) -> None:
+        self._database, self._ledger = database, ledger
+        self._specs: dict[str, Spec] = {}  # parsed once: a spec never changes
 
-    def create_dataset(self, spec: Spec) -> None:
+    def create(self, spec: Spec) -> None:
         """Open a dataset for uploads; the same spec again is harmless, another is refused."""
         with self._database.transaction() as sql:
             row = sql.execute("SELECT digest FROM dataset WHERE name = ?", (spec.name,)).fetchone()
@@ -64,37 +60,42 @@ class Datasets:
                 "INSERT INTO dataset (name, digest, spec, state) VALUES (?, ?, ?, ?)",
                 (spec.name, spec.digest, spec.canonical(), JobState.CREATED),
             )
-            self.ledger.append("dataset created", spec.name, {"spec": spec.digest})
+            self._ledger.append("dataset created", spec.name, {"spec": spec.digest})
 
-    def datasets(self) -> list[DatasetInfo]:
+    def all(self) -> list[Dataset]:
         """All datasets, by name."""
         with self._database.reading() as sql:
             names = [row["name"] for row in sql.execute("SELECT name FROM dataset ORDER BY name")]
-            return [self.dataset(name) for name in names]
+            return [self.get(name) for name in names]
 
-    def dataset(self, name: str) -> DatasetInfo:
+    def get(self, name: str) -> Dataset:
         """One dataset; InputError if there is none of this name."""
         with self._database.reading() as sql:
-            row = self._row(sql, name)
-            counts = sql.execute(
+            row = self.row(sql, name)
+            uploads, rows = sql.execute(
                 "SELECT count(*), coalesce(sum(row_count), 0) FROM upload"
                 " WHERE dataset = ? AND committed",
                 (name,),
             ).fetchone()
-        return DatasetInfo(name, row["digest"], JobState(row["state"]), counts[0], counts[1])
+        return Dataset(name, row["digest"], JobState(row["state"]), uploads, rows)
 
     def spec(self, name: str) -> Spec:
         """The spec as created."""
-        with self._database.reading() as sql:
-            return Spec.from_bytes(self._row(sql, name)["spec"])
+        if name not in self._specs:
+            with self._database.reading() as sql:
+                data = self.row(sql, name)["spec"]
+            self._specs[name] = Spec.from_bytes(data)
+        return self._specs[name]
 
-    def _row(self, sql: sqlite3.Connection, dataset: str) -> sqlite3.Row:
+    def row(self, sql: sqlite3.Connection, name: str) -> sqlite3.Row:
+        """For the rest of the store, in its transaction: all that is kept of a dataset."""
         row: sqlite3.Row | None = sql.execute(
-            "SELECT * FROM dataset WHERE name = ?", (dataset,)
+            "SELECT * FROM dataset WHERE name = ?", (name,)
         ).fetchone()
         if row is None:
-            raise InputError(f"there is no dataset {dataset!r} here; create it at both clouds.")
+            raise InputError(f"there is no dataset {name!r} here; create it at both clouds.")
         return row
 
-    def _state(self, sql: sqlite3.Connection, dataset: str) -> JobState:
-        return JobState(self._row(sql, dataset)["state"])
+    def state(self, sql: sqlite3.Connection, name: str) -> JobState:
+        """For the rest of the store, in its transaction: where the job is."""
+        return JobState(self.row(sql, name)["state"])

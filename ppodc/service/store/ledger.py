@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ppodc.service.store.database import Database
+from ppodc.transport.wire import Body
 
 START = "0" * 64
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS ledger (
+CREATE TABLE ledger (
     number INTEGER PRIMARY KEY,
     time TEXT NOT NULL,
     event TEXT NOT NULL,
@@ -30,9 +31,8 @@ CREATE TABLE IF NOT EXISTS ledger (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the ledger; `detail` is canonical JSON."""
+class Entry(Body, frozen=True):
+    """One line of the ledger, as it is kept and as it travels; `detail` is canonical JSON."""
 
     number: int
     time: str

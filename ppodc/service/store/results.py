@@ -1,0 +1,140 @@
+"""Results in a cloud's store: this cloud's half, as bytes, until owners fetch it.
+
+Who learns what: a half alone is random. Halves of the whole result are for every owner of records
+in the dataset; of a row half an owner may get the rows of its own uploads, and only halves that
+the spec offers are ever kept.
+"""
+
+import sqlite3
+
+import numpy as np
+
+from ppodc.errors import InputError
+from ppodc.records.output_half import (
+    OutputHalf,
+    ResultHalf,
+    half_width,
+    modulus_from_bytes,
+    modulus_to_bytes,
+    pack_facts,
+    unpack_facts,
+)
+from ppodc.service.job_state import JobState
+from ppodc.service.store.database import Database
+from ppodc.service.store.datasets import Datasets
+from ppodc.service.store.ledger import Ledger
+from ppodc.service.store.uploads import Sealed, Uploads
+
+SCHEMA = """
+CREATE TABLE result (
+    dataset TEXT PRIMARY KEY REFERENCES dataset (name),
+    facts TEXT NOT NULL
+) STRICT;
+CREATE TABLE result_half (
+    dataset TEXT NOT NULL REFERENCES result (dataset) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    modulus BLOB NOT NULL,
+    half BLOB NOT NULL,
+    PRIMARY KEY (dataset, name)
+) STRICT;
+CREATE TABLE row_half (
+    upload_id TEXT NOT NULL REFERENCES upload (upload_id),
+    name TEXT NOT NULL,
+    modulus BLOB NOT NULL,
+    half BLOB NOT NULL,
+    PRIMARY KEY (upload_id, name)
+) STRICT
+"""
+
+
+class Results:
+    """The part of a store that a finished job fills and owners read."""
+
+    def __init__(
+        self, database: Database, ledger: Ledger, datasets: Datasets, uploads: Uploads
+    ) -> None:
+        self._database, self._ledger = database, ledger
+        self._datasets, self._uploads = datasets, uploads
+
+    def save(self, dataset: str, result: ResultHalf) -> None:
+        """Keep this cloud's halves for the owners; row halves are of all sealed rows in order.
+
+        May be repeated until the job is done: halves of both clouds must be of the same run, so
+        cloud 1 goes to `done` only after both have saved.
+        """
+        facts = pack_facts(result.facts).decode("ascii")
+        with self._database.transaction() as sql:
+            if self._datasets.state(sql, dataset) == JobState.DONE:
+                raise InputError(f"dataset {dataset!r} is done; its result stays as it is.")
+            self._check_offered(dataset, result)
+            sealed = self._uploads.sealed(dataset)
+            for name, half in result.row_halves.items():
+                self._save_rows(sql, dataset, sealed, name, half)
+            sql.execute("DELETE FROM result WHERE dataset = ?", (dataset,))
+            sql.execute("INSERT INTO result VALUES (?, ?)", (dataset, facts))
+            for name, half in result.halves.items():
+                fields = (dataset, name, modulus_to_bytes(half.modulus), half.data.tobytes())
+                sql.execute("INSERT INTO result_half VALUES (?, ?, ?, ?)", fields)
+            values = {name: len(half) for name, half in result.halves.items()}
+            detail = {"facts": dict(result.facts), "values": values}
+            self._ledger.append("result half stored", dataset, detail)
+
+    def _check_offered(self, dataset: str, result: ResultHalf) -> None:
+        spec = self._datasets.spec(dataset)
+        offered = set(spec.kind.row_outputs(spec))
+        for name in result.row_halves.keys() - offered:
+            raise InputError(f"the owners of {dataset!r} did not agree to {name}; keep none.")
+        for name in offered - result.row_halves.keys():
+            raise InputError(f"the result of {dataset!r} lacks the {name} that its spec offers.")
+
+    def _save_rows(
+        self, sql: sqlite3.Connection, dataset: str, sealed: Sealed, name: str, half: OutputHalf
+    ) -> None:
+        if len(half) != sealed.m:
+            raise InputError(f"{len(half)} {name} do not fit {sealed.m} sealed rows.")
+        modulus = modulus_to_bytes(half.modulus)
+        for first_row, upload in sealed.places():
+            rows = half.rows(first_row, upload.rows).data.tobytes()
+            sql.execute(
+                "INSERT OR REPLACE INTO row_half VALUES (?, ?, ?, ?)",
+                (upload.upload_id, name, modulus, rows),
+            )
+        self._ledger.append(f"{name} half stored", dataset, {"rows": sealed.m})
+
+    def has(self, dataset: str) -> bool:
+        """Whether `save` was called for this dataset."""
+        with self._database.reading() as sql:
+            self._datasets.row(sql, dataset)
+            query = "SELECT 1 FROM result WHERE dataset = ?"
+            return sql.execute(query, (dataset,)).fetchone() is not None
+
+    def half(self, dataset: str) -> ResultHalf:
+        """The facts and the halves for all owners; InputError if there is no result yet."""
+        with self._database.reading() as sql:
+            state = self._datasets.state(sql, dataset)
+            row = sql.execute("SELECT facts FROM result WHERE dataset = ?", (dataset,)).fetchone()
+            query = "SELECT * FROM result_half WHERE dataset = ? ORDER BY name"
+            kept = sql.execute(query, (dataset,)).fetchall()
+        if row is None:
+            raise InputError(f"dataset {dataset!r} has no result yet; it is {state}.")
+        facts = unpack_facts(row["facts"].encode("ascii"))
+        return ResultHalf(facts, {half["name"]: _half(half) for half in kept})
+
+    def own_rows(self, dataset: str, name: str, upload_id: str) -> OutputHalf:
+        """This cloud's half of a row output for the rows of one upload, as its owner sent them."""
+        query = (
+            "SELECT modulus, half FROM row_half JOIN upload USING (upload_id)"
+            " WHERE dataset = ? AND upload_id = ? AND name = ?"
+        )
+        with self._database.reading() as sql:
+            self._datasets.row(sql, dataset)
+            row = sql.execute(query, (dataset, upload_id, name)).fetchone()
+        if row is None:
+            raise InputError(f"dataset {dataset!r} has no {name} for this upload (yet).")
+        return _half(row)
+
+
+def _half(row: sqlite3.Row) -> OutputHalf:
+    modulus = modulus_from_bytes(row["modulus"])
+    data = np.frombuffer(row["half"], np.uint8)
+    return OutputHalf(modulus, data.reshape(-1, half_width(modulus)))

@@ -40,6 +40,12 @@ class KeyFileError(InputError):
     code = "key-file"
 
 
+class BudgetError(InputError):
+    """A drawing of noise that the data's privacy budget does not allow."""
+
+    code = "budget"
+
+
 class BusyError(InputError):
     """Another process is doing this very thing."""
 

@@ -10,6 +10,7 @@ CODES = {
     "InputError": "input",
     "WidthError": "width",
     "KeyFileError": "key-file",
+    "BudgetError": "budget",
     "BusyError": "busy",
     "WireError": "wire",
     "ChannelError": "channel",

@@ -7,7 +7,7 @@ from ppodc.kmeans.suites import Material, open_half
 from ppodc.pairs.pair_worker import PairWorker, Setup
 from ppodc.transport.channel import Channel
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.zmq_channel import connect
+from ppodc.transport.zmq_session import connect
 
 RESOURCE = "cloud1"
 _CONNECT_SECONDS = 30.0

@@ -11,7 +11,7 @@ from ppodc.kmeans.suites import Material, open_half
 from ppodc.pairs.pair_worker import PairWorker, Setup
 from ppodc.transport.channel import Channel
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.zmq_channel import Listener, listen
+from ppodc.transport.zmq_session import Listener, listen
 
 RESOURCE = "cloud2"
 _ACCEPT_SECONDS = 60.0

@@ -19,7 +19,7 @@ import numpy as np
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans.half import Half, Parameters, State
-from ppodc.transport import zmq_channel
+from ppodc.transport import zmq_session
 from ppodc.transport.channel import Channel
 from ppodc.transport.curve_keys import CurveKeys, load_public
 
@@ -160,11 +160,11 @@ def main(folder: Path) -> None:
     own, peer = CurveKeys.load(folder / "curve"), load_public(folder / "peer.public")
     channel: Channel
     if setting.role == 2:
-        listener = zmq_channel.listen("tcp://127.0.0.1:0", own, [peer])
+        listener = zmq_session.listen("tcp://127.0.0.1:0", own, [peer])
         _tell({"endpoint": listener.endpoint})
         channel = listener.accept(timeout=60)
     else:
-        channel = zmq_channel.connect(sys.stdin.readline().strip(), own, peer, timeout=60)
+        channel = zmq_session.connect(sys.stdin.readline().strip(), own, peer, timeout=60)
     started = time.perf_counter()
     worker = Worker(folder, setting, channel)
     _tell({"ready": time.perf_counter() - started})

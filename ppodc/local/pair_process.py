@@ -28,7 +28,7 @@ from ppodc.kmeans.paillier.half import BATCH, Half1, Half2
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.records.output_half import OutputHalf
 from ppodc.records.sharing import mask
-from ppodc.transport import curve_keys, zmq_channel
+from ppodc.transport import curve_keys, zmq_session
 from ppodc.transport.channel import Channel
 
 Mode = Literal["online+offline", "online", "pipelined"]
@@ -120,13 +120,13 @@ def open_channel(folder: Path, setting: Setting, endpoint: str = "") -> Iterator
     start = hashlib.sha256(centres.read_bytes()).hexdigest() if centres.exists() else "random"
     hello = {"suite": "paillier", "job": repr(job), "start": start}
     if setting.role == 1:
-        channel = zmq_channel.connect(endpoint, own, peer, hello=hello, receive_timeout=PATIENCE)
+        channel = zmq_session.connect(endpoint, own, peer, hello=hello, receive_timeout=PATIENCE)
         try:
             yield channel
         finally:
             channel.close()
         return
-    with zmq_channel.listen("tcp://127.0.0.1:0", own, [peer], timeout=PATIENCE) as listener:
+    with zmq_session.listen("tcp://127.0.0.1:0", own, [peer], timeout=PATIENCE) as listener:
         tell(event="listening", endpoint=listener.endpoint)
         channel = listener.accept(PATIENCE, hello)
         try:

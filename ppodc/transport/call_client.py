@@ -1,10 +1,12 @@
-"""The calling end of a gateway: one request at a time, sent again by itself until answered.
+"""The calling end of a gateway: one request at a time, sent again until it is answered.
 
 A request is a wire frame whose session is this client's, whose number counts its calls and whose
-body holds the operation's own body and a digest over the whole content. After a reconnect the
-request in flight is sent again under its number; the gateway then gives the stored answer instead
-of doing it twice. A gateway that was restarted in between has no stored answers, so operations
-must be harmless when repeated.
+body holds the operation's own body and a digest over the whole content. Whenever it may have been
+lost it is sent again under its number; the gateway then gives the stored answer instead of doing
+it twice. A gateway that was restarted in between has no stored answers, so operations must be
+harmless when repeated.
+
+How frames travel is the carrier's business: over ZeroMQ here, inside one process in tests.
 """
 
 import secrets
@@ -12,18 +14,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 import zmq
 
 from ppodc.errors import MAX_TEXT, ChannelError, RefusedError, WireError, printable
 from ppodc.transport import wire
-from ppodc.transport.curve_keys import CurveKeys, check_public
+from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Array, Body, Empty
-from ppodc.transport.zmq_channel import _ClientLink
-from ppodc.transport.zmq_listener import DEFAULT_GRACE
-from ppodc.transport.zmq_socket import Mailbox
+from ppodc.transport.zmq_socket import DEFAULT_GRACE, Connection, CurveSocket, Wake
 
 DEFAULT_TIMEOUT = 30.0
 REPLY, REFUSAL = "reply", "refusal"
@@ -47,37 +47,30 @@ class Refusal(Body, frozen=True):
     text: Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 
 
-class _CallLink(_ClientLink):
-    """Keeps what arrives, and notes when a lost connection is back."""
+class Carrier(Protocol):
+    """Brings frames to one gateway and back; it may lose, delay or repeat them.
 
-    def __init__(self, endpoint: str, own: CurveKeys, server_public: bytes, grace: float) -> None:
-        super().__init__(endpoint, own, server_public, grace)
-        self._socket.ipv6 = "[" in endpoint
-        self.arrived: deque[list[zmq.Frame]] = deque()
-        self.reconnected = False
+    ChannelError from it ends the call at once.
+    """
 
-    def send_resume(self, mailbox: Mailbox) -> None:
-        self.reconnected = True
+    def send(self, request: Sequence[wire.Part]) -> None:
+        """Put a request on its way."""
 
-    def send_request(self, parts: Sequence[wire.Part]) -> None:
-        self._send(b"", parts)
+    def receive(self, seconds: float) -> Sequence[wire.Part] | None:
+        """The next frame from there; None if none came, or if some may have been lost."""
 
-    def _on_event(self, event: int, value: int) -> None:
-        super()._on_event(event, value)
-        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            # A gateway that is killed may cut off a handshake; that says nothing of its key.
-            self._failed_handshakes = 0
+    def why_silent(self, seconds: float) -> str:
+        """Why there was no answer for so long, and what to do."""
 
-    def _on_message(self, parts: list[zmq.Frame]) -> None:
-        self.arrived.append(parts)
+    def close(self) -> None:
+        """Give up the connection; closing twice is harmless."""
 
 
 class Client:
     """A connection to one gateway; several threads may call, one after the other."""
 
-    def __init__(self, endpoint: str, link: _CallLink, timeout: float) -> None:
-        self.endpoint = endpoint
-        self._link = link
+    def __init__(self, carrier: Carrier, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self._carrier = carrier
         self._timeout = timeout
         self._session = secrets.token_bytes(wire.SESSION_BYTES)
         self._number = 0
@@ -98,9 +91,7 @@ class Client:
         `timeout` is that of a call that gives none; `grace` after how many silent seconds the
         connection is held for dead and made anew.
         """
-        link = _CallLink(endpoint, own, check_public(server_public), grace)
-        link.open()
-        return cls(endpoint, link, timeout)
+        return cls(ZmqCarrier(endpoint, own, server_public, grace), timeout)
 
     def __enter__(self) -> "Client":
         return self
@@ -110,7 +101,7 @@ class Client:
 
     def close(self) -> None:
         """Give up the connection; closing twice is harmless."""
-        self._link.close()
+        self._carrier.close()
 
     def call(
         self,
@@ -122,18 +113,17 @@ class Client:
         timeout: float | None = None,
     ) -> tuple[T, tuple[Array, ...]]:
         """The answer; RefusedError if the gateway says no, ChannelError if it does not answer."""
-        seconds = self._timeout if timeout is None else timeout
         with self._lock:
             self._number += 1
             raw = wire.encode_body(body)
             request = Call(wire.content_digest(op, raw, arrays), raw)
             parts = wire.encode(self._session, self._number, op, wire.encode_body(request), arrays)
-            message = self._exchange(parts, time.monotonic() + seconds, seconds)
+            message = self._exchange(parts, self._timeout if timeout is None else timeout)
         if message.kind == REFUSAL:
             refusal = message.decode(Refusal)
             raise RefusedError(printable(refusal.text), refusal.code)
         if message.kind != REPLY:
-            raise WireError(f"{self.endpoint} answered with {message.kind!r}.")
+            raise WireError(f"the gateway answered with {message.kind!r}.")
         return message.decode(reply), message.arrays
 
     def tell(
@@ -147,41 +137,60 @@ class Client:
         """A call whose answer says nothing but that it was done."""
         self.call(op, body, arrays, reply=Empty, timeout=timeout)
 
-    def _exchange(
-        self, parts: Sequence[wire.Part], deadline: float, seconds: float
-    ) -> wire.Message:
-        link = self._link
-        with link.lock:
-            link.pump()
-            link.reconnected = False
-            link.send_request(parts)
+    def _exchange(self, request: Sequence[wire.Part], seconds: float) -> wire.Message:
+        deadline = time.monotonic() + seconds
+        self._carrier.send(request)
+        while True:
+            parts = self._carrier.receive(deadline - time.monotonic())
+            if parts is not None:
+                frame = wire.decode(parts)
+                if frame.session == self._session and frame.seq == self._number:
+                    return frame.message  # any other answers an earlier request, once more
+            elif time.monotonic() >= deadline:
+                raise ChannelError(self._carrier.why_silent(seconds))
+            else:
+                self._carrier.send(request)
+
+
+class ZmqCarrier:
+    """Over TCP with CURVE. Frames are lost only with the connection, which is made anew."""
+
+    def __init__(self, endpoint: str, own: CurveKeys, server_public: bytes, grace: float) -> None:
+        self._socket = CurveSocket.connecting(endpoint, own, server_public, grace)
+        self._connection = Connection(endpoint, own.public)
+        self._arrived: deque[list[zmq.Frame]] = deque()
+        self._reconnected = False
+        self._wake = Wake()
+
+    def send(self, request: Sequence[wire.Part]) -> None:
+        with self._socket.lock:
+            self._socket.pump(self)
+            self._reconnected = False
+            self._socket.send(request)
+
+    def receive(self, seconds: float) -> Sequence[wire.Part] | None:
+        deadline = time.monotonic() + seconds
+        with self._socket.lock:
             while True:
-                link.pump()
-                while link.arrived:
-                    message = self._answer(link.arrived.popleft())
-                    if message is not None:
-                        return message
-                if link.mailbox.ended is not None:  # a key that is refused, ours or theirs
-                    raise ChannelError(link.mailbox.ended)
-                if link.reconnected:
-                    link.reconnected = False
-                    link.send_request(parts)
-                    continue
+                self._socket.pump(self)
+                if self._arrived:
+                    return [part.buffer for part in self._arrived.popleft()]
+                if self._connection.refused is not None:  # a key, ours or theirs
+                    raise ChannelError(self._connection.refused)
                 remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    raise ChannelError(self._why_silent(seconds))
-                link.wait(link.mailbox.wake, remaining)
+                if self._reconnected or remaining <= 0:
+                    return None
+                self._socket.wait(self._wake, remaining)
 
-    def _answer(self, parts: list[zmq.Frame]) -> wire.Message | None:
-        """The message, if it answers the request in flight and not an earlier one."""
-        frame = wire.decode([part.buffer for part in parts])
-        current = frame.session == self._session and frame.seq == self._number
-        return frame.message if current else None
+    def why_silent(self, seconds: float) -> str:
+        return self._connection.why_silent(seconds)
 
-    def _why_silent(self, seconds: float) -> str:
-        if self._link.mailbox.lost_since is not None:
-            return (
-                f"{self.endpoint} went away and was not back within {seconds:g} s. "
-                "Do the same again once it runs."
-            )
-        return self._link.why_silent(seconds)
+    def close(self) -> None:
+        self._socket.close()
+
+    def on_event(self, event: int, _value: int) -> None:
+        if self._connection.on_event(event):
+            self._reconnected = True
+
+    def on_message(self, parts: list[zmq.Frame]) -> None:
+        self._arrived.append(parts)

@@ -1,10 +1,14 @@
-"""The listening end of a cloud: one ROUTER with CURVE and an allow-list, and typed operations.
+"""The listening end of a cloud: typed operations for known peers, each request done once.
 
-Who calls is decided by the CURVE key alone: ZeroMQ refuses unknown keys (ZAP), and each operation
-names the roles that may call it. One thread owns the socket; handlers run in small pools, owners
-apart from the other cloud, so that neither can keep the other waiting. What a handler raises as a
-PpodcError goes back as text; anything else as "internal error", with the details in the log only.
-Frames that do not decode are refused and logged, and the service goes on.
+Who calls is decided by the CURVE key alone: ZeroMQ refuses unknown keys, and each operation names
+the roles that may call it. `CallDesk` answers; it takes a peer and the frames of a request and
+returns the frames of the reply, whatever carries them. `Gateway` puts it behind a socket: one
+thread owns the socket; operations run in small pools, owners apart from the other cloud, so that
+neither can keep the other waiting.
+
+What an operation raises as a PpodcError goes back as its code and text; anything else as "internal
+error", with the details in the log only. Frames that do not decode are refused and logged, and the
+service goes on.
 """
 
 import logging
@@ -20,13 +24,19 @@ from typing import Any, Literal
 import msgspec
 import zmq
 
-from ppodc.errors import MAX_TEXT, AccessError, InternalError, PpodcError, StoppingError, WireError
+from ppodc.errors import (
+    MAX_TEXT,
+    AccessError,
+    InternalError,
+    PpodcError,
+    StoppingError,
+    WireError,
+)
 from ppodc.transport import wire
 from ppodc.transport.call_client import REFUSAL, REPLY, Call, Refusal
-from ppodc.transport.curve_keys import CurveKeys, check_public
+from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Array, Body
-from ppodc.transport.zmq_listener import DEFAULT_GRACE, _ServerLink
-from ppodc.transport.zmq_socket import Wake
+from ppodc.transport.zmq_socket import DEFAULT_GRACE, CurveSocket, Wake, proven_key
 
 MAX_REQUEST_BYTES = 64 << 20
 _THREADS = 8
@@ -34,11 +44,11 @@ _MAX_IN_FLIGHT = 32  # requests of one peer that wait or run
 _KEPT_SESSIONS = 16  # per peer, each with its latest answer: a client has one request in flight
 _QUEUE = 16  # messages per connection that ZeroMQ takes in or keeps ahead
 _STOP_SECONDS = 10.0
-_INTERNAL = "internal error; the service's log has it."
 
 log = logging.getLogger(__name__)
 
 PeerRole = Literal["owner", "operator", "cloud1", "cloud2"]
+Reply = list[wire.Part]
 Answer = tuple[msgspec.Struct | None, Sequence[Array]]
 Handler = Callable[["Peer", Any, tuple[Array, ...]], Answer]
 
@@ -62,57 +72,127 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    address: bytes
-    key: bytes
+class Request:
+    """A request that is to be performed, once; session and number are the client's."""
+
     peer: Peer
-    frame: wire.Frame
+    session: bytes
+    number: int
     call: Call
+    message: wire.Message
 
 
 @dataclass(slots=True)
-class _Session:
+class _ClientState:
     """One client of one peer: the numbers under way and the latest answer."""
 
     last: int = -1
     running: dict[int, bytes] = field(default_factory=dict)  # number -> digest
-    answered: "_Answered | None" = None
-    address: bytes = b""
+    answered: tuple[int, bytes, Reply] | None = None  # number, digest, reply
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    number: int
-    digest: bytes
-    parts: list[wire.Part]
+class CallDesk:
+    """Answers requests, each once: one that comes again gets the stored reply, byte for byte.
+
+    The same number with other content is refused. Any thread may call.
+    """
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._operations = {operation.name: operation for operation in operations}
+        self._clients: dict[Peer, OrderedDict[bytes, _ClientState]] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, peer: Peer, parts: Sequence[wire.Part]) -> Reply | None:
+        """The reply to these frames; None if the same request is being performed just now."""
+        taken = self.take(peer, parts)
+        return self.perform(taken) if isinstance(taken, Request) else taken
+
+    def take(self, peer: Peer, parts: Sequence[wire.Part]) -> Request | Reply | None:
+        """A new request to `perform`, or the reply to an old or bad one, or None as above."""
+        session, number = bytes(wire.SESSION_BYTES), 0
+        try:
+            frame = wire.decode(parts, MAX_REQUEST_BYTES)
+            session, number, message = frame.session, frame.seq, frame.message
+            call = message.decode(Call)
+            if wire.content_digest(message.kind, call.body, message.arrays) != call.digest:
+                raise WireError("the content of a request does not fit its digest.")
+            with self._lock:
+                return self._admit(Request(peer, session, number, call, message))
+        except PpodcError as error:
+            log.warning("refused %s %s: %s", peer.role, peer.name, error)
+            return _refusal(session, number, error)
+
+    def perform(self, request: Request) -> Reply:
+        """Do what is asked and keep the reply."""
+        try:
+            reply = self._perform(request)
+        except PpodcError as error:
+            return self.refuse(request, error)
+        except Exception:
+            peer = request.peer
+            log.exception("%s of %s %s failed", request.message.kind, peer.role, peer.name)
+            return self.refuse(request, InternalError("internal error; the service's log has it."))
+        return self._keep(request, reply)
+
+    def refuse(self, request: Request, error: PpodcError) -> Reply:
+        """Answer a request with this error; that is its answer for good."""
+        peer = request.peer
+        log.warning("refused %s %s %s: %s", peer.role, peer.name, request.message.kind, error)
+        return self._keep(request, _refusal(request.session, request.number, error))
+
+    def _admit(self, request: Request) -> Request | Reply | None:
+        client, number, digest = self._client(request), request.number, request.call.digest
+        if client.answered is not None and client.answered[0] == number:
+            _check_same(number, client.answered[1], digest)
+            return client.answered[2]
+        if number in client.running:
+            _check_same(number, client.running[number], digest)
+            return None
+        if number <= client.last:
+            raise WireError(f"request {number} was answered long ago.")
+        if sum(len(c.running) for c in self._clients[request.peer].values()) >= _MAX_IN_FLIGHT:
+            raise WireError(f"over {_MAX_IN_FLIGHT} requests at once; wait for their answers.")
+        client.last = number
+        client.running[number] = digest
+        return request
+
+    def _client(self, request: Request) -> _ClientState:
+        clients = self._clients.setdefault(request.peer, OrderedDict())
+        client = clients.setdefault(request.session, _ClientState())
+        clients.move_to_end(request.session)
+        idle = [session for session, other in clients.items() if not other.running]
+        for session in idle[:-_KEPT_SESSIONS]:
+            del clients[session]
+        return client
+
+    def _perform(self, request: Request) -> Reply:
+        op, peer = request.message.kind, request.peer
+        operation = self._operations.get(op)
+        if operation is None:
+            raise AccessError(f"there is no operation {op!r} here.")
+        if peer.role not in operation.roles:
+            raise AccessError(f"{op!r} is not for the role {peer.role!r}.")
+        body = wire.decode_body(request.call.body, operation.request, op)
+        reply, arrays = operation.handler(peer, body, request.message.arrays)
+        parts = wire.encode(request.session, request.number, REPLY, wire.encode_body(reply), arrays)
+        return [bytes(part) for part in parts]  # kept for a resend; the arrays may change
+
+    def _keep(self, request: Request, reply: Reply) -> Reply:
+        with self._lock:
+            client = self._client(request)
+            client.running.pop(request.number, None)
+            client.answered = request.number, request.call.digest, reply
+        return reply
 
 
-class _Router(_ServerLink):
-    """The socket: hands every message with its sender's proven key to `receive`."""
-
-    def __init__(self, own: CurveKeys, allowed: frozenset[bytes], grace: float) -> None:
-        super().__init__(own, allowed, grace)
-        self._socket.rcvhwm = self._socket.sndhwm = _QUEUE
-        self.receive: Callable[[bytes, bytes, list[zmq.Frame]], None] = _ignore
-
-    def bind(self, endpoint: str) -> str:
-        self._socket.ipv6 = "[" in endpoint
-        return super().bind(endpoint)
-
-    def answer(self, address: bytes, parts: Sequence[wire.Part]) -> None:
-        self._send(address, parts)  # a caller that is gone asks again when it is back
-
-    def _on_event(self, event: int, value: int) -> None:
-        pass
-
-    def _on_message(self, parts: list[zmq.Frame]) -> None:
-        # ZeroMQ sets this from the handshake; no message can carry another.
-        key = str(parts[-1].get("User-Id")).encode()
-        self.receive(parts[0].bytes, key, parts[1:])
+def _check_same(number: int, before: bytes, now: bytes) -> None:
+    if before != now:
+        raise WireError(f"request {number} came again with other content.")
 
 
-def _ignore(address: bytes, key: bytes, parts: list[zmq.Frame]) -> None:
-    pass
+def _refusal(session: bytes, number: int, error: PpodcError) -> Reply:
+    body = wire.encode_body(Refusal(error.code, str(error)[:MAX_TEXT]))
+    return wire.encode(session, number, REFUSAL, body)
 
 
 class Gateway:
@@ -127,14 +207,12 @@ class Gateway:
         *,
         grace: float = DEFAULT_GRACE,
     ) -> None:
-        self._operations = {operation.name: operation for operation in operations}
-        self._peers = {check_public(key): peer for key, peer in peers.items()}
-        self._router = _Router(own, frozenset(self._peers), grace)
-        self._router.receive = self._receive
-        self.endpoint = self._router.bind(endpoint)
-        self._sessions: dict[bytes, OrderedDict[bytes, _Session]] = {}
-        self._in_flight: dict[bytes, int] = {}
-        self._finished: queue.SimpleQueue[tuple[_Request, list[wire.Part]]] = queue.SimpleQueue()
+        self._desk = CallDesk(operations)
+        self._peers = dict(peers)
+        self._socket = CurveSocket.listening(endpoint, own, self._peers, grace, _QUEUE)
+        self.endpoint = self._socket.endpoint
+        self._in_flight = 0  # changed by the socket's thread alone
+        self._finished: queue.SimpleQueue[tuple[bytes, Reply]] = queue.SimpleQueue()
         self._wake = Wake()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
@@ -167,127 +245,64 @@ class Gateway:
         for pool in (self._owners, self._clouds):
             pool.shutdown(wait=False)
         deadline = time.monotonic() + _STOP_SECONDS
-        while any(self._in_flight.values()) and time.monotonic() < deadline:
+        while self._in_flight and time.monotonic() < deadline:
             self._send_finished(block=0.1)
-        self._router.close(linger=1.0)
+        self._socket.close(linger=1.0)
         log.info("stopped serving at %s", self.endpoint)
+
+    def on_event(self, event: int, value: int) -> None:
+        """Connections come and go; a client that reconnects asks again by itself."""
+
+    def on_message(self, parts: list[zmq.Frame]) -> None:
+        """Take in one message; whatever is wrong with it stays here."""
+        peer, address = self._peers.get(proven_key(parts)), parts[0].bytes
+        if peer is None or self._stopping.is_set():
+            return
+        try:
+            taken = self._desk.take(peer, [part.buffer for part in parts[1:]])
+        except Exception:
+            log.exception("a message of %s %s could not be taken in", peer.role, peer.name)
+            return
+        if isinstance(taken, Request):
+            self._in_flight += 1
+            pool = self._owners if peer.role in ("owner", "operator") else self._clouds
+            pool.submit(self._serve, address, taken)
+        elif taken is not None:
+            self._socket.send(taken, address)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                with self._router.lock:
+                with self._socket.lock:
                     self._send_finished()
-                    self._router.pump()
+                    self._socket.pump(self)
                     # Whoever finishes or stops sets the wake under the lock: none is missed.
                     if not self._stopping.is_set():
-                        self._router.wait(self._wake, 1.0)
+                        self._socket.wait(self._wake, 1.0)
             except Exception:
                 log.exception("taking in messages failed; going on")
                 self._stopping.wait(0.1)
 
     def _rouse(self) -> None:
-        with self._router.lock:
+        with self._socket.lock:
             self._wake.set()
+
+    def _serve(self, address: bytes, request: Request) -> None:
+        """In a pool's thread: do it, and hand the reply to the socket's thread."""
+        if self._stopping.is_set():
+            stopping = StoppingError("the service is stopping; do the same again once it runs.")
+            reply = self._desk.refuse(request, stopping)
+        else:
+            reply = self._desk.perform(request)
+        self._finished.put((address, reply))
+        self._rouse()
 
     def _send_finished(self, block: float = 0.0) -> None:
         while True:
             try:
-                request, parts = self._finished.get(block > 0, block or None)
+                address, reply = self._finished.get(block > 0, block or None)
             except queue.Empty:
                 return
-            self._in_flight[request.key] -= 1
-            session = self._session(request)
-            session.running.pop(request.frame.seq, None)
-            session.answered = _Answered(request.frame.seq, request.call.digest, parts)
-            with self._router.lock:
-                self._router.answer(session.address or request.address, parts)
-
-    def _receive(self, address: bytes, key: bytes, parts: list[zmq.Frame]) -> None:
-        """Take in one message; whatever is wrong with it stays here."""
-        peer = self._peers.get(key)
-        if peer is None or self._stopping.is_set():
-            return
-        session, number = bytes(wire.SESSION_BYTES), 0
-        try:
-            frame = wire.decode([part.buffer for part in parts], MAX_REQUEST_BYTES)
-            session, number = frame.session, frame.seq
-            call = frame.message.decode(Call)
-            content = (frame.message.kind, call.body, frame.message.arrays)
-            if wire.content_digest(*content) != call.digest:
-                raise WireError("the content of a request does not fit its digest.")  # noqa: TRY301
-            self._admit(_Request(address, key, peer, frame, call))
-        except PpodcError as error:
-            log.warning("refused %s %s: %s", peer.role, peer.name, error)
-            with self._router.lock:
-                self._router.answer(address, _refusal(session, number, error))
-        except Exception:
-            log.exception("a message of %s %s could not be taken in", peer.role, peer.name)
-
-    def _admit(self, request: _Request) -> None:
-        """Start a new request, answer a repeated one from the store, refuse a forged one."""
-        session, number = self._session(request), request.frame.seq
-        session.address = request.address
-        answered = session.answered
-        if answered is not None and answered.number == number:
-            _check_same(number, answered.digest, request.call.digest)
-            self._router.answer(request.address, answered.parts)
-            return
-        if number in session.running:  # its answer goes to the address it came from last
-            _check_same(number, session.running[number], request.call.digest)
-            return
-        if number <= session.last:
-            raise WireError(f"request {number} was answered long ago.")
-        if self._in_flight.get(request.key, 0) >= _MAX_IN_FLIGHT:
-            raise WireError(f"over {_MAX_IN_FLIGHT} requests at once; wait for their answers.")
-        session.last = number
-        session.running[number] = request.call.digest
-        self._in_flight[request.key] = self._in_flight.get(request.key, 0) + 1
-        pool = self._owners if request.peer.role in ("owner", "operator") else self._clouds
-        pool.submit(self._serve, request)
-
-    def _session(self, request: _Request) -> _Session:
-        sessions = self._sessions.setdefault(request.key, OrderedDict())
-        session = sessions.setdefault(request.frame.session, _Session())
-        sessions.move_to_end(request.frame.session)
-        while len(sessions) > _KEPT_SESSIONS:
-            sessions.popitem(last=False)
-        return session
-
-    def _serve(self, request: _Request) -> None:
-        """In a pool's thread: do it, and hand the answer to the socket's thread."""
-        frame, peer = request.frame, request.peer
-        try:
-            parts = self._perform(request)
-        except PpodcError as error:
-            log.warning("refused %s %s %s: %s", peer.role, peer.name, frame.message.kind, error)
-            parts = _refusal(frame.session, frame.seq, error)
-        except BaseException:
-            log.exception("%s of %s %s failed", frame.message.kind, peer.role, peer.name)
-            parts = _refusal(frame.session, frame.seq, InternalError(_INTERNAL))
-        self._finished.put((request, parts))
-        self._rouse()
-
-    def _perform(self, request: _Request) -> list[wire.Part]:
-        name, peer = request.frame.message.kind, request.peer
-        if self._stopping.is_set():
-            raise StoppingError("the service is stopping; do the same again once it runs.")
-        operation = self._operations.get(name)
-        if operation is None:
-            raise AccessError(f"there is no operation {name!r} here.")
-        if peer.role not in operation.roles:
-            raise AccessError(f"{name!r} is not for the role {peer.role!r}.")
-        body = wire.decode_body(request.call.body, operation.request, name)
-        reply, arrays = operation.handler(peer, body, request.frame.message.arrays)
-        raw = wire.encode_body(reply)
-        parts = wire.encode(request.frame.session, request.frame.seq, REPLY, raw, arrays)
-        return [bytes(part) for part in parts]  # kept for a resend; the arrays may change
-
-
-def _check_same(number: int, before: bytes, now: bytes) -> None:
-    if before != now:
-        raise WireError(f"request {number} came again with other content.")
-
-
-def _refusal(session: bytes, number: int, error: PpodcError) -> list[wire.Part]:
-    body = wire.encode_body(Refusal(error.code, str(error)[:MAX_TEXT]))
-    return wire.encode(session, number, REFUSAL, body)
+            self._in_flight -= 1
+            with self._socket.lock:
+                self._socket.send(reply, address)  # a caller that is gone asks again

@@ -1,45 +1,55 @@
-"""A ZeroMQ socket with CURVE, its monitor, and the sessions that run over it.
+"""One ZeroMQ socket with CURVE, its monitor, and how threads wait on it; no session, no call.
 
 ZeroMQ's own threads encrypt, send and receive; no Python thread pumps data, so transfers go on
-while a party computes. Whoever waits for its session takes in what has arrived for all sessions,
-under the link's lock, and wakes their waiters.
+while a party computes. Whoever waits takes in what has arrived for everybody (`pump`), under the
+socket's lock, and wakes the others.
 
-Transport messages are [tag, ...]: hello and welcome open a session, frame carries one wire frame,
-resume tells after a reconnect how many frames were sent so far (so that a lost one is noticed at
-once), probe is empty, bye closes, error refuses.
-
-A connection that drops is given `grace` seconds to come back; ZeroMQ reconnects by itself.
+A listening socket (ROUTER) admits only keys on its allow-list, a connecting one (DEALER) pins the
+listener's key. ZeroMQ asks for the list over ZAP, in a private context per socket so that two
+listeners in one process cannot open each other's doors. If the answering thread were gone, nobody
+would be let in.
 """
 
 import contextlib
+import logging
 import os
+import secrets
 import select
-import struct
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import zmq
+from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
-from ppodc.errors import ChannelError, printable
+from ppodc.errors import ChannelError
 from ppodc.transport import wire
-from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.curve_keys import CurveKeys, check_public
 
-HELLO, WELCOME, FRAME, RESUME, PROBE, BYE, ERROR = b"H", b"W", b"F", b"R", b"P", b"B", b"E"
-PROTOCOL = 1
-HEARTBEAT_MS = 1000
-POLL_SECONDS = 0.2
-ZERO_COPY_BYTES = 64 * 1024
-LOST = "messages were lost when the link dropped. Start the exchange again."
+DEFAULT_GRACE = 5.0
+_HEARTBEATS = 4  # in the time after which a silent connection is held for dead
+_LONGEST_HEARTBEAT = 1.0
+_POLL_SECONDS = 0.2
+_ZERO_COPY_BYTES = 64 * 1024
 _POLLIN = int(zmq.POLLIN)
-_COUNT = struct.Struct("<Q")
+# A server that refuses us may close before its answer is out; only repeated failures tell more.
+_HANDSHAKE_TRIES = 3
+
+log = logging.getLogger(__name__)
+
+
+class Receiver(Protocol):
+    """To whom a socket hands its monitor's events and its messages; the lock is held."""
+
+    def on_event(self, event: int, value: int) -> None: ...
+
+    def on_message(self, parts: list[zmq.Frame]) -> None: ...
 
 
 class Wake:
-    """Lets one thread end another's poll. `armed` counts who polls, under the link's lock."""
+    """Lets one thread end another's poll. `armed` counts who polls, under the socket's lock."""
 
     def __init__(self) -> None:
         self.armed = 0
@@ -66,61 +76,75 @@ class Wake:
         os.close(self._write)
 
 
-@dataclass(slots=True, eq=False)
-class Mailbox:
-    """One session: what has arrived for it, and how its connection is."""
+class CurveSocket:
+    """See the module. Everything but `close` is called with the lock held.
 
-    address: bytes  # routing id of the peer; empty at the connecting end
-    peer: bytes  # the public key it proved to hold
-    connection: int | None = None  # file descriptor, by which the monitor names it
-    frames: deque[list[zmq.Frame]] = field(default_factory=deque)
-    frames_in: int = 0
-    frames_out: int = 0
-    lost_since: float | None = None
-    ended: str | None = None  # why no more frames will come
-    peer_left: bool = False  # it said so, and waits for nothing more
-    wake: Wake = field(default_factory=Wake)
+    A connection that is silent for `grace` seconds is held for dead; ZeroMQ makes it anew.
+    """
 
-
-class Link:
-    """What the two ends of a link have in common."""
-
-    def __init__(self, socket_type: int, own: CurveKeys, grace: float) -> None:
+    def __init__(self, socket_type: int, own: CurveKeys, grace: float, queue: int) -> None:
         self.grace = grace
         self.lock = threading.RLock()
+        self.closed = False
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(socket_type)
-        self._set_options(own)
+        self._set_options(own, queue)
         self._monitor = self._socket.get_monitor_socket()
         self._monitor.linger = 0
         # Asked for once: the socket itself is only touched under the lock.
         self._descriptors = [
             int(socket.getsockopt(zmq.FD)) for socket in (self._socket, self._monitor)
         ]
-        self._closed = False
 
-    def _set_options(self, own: CurveKeys) -> None:
-        socket, grace_ms = self._socket, int(self.grace * 1000)
-        socket.curve_publickey, socket.curve_secretkey = own.public, own.secret
-        socket.linger = 0
-        # Without bounds here both ends can send in bulk at once; the frames bound themselves.
-        socket.sndhwm = socket.rcvhwm = 0
-        socket.maxmsgsize = wire.PIECE_BYTES + wire.MAX_HEADER_BYTES + 1024
-        socket.heartbeat_ivl = min(HEARTBEAT_MS, grace_ms)
-        socket.heartbeat_timeout = socket.heartbeat_ttl = grace_ms
-        socket.reconnect_ivl, socket.reconnect_ivl_max = 50, 1000
+    @classmethod
+    def connecting(
+        cls, endpoint: str, own: CurveKeys, server_public: bytes, grace: float
+    ) -> "CurveSocket":
+        """A socket that connects in the background to the holder of `server_public`."""
+        check_public(server_public)
+        made = cls(zmq.DEALER, own, grace, queue=0)
+        made._socket.curve_serverkey = server_public
+        # The listener knows us by this when we reconnect; nobody else can guess it.
+        made._socket.routing_id = b"c" + secrets.token_bytes(16)
+        made._attach(made._socket.connect, endpoint, "connect to")
+        return made
 
-    def pump(self) -> None:
-        """Take in all events and messages that are there. Never waits; the lock is held."""
-        if self._closed:
+    @classmethod
+    def listening(
+        cls, endpoint: str, own: CurveKeys, allowed: Iterable[bytes], grace: float, queue: int = 0
+    ) -> "CurveSocket":
+        """A socket that lets in holders of the allowed keys; messages start with an address.
+
+        ZeroMQ keeps at most `queue` messages ahead for each connection; 0: without bound.
+        """
+        keys = frozenset(check_public(key) for key in allowed)
+        made = cls(zmq.ROUTER, own, grace, queue)
+        _AllowList(made._context, keys)
+        made._socket.curve_server = True
+        made._socket.zap_domain = b"ppodc"
+        made._socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+        made._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        # A peer that reconnects takes its address over from its dead connection.
+        made._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        made._attach(made._socket.bind, endpoint, "listen at")
+        return made
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens, with the port that was found."""
+        return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+
+    def pump(self, receiver: Receiver) -> None:
+        """Hand on all events and messages that are there. Never waits."""
+        if self.closed:
             raise ChannelError("the channel is closed at this end.")
         while True:
             # Events first: a descriptor may be used again by the next connection.
             for event, value in self._events():
-                self._on_event(event, value)
+                receiver.on_event(event, value)
             if not _readable(self._socket):
                 return
-            self._on_message(self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
+            receiver.on_message(self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
 
     def wait(self, wake: Wake, seconds: float) -> None:
         """Wait until something may have arrived. A signal interrupts it.
@@ -134,78 +158,14 @@ class Link:
             poll = select.poll()
             for descriptor in (*self._descriptors, wake.fileno()):
                 poll.register(descriptor, select.POLLIN)
-            poll.poll(max(0, min(seconds, POLL_SECONDS)) * 1000)
+            poll.poll(max(0, min(seconds, _POLL_SECONDS)) * 1000)
         finally:
             self.lock.acquire()
             wake.armed -= 1
             wake.clear()
 
-    def check(self, mailbox: Mailbox) -> None:
-        """ChannelError if nothing more will come out of this session; the lock is held."""
-        if mailbox.ended is not None:
-            raise ChannelError(mailbox.ended)
-        if mailbox.lost_since is not None and time.monotonic() - mailbox.lost_since > self.grace:
-            mailbox.ended = (
-                f"the link to the other party is gone for over {self.grace:g} s: it was stopped or "
-                "killed, or the network between is down."
-            )
-            raise ChannelError(mailbox.ended)
-
-    def send_frame(self, mailbox: Mailbox, parts: Sequence[wire.Part]) -> bool:
-        """Hand a frame to ZeroMQ; False if it cannot be taken before the link is back."""
-        if not self._send(mailbox.address, [FRAME, *parts]):
-            return False
-        mailbox.frames_out += 1
-        return True
-
-    def send_control(self, mailbox: Mailbox, *parts: bytes) -> bool:
-        """Send outside the numbering; False if the peer cannot be reached now."""
-        return self._send(mailbox.address, parts)
-
-    def send_resume(self, mailbox: Mailbox) -> None:
-        self.send_control(mailbox, RESUME, _COUNT.pack(mailbox.frames_out))
-
-    def leave(self, mailbox: Mailbox) -> None:
-        """Say good-bye on this session and forget it."""
-        raise NotImplementedError
-
-    def close(self, linger: float = 0) -> None:
-        """Give up the socket, after at most `linger` seconds for what is still to be sent."""
-        with self.lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._socket.disable_monitor()
-            self._monitor.close()
-            self._socket.close(linger=int(linger * 1000))
-        self._context.term()
-
-    def _deliver(self, mailbox: Mailbox, tag: bytes, parts: list[zmq.Frame]) -> None:
-        if tag == FRAME:
-            mailbox.frames_in += 1
-            mailbox.frames.append(parts)
-        elif tag == RESUME:
-            self._compare(mailbox, parts)
-        elif tag == BYE:
-            mailbox.ended = mailbox.ended or "the other party has closed the channel."
-            mailbox.peer_left = True
-        elif tag == ERROR:
-            mailbox.ended = f"the other party refused: {readable(parts)}"
-            mailbox.peer_left = True
-        elif tag != PROBE:
-            mailbox.ended = "the other party sent a message that is not of this protocol."
-        mailbox.wake.set()
-
-    def _compare(self, mailbox: Mailbox, parts: list[zmq.Frame]) -> None:
-        try:
-            (sent,) = _COUNT.unpack(b"".join(part.bytes for part in parts))
-        except struct.error:
-            sent = -1
-        if sent != mailbox.frames_in:
-            mailbox.ended = LOST
-            self.send_control(mailbox, ERROR, LOST.encode())
-
-    def _send(self, address: bytes, parts: Sequence[wire.Part]) -> bool:
+    def send(self, parts: Sequence[wire.Part], address: bytes = b"") -> bool:
+        """Hand a message to ZeroMQ; False if it cannot be taken now. Listeners say for whom."""
         parts = [address, *parts] if address else parts
         last = len(parts) - 1
         try:
@@ -218,21 +178,139 @@ class Link:
             raise ChannelError(f"cannot send: {error.strerror}.") from error
         return True
 
+    def close(self, linger: float = 0) -> None:
+        """Give up the socket, after at most `linger` seconds for what is still to be sent."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            self._socket.disable_monitor()
+            self._monitor.close()
+            self._socket.close(linger=int(linger * 1000))
+        self._context.term()
+
+    def _set_options(self, own: CurveKeys, queue: int) -> None:
+        socket, grace_ms = self._socket, int(self.grace * 1000)
+        socket.curve_publickey, socket.curve_secretkey = own.public, own.secret
+        socket.linger = 0
+        # Where this is 0 both ends can send in bulk at once; the frames bound themselves.
+        socket.sndhwm = socket.rcvhwm = queue
+        socket.maxmsgsize = wire.PIECE_BYTES + wire.MAX_HEADER_BYTES + 1024
+        socket.heartbeat_ivl = min(int(_LONGEST_HEARTBEAT * 1000), grace_ms // _HEARTBEATS)
+        socket.heartbeat_timeout = socket.heartbeat_ttl = grace_ms
+        socket.reconnect_ivl, socket.reconnect_ivl_max = 50, 1000
+
+    def _attach(self, attach: Callable[[str], object], endpoint: str, what: str) -> None:
+        self._socket.ipv6 = "[" in endpoint
+        try:
+            attach(endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            raise ChannelError(f"cannot {what} {endpoint}: {error.strerror}.") from error
+
     def _events(self) -> Iterator[tuple[int, int]]:
         while _readable(self._monitor):
             event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
             yield int(event["event"]), int(event["value"])
 
-    def _on_event(self, event: int, value: int) -> None:
-        raise NotImplementedError
 
-    def _on_message(self, parts: list[zmq.Frame]) -> None:
-        raise NotImplementedError
+class Connection:
+    """How a connecting socket's one connection is, as far as the monitor has told."""
+
+    def __init__(self, endpoint: str, own_public: bytes) -> None:
+        self.established = False  # at least once
+        self.lost_since: float | None = None
+        self.refused: str | None = None  # why there will never be one
+        self._endpoint, self._own_public = endpoint, own_public
+        self._connected = False
+        self._failed_handshakes = 0
+
+    def on_event(self, event: int) -> bool:
+        """Take an event in; True if it says that a connection was made anew."""
+        if event == zmq.EVENT_CONNECTED:
+            self._connected = True
+        elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            again, self.established, self.lost_since = self.established, True, None
+            return again
+        elif event == zmq.EVENT_DISCONNECTED:
+            if self.established and self.lost_since is None:
+                self.lost_since = time.monotonic()
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            self.refused = (
+                f"{self._endpoint} does not let this key in. Ask its operator to allow the public "
+                f"key {self._own_public.decode()}"
+            )
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            self.refused = self._wrong_key()
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and not self.established:
+            self._failed_handshakes += 1
+            if self._failed_handshakes >= _HANDSHAKE_TRIES:
+                self.refused = self._wrong_key()
+        return False
+
+    def why_silent(self, seconds: float) -> str:
+        """What is missing when no answer came in time."""
+        within = f"within {seconds:g} s"
+        if not self._connected:
+            return f"nobody listens at {self._endpoint} {within}. Is the other cloud running there?"
+        if not self.established:
+            return (
+                f"something at {self._endpoint} takes connections but did not identify itself "
+                f"{within}. Check the address, or whether that machine is overloaded."
+            )
+        if self.lost_since is not None:
+            return (
+                f"{self._endpoint} went away and was not back {within}. Do the same again once it "
+                "runs."
+            )
+        return (
+            f"{self._endpoint} is there but did not answer {within}: it is busy. Try again later."
+        )
+
+    def _wrong_key(self) -> str:
+        return (
+            f"{self._endpoint} ended the handshake; it does not hold the expected key. Check the "
+            "address and the public key configured for it; if both are right, something is in "
+            "between."
+        )
 
 
-def readable(parts: Sequence[zmq.Frame]) -> str:
-    """Text from outside, safe to print."""
-    return printable(b"".join(part.bytes for part in parts[:1]).decode(errors="replace"))
+class _AllowList:
+    """Answers ZeroMQ's question whether a key may come in, until the context is terminated."""
+
+    def __init__(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", allowed: frozenset[bytes]
+    ) -> None:
+        self._allowed = allowed
+        self._socket = context.socket(zmq.REP)
+        self._socket.linger = 0
+        # Bound before the thread starts and before anyone can connect.
+        self._socket.bind("inproc://zeromq.zap.01")
+        threading.Thread(target=self._run, name="zap", daemon=True).start()
+
+    def _run(self) -> None:
+        with self._socket:
+            while True:
+                try:
+                    request = self._socket.recv_multipart()
+                    self._socket.send_multipart(self._answer(request))
+                except zmq.ContextTerminated:
+                    return
+
+    def _answer(self, request: list[bytes]) -> list[bytes]:
+        version, number, _, address, _, mechanism, *credentials = request
+        key = z85.encode(credentials[0]) if mechanism == b"CURVE" and credentials else b""
+        if key in self._allowed:
+            return [version, number, b"200", b"OK", key, b""]
+        log.warning(
+            "refused a peer at %s: its key %s is not allowed", address.decode(), key.decode()
+        )
+        return [version, number, b"400", b"not allowed", b"", b""]
+
+
+def proven_key(parts: Sequence[zmq.Frame]) -> bytes:
+    """Of who sent this: ZeroMQ has it from the handshake, no message can carry another."""
+    return str(parts[-1].get("User-Id")).encode()
 
 
 def _readable(socket: "zmq.Socket[bytes]") -> bool:
@@ -241,6 +319,6 @@ def _readable(socket: "zmq.Socket[bytes]") -> bool:
 
 
 def _must_copy(part: wire.Part) -> bool:
-    if len(part) < ZERO_COPY_BYTES:
+    if len(part) < _ZERO_COPY_BYTES:
         return True
     return isinstance(part, memoryview) and not part.readonly

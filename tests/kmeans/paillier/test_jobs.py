@@ -11,8 +11,9 @@ from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import WidthError
 from ppodc.kmeans.half import Half, Parameters
 from ppodc.kmeans.paillier.half import Half1, Half2
-from ppodc.transport import zmq_channel
+from ppodc.transport import zmq_session
 from ppodc.transport.channel import Channel, memory_pair
+from ppodc.transport.curve_keys import CurveKeys
 from tests.kmeans.suite_jobs import Job, check, random_job
 
 SECRET = generate_insecure(256)
@@ -44,11 +45,11 @@ def test_turn_taking_gives_the_same_as_pipelined():
 
 
 def test_over_an_encrypted_socket():
-    keys = [zmq_channel.CurveKeys.generate() for _ in range(2)]
-    with zmq_channel.listen("tcp://127.0.0.1:0", keys[1], [keys[0].public]) as listener:
+    keys = [CurveKeys.generate() for _ in range(2)]
+    with zmq_session.listen("tcp://127.0.0.1:0", keys[1], [keys[0].public]) as listener:
         with ThreadPoolExecutor() as threads:
             accepted = threads.submit(listener.accept, 10)
-            first = zmq_channel.connect(listener.endpoint, keys[0], keys[1].public)
+            first = zmq_session.connect(listener.endpoint, keys[0], keys[1].public)
             second = accepted.result()
         try:
             check(make, random_job(5), (first, second))

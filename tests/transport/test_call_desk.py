@@ -1,0 +1,229 @@
+"""Client and desk in one process, over a carrier that loses, repeats and delays frames."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ppodc.errors import AccessError, ChannelError, InputError, RefusedError, WireError
+from ppodc.transport import wire
+from ppodc.transport.call_client import REFUSAL, REPLY, Call, Client, Refusal
+from ppodc.transport.call_server import CallDesk, Operation, Peer, Reply, Request
+from ppodc.transport.wire import Body, Empty
+
+ANN, BOB = Peer("owner", "ann"), Peer("owner", "bob")
+SESSION = bytes(range(16))
+
+
+class Number(Body, frozen=True):
+    value: int
+
+
+class KilledError(BaseException):
+    """As if the process had ended here."""
+
+
+class Account:
+    """What was added, so that adding it twice shows."""
+
+    def __init__(self) -> None:
+        self.added: list[int] = []
+        roles = frozenset({"owner"})
+        self.desk = CallDesk(
+            [
+                Operation("add", roles, Number, self.add),
+                Operation("audit", frozenset({"cloud1"}), Empty, self.add),
+            ]
+        )
+
+    def add(self, peer: Peer, body: Number, arrays: object) -> tuple[Number, tuple[()]]:
+        if body.value == 0:
+            raise InputError("nothing to add.")
+        if body.value < 0:
+            raise KilledError
+        self.added.append(body.value)
+        return Number(sum(self.added)), ()
+
+
+class LossyCarrier:
+    """Carries frames to a desk and back; `copies` says how often each one arrives."""
+
+    def __init__(self, desk: CallDesk, copies: Iterable[int] = ()) -> None:
+        self.desk = desk
+        self.copies: Iterator[int] = chain(copies, repeat(1))
+        self.sent: list[list[bytes]] = []
+        self.replies: deque[Reply] = deque()
+
+    def send(self, request: Sequence[wire.Part]) -> None:
+        self.sent.append([bytes(part) for part in request])
+        for _ in range(next(self.copies)):
+            self.deliver(self.sent[-1])
+
+    def deliver(self, request: list[bytes]) -> None:
+        reply = self.desk.answer(ANN, request)
+        assert reply is not None
+        self.replies.extend([reply] * next(self.copies))
+
+    def receive(self, seconds: float) -> Sequence[wire.Part] | None:
+        return self.replies.popleft() if self.replies else None
+
+    def why_silent(self, seconds: float) -> str:
+        return f"no answer within {seconds:g} s."
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+def add(client: Client, value: int) -> int:
+    return client.call("add", Number(value), reply=Number)[0].value
+
+
+@pytest.mark.parametrize(
+    ("copies", "sent"),
+    [
+        ((), 2),
+        ((0, 0, 1), 4),
+        ((1, 0), 3),
+        ((1, 0, 1, 0), 4),
+        ((2, 1, 1), 2),
+        ((1, 2), 2),
+        ((2, 0, 0), 3),
+    ],
+    ids=[
+        "all arrive",
+        "requests lost",
+        "reply lost",
+        "replies lost",
+        "request repeated",
+        "reply repeated",
+        "request repeated and both replies lost",
+    ],
+)
+def test_each_request_is_done_once_whatever_is_lost(account, copies, sent):
+    carrier = LossyCarrier(account.desk, copies)
+    client = Client(carrier)
+    assert [add(client, 5), add(client, 7)] == [5, 12]
+    assert account.added == [5, 7]
+    assert len(carrier.sent) == sent
+
+
+@given(st.lists(st.integers(0, 3), max_size=60))
+def test_each_request_is_done_once_under_random_faults(copies):
+    account = Account()
+    client = Client(LossyCarrier(account.desk, copies))
+    assert [add(client, value) for value in range(1, 9)] == [1, 3, 6, 10, 15, 21, 28, 36]
+    assert account.added == list(range(1, 9))
+
+
+def test_frames_that_come_late_change_nothing(account):
+    carrier = LossyCarrier(account.desk)
+    client = Client(carrier)
+    add(client, 5)
+    add(client, 7)
+    for request in carrier.sent:
+        carrier.deliver(request)
+    assert add(client, 1) == 13
+    assert account.added == [5, 7, 1]
+
+
+def test_a_refusal_is_an_answer_like_any_other(account):
+    client = Client(LossyCarrier(account.desk, (1, 0)))
+    with pytest.raises(RefusedError, match="nothing to add") as caught:
+        add(client, 0)
+    assert caught.value.code == InputError.code
+    with pytest.raises(RefusedError, match="not for the role 'owner'") as caught:
+        client.tell("audit")
+    assert caught.value.code == AccessError.code
+    assert add(client, 5) == 5
+
+
+def test_a_call_ends_when_its_time_is_over(account):
+    client = Client(LossyCarrier(account.desk, repeat(0)), timeout=0.01)
+    with pytest.raises(ChannelError, match=r"no answer within 0\.01 s"):
+        add(client, 5)
+
+
+def test_an_answer_of_another_kind_is_not_taken_for_one(account):
+    carrier = LossyCarrier(account.desk, (0,))
+    client = Client(carrier)
+    carrier.replies.append(wire.encode(client._session, 1, "other", wire.encode_body(None)))
+    with pytest.raises(WireError, match="answered with 'other'"):
+        add(client, 5)
+
+
+def test_a_death_in_the_middle_is_nobodys_answer(account):
+    with pytest.raises(KilledError):
+        add(Client(LossyCarrier(account.desk)), -1)
+
+
+# --- the desk alone -----------------------------------------------------------------------------
+
+
+def request(number: int, value: int, session: bytes = SESSION, digest: bytes = b"") -> Reply:
+    raw = wire.encode_body(Number(value))
+    call = Call(digest or wire.content_digest("add", raw, ()), raw)
+    return wire.encode(session, number, "add", wire.encode_body(call))
+
+
+def refused(reply: Reply | Request | None) -> str:
+    assert isinstance(reply, list)
+    message = wire.decode(reply).message
+    assert message.kind == REFUSAL
+    refusal = message.decode(Refusal)
+    assert refusal.code == WireError.code
+    return refusal.text
+
+
+def test_the_stored_reply_is_the_same_to_the_byte(account):
+    replies = [account.desk.answer(ANN, request(1, 5)) for _ in range(3)]
+    assert replies[0] == replies[1] == replies[2]
+    assert account.added == [5]
+
+
+def test_the_same_number_with_other_content_is_refused(account):
+    desk = account.desk
+    desk.answer(ANN, request(1, 5))
+    assert "other content" in refused(desk.answer(ANN, request(1, 6)))
+    running = desk.take(ANN, request(2, 7))
+    assert "other content" in refused(desk.take(ANN, request(2, 8)))
+    assert wire.decode(desk.perform(running)).message.kind == REPLY
+    assert "long ago" in refused(desk.answer(ANN, request(1, 5)))
+    assert "digest" in refused(desk.answer(ANN, request(3, 5, digest=bytes(16))))
+    assert "damaged" in refused(desk.answer(ANN, [b"rubbish"]))
+    assert account.added == [5, 7]
+
+
+def test_peers_with_one_session_do_not_meet(account):
+    for peer, value in ((ANN, 5), (BOB, 6)):
+        reply = account.desk.answer(peer, request(1, value))
+        assert wire.decode(reply).message.kind == REPLY
+    assert account.added == [5, 6]
+
+
+def test_a_running_request_is_not_forgotten_for_others(account):
+    desk = account.desk
+    running = desk.take(ANN, request(1, 5))
+    assert isinstance(running, Request)
+    for other in range(40):
+        desk.answer(ANN, request(1, 1, session=bytes([other]) * 16))
+    assert desk.take(ANN, request(1, 5)) is None
+    desk.perform(running)
+    assert desk.answer(ANN, request(1, 5)) is not None
+    assert account.added.count(5) == 1
+
+
+def test_a_peer_cannot_pile_up_requests(account):
+    desk = account.desk
+    taken = [desk.take(ANN, request(1, 1, session=bytes([i]) * 16)) for i in range(32)]
+    assert "at once" in refused(desk.take(ANN, request(1, 1)))
+    assert isinstance(desk.take(BOB, request(1, 1)), Request)
+    desk.perform(taken[0])
+    assert isinstance(desk.take(ANN, request(1, 1)), Request)

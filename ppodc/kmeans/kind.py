@@ -14,10 +14,12 @@ class KMeansKind:
 
     name = "kmeans"
     sample = SAMPLE
-    upload: UploadForm = TwoShares()
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
+
+    def upload(self, spec: Spec) -> UploadForm:
+        return TwoShares(spec.schema)
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return (LABELS,) if job_of(spec).labels else ()

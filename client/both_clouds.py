@@ -25,13 +25,18 @@ class ListedDataset(Dataset, frozen=True):
 class Clouds:
     """Connections to cloud 1 and cloud 2 under one key."""
 
-    def __init__(self, config: OwnerConfig) -> None:
+    def __init__(self, first: Client, second: Client) -> None:
+        self.first, self.second = first, second
+
+    @classmethod
+    def connect(cls, config: OwnerConfig) -> "Clouds":
+        """To the clouds that the configuration names and pins."""
         keys = CurveKeys.load(config.key)
-        self.first = _connect(config.cloud1, keys, config.timeout)
+        first = _connect(config.cloud1, keys, config.timeout)
         try:
-            self.second = _connect(config.cloud2, keys, config.timeout)
+            return cls(first, _connect(config.cloud2, keys, config.timeout))
         except BaseException:
-            self.first.close()
+            first.close()
             raise
 
     @classmethod
@@ -40,7 +45,7 @@ class Clouds:
         config = load(path, OwnerConfig)
         if config.role != role:
             raise InputError(f"{path} is the configuration of an {config.role}, not an {role}.")
-        return cls(config), config
+        return cls.connect(config), config
 
     def at(self, cloud: int) -> Client:
         """The connection to this cloud."""

@@ -16,18 +16,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cloud2.worker import RESOURCE, Worker2
-from ppodc.cluster import ray_cluster
-from ppodc.cluster.ray_cluster import Place
-from ppodc.cluster.ray_workers import answers, spawn
+from cloud2.worker import Worker2
+from ppodc.cluster.workers import Workers, answers
 from ppodc.crypto.paillier_keys import load_secret
 from ppodc.errors import InputError, SessionLostError, printable
-from ppodc.kmeans import suites
 from ppodc.pairs import control_messages
-from ppodc.pairs.cloud_job import Side, drop_pools
+from ppodc.pairs.cloud_job import CloudJob, drop_pools
 from ppodc.pairs.control_messages import PairEnd
 from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
-from ppodc.pairs.shards import resume_point
+from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.service.config import Cloud2Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
@@ -47,7 +44,7 @@ log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Session:
     ticket: bytes
-    side: Side
+    side: CloudJob
     setup: Setup
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_used: float = field(default_factory=time.monotonic)
@@ -57,11 +54,14 @@ class Follower:
     """The sessions of this cloud, one per dataset; used by the gateway's threads."""
 
     def __init__(
-        self, store: Store, config: Cloud2Config, link_timeout: float = LINK_TIMEOUT
+        self,
+        store: Store,
+        config: Cloud2Config,
+        workers: Workers,
+        link_timeout: float = LINK_TIMEOUT,
     ) -> None:
-        self._store, self._config = store, config
+        self._store, self._config, self._workers = store, config, workers
         self._link_timeout = link_timeout
-        self._place = Place(config.ray_address, RESOURCE, config.max_pairs)
         # Read once here: a key that cannot be used must show when the service starts.
         key = load_secret(config.paillier_secret, allow_insecure=bool(config.insecure_key_bits))
         self._key_bits = key.public.bits
@@ -91,20 +91,14 @@ class Follower:
             self._known(body.dataset, body.spec)
             self._end(body.dataset)
             side = self._side(body)
-            ray_cluster.connect(self._place)
-            ray_cluster.check_workers(self._place, side.pairs)
-            resume = resume_point(
-                body.checkpoints,
-                self._store.jobs.checkpoints(body.dataset),
-                side.final_checkpoints(),
-                labels=side.job.labels,
-            )
-            if not side.prepare:
+            self._workers.check(side.pairs)
+            resume = side.resume_point(body.checkpoints)
+            if not body.prepare:
                 self._store.jobs.transition(
                     body.dataset, JobState.PREPARING, suite=body.suite, pairs=side.pairs
                 )
                 side.restore(resume)
-            setup = side.setup(self._link_timeout, self._config.pools, body.pool)
+            setup = side.setup(self._link_timeout, self._config.pools)
             session = _Session(secrets.token_bytes(16), side, setup)
             try:
                 ends = self._start(session, dict(enumerate(body.publics)))
@@ -131,7 +125,7 @@ class Follower:
             committed = body.commit and side.complete()
             if committed:
                 side.commit()
-                if side.next_step() is None and not side.prepare:
+                if side.next_step() is None and not side.plan.prepare:
                     side.save_result()
         longest = _TEXT // max(1, len(failed))
         failures = [
@@ -169,11 +163,10 @@ class Follower:
         return control_messages.Done()
 
     def stop(self) -> None:
-        """End all sessions and leave Ray."""
+        """End all sessions and their workers."""
         with self._opening:
             for dataset in list(self._sessions):
                 self._end(dataset)
-        ray_cluster.disconnect()
 
     def free_idle(self, seconds: float = IDLE_SECONDS) -> None:
         """End sessions whose master has not been heard of for so long."""
@@ -188,7 +181,7 @@ class Follower:
         if self._store.datasets.get(dataset).digest != spec:
             raise InputError(f"dataset {dataset!r} has another spec at cloud 2; compare digests.")
 
-    def _side(self, body: control_messages.Open) -> Side:
+    def _side(self, body: control_messages.Open) -> CloudJob:
         job = self._store.jobs.get(body.dataset)
         if job.state.final:
             raise InputError(f"dataset {body.dataset!r} is {job.state} at cloud 2.")
@@ -200,15 +193,17 @@ class Follower:
             raise InputError(
                 f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
             )
-        side = Side(
+        kind = pair_kind(self._store.datasets.spec(body.dataset))
+        side = CloudJob(
             self._store,
+            self._workers,
             body.dataset,
-            body.suite,
+            suite_of(kind, body.suite),
             body.pairs,
             body.shards_per_pair,
             body.prepare,
         )
-        suites.check(body.suite, side.params, self._key_bits)
+        kind.check(side.spec, side.sealed.m, side.suite, self._key_bits)
         if len(body.publics) != side.pairs:
             raise InputError(f"{side.pairs} pairs need as many channel keys.")
         return side
@@ -216,21 +211,17 @@ class Follower:
     def _start(self, session: _Session, publics: dict[int, bytes]) -> list[PairEnd]:
         """Workers for these slots; where they listen, in the order of the slots."""
         config, side = self._config, session.side
-        insecure = bool(config.insecure_key_bits)
+        key_file, insecure = str(config.paillier_secret), bool(config.insecure_key_bits)
         waiting = []
         for slot, public in publics.items():
-            side.place(
-                slot,
-                spawn(Worker2, RESOURCE, session.setup, str(config.paillier_secret), insecure),
-            )
-            listening = side.slots[slot].worker.listen
+            worker = self._workers.start(Worker2, session.setup, key_file, insecure)
+            side.place(slot, worker)
+            address = (config.worker_host, config.worker_ports)
             waiting.append(
-                listening.remote(
-                    config.worker_host, config.worker_ports, public, side.pair_name(slot)
-                )
+                self._workers.call(worker, "listen", *address, public, side.pair_name(slot))
             )
-        found = answers(waiting, "cloud 2's workers")
-        return [PairEnd(endpoint, own) for endpoint, own in found]
+        ends = answers(self._workers, waiting, "cloud 2's workers")
+        return [PairEnd(endpoint, own) for endpoint, own in ends]
 
     @contextmanager
     def _session(self, ticket: bytes) -> Iterator[_Session]:

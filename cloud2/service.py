@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cloud2.follower import Follower
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import InputError
 from ppodc.pairs import control_messages
 from ppodc.service.config import Cloud2Config, load, peers
@@ -28,7 +30,8 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `ready` hears the endpoint once the port is open."""
     config = load(config_file, Cloud2Config)
     with Store.open(config.store, "cloud2") as store:
-        follower = Follower(store, config)
+        workers = RayWorkers(Place(config.ray_address, "cloud2", config.max_pairs))
+        follower = Follower(store, config, workers)
         gateway = Gateway(
             config.listen,
             CurveKeys.load(config.key),
@@ -44,6 +47,7 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
         finally:
             stopped.set()
             follower.stop()
+            workers.close()
 
 
 def control_operations(follower: Follower) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""C2's half of a pair as a Ray actor: it listens for the one C1 worker whose key it was given."""
+"""C2's half of a pair: it listens for the one C1 worker whose key it was given."""
 
 import logging
 from pathlib import Path
@@ -6,14 +6,11 @@ from pathlib import Path
 from ppodc.cluster.ray_workers import node_address
 from ppodc.crypto.paillier_keys import load_secret
 from ppodc.errors import ChannelError, InputError
-from ppodc.kmeans.half import Half
-from ppodc.kmeans.suites import Material, open_half
+from ppodc.pairs.network import ZEROMQ, Listener, Network
 from ppodc.pairs.pair_worker import PairWorker, Setup
 from ppodc.transport.channel import Channel
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.zmq_session import Listener, listen
 
-RESOURCE = "cloud2"
 _ACCEPT_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
@@ -22,9 +19,10 @@ log = logging.getLogger(__name__)
 class Worker2(PairWorker):
     """Reads the secret Paillier key from its file: the key itself never travels through Ray."""
 
+    network: Network = ZEROMQ
+
     def __init__(self, setup: Setup, key_file: str, insecure_key: bool) -> None:
-        super().__init__(setup)
-        self._key = load_secret(Path(key_file), allow_insecure=insecure_key)
+        super().__init__(setup, 2, load_secret(Path(key_file), allow_insecure=insecure_key))
         self._keys = CurveKeys.generate()
         self._listener: Listener | None = None
         self._pair = ""
@@ -45,7 +43,9 @@ class Worker2(PairWorker):
         timeout = self.setup.link_timeout
         for port in range(ports[0], ports[1] + 1):
             try:
-                return listen(f"tcp://{address}:{port}", self._keys, [public], timeout=timeout)
+                return self.network.listen(
+                    f"tcp://{address}:{port}", self._keys, [public], timeout=timeout
+                )
             except ChannelError as error:
                 log.info("port %d cannot be used: %s", port, error)
         raise InputError(
@@ -53,10 +53,13 @@ class Worker2(PairWorker):
             "correct worker_host, in the configuration of cloud 2."
         )
 
-    def meet(self) -> tuple[Channel, Half]:
+    def open_channel(self) -> tuple[Channel, str]:
         if self._listener is None:
             raise ChannelError("this worker was not told about its other half.")
-        setup = self.setup
-        channel = self._listener.accept(_ACCEPT_SECONDS, setup.hello(self._pair))
-        material = Material(self._key, setup.pool, setup.pools_of(self._pair))
-        return channel, open_half(setup.suite, 2, channel, setup.params, material)
+        channel = self._listener.accept(_ACCEPT_SECONDS, self.setup.hello(self._pair))
+        return channel, self._pair
+
+    def cut(self) -> None:
+        super().cut()
+        if self._listener is not None:
+            self._listener.close()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError
 from ppodc.pairs import control_messages
-from ppodc.pairs.shards import Step
+from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config
 from ppodc.service.store.uploads import Upload
 from ppodc.transport.call_client import Client
@@ -21,16 +21,17 @@ _START_SECONDS = 300.0  # starting Ray and its workers can take a while
 R = TypeVar("R", bound=msgspec.Struct)
 
 
-class Cloud2Link:
+class Cloud2Client:
     """An authenticated connection to C2's gateway; used by one thread."""
 
-    def __init__(self, config: Cloud1Config) -> None:
-        self._client = Client.connect(
-            config.cloud2.endpoint,
-            CurveKeys.load(config.key),
-            config.cloud2.public_key.encode(),
-            timeout=_SECONDS,
-        )
+    def __init__(self, client: Client, seconds: float = _SECONDS) -> None:
+        self._client, self._seconds = client, seconds
+
+    @classmethod
+    def connect(cls, config: Cloud1Config) -> "Cloud2Client":
+        """To the C2 that the configuration names and pins."""
+        keys, public = CurveKeys.load(config.key), config.cloud2.public_key.encode()
+        return cls(Client.connect(config.cloud2.endpoint, keys, public, timeout=_SECONDS))
 
     def close(self) -> None:
         """Hang up."""

@@ -10,17 +10,19 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
-from cloud1.worker import RESOURCE
-from master.cloud2_client import Cloud2Link
+from master.cloud2_client import Cloud2Client
 from master.progress import Event, Listener, ignore
 from master.sealing import SealReport, seal
 from master.session import MasterSession
-from ppodc.cluster import ray_cluster
 from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_workers import RayWorkers
+from ppodc.cluster.workers import Workers
 from ppodc.crypto.paillier_keys import load_public
 from ppodc.errors import (
     BusyError,
@@ -31,10 +33,9 @@ from ppodc.errors import (
     PpodcError,
     SessionLostError,
 )
-from ppodc.kmeans import suites
-from ppodc.kmeans.job import job_of
-from ppodc.kmeans.suites import Suite
 from ppodc.pairs.cloud_job import drop_pools
+from ppodc.pairs.pair_worker import LINK_TIMEOUT
+from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import JobInfo, Store
@@ -46,58 +47,94 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How a job ended: `state` is done or cancelled."""
+    """How a job ended: `state` is done or cancelled; `facts` are the public ones of its result."""
 
     dataset: str
     state: JobState
-    n_iter: int
-    converged: bool
     m: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""  # the facts, in words
     seconds: float = 0.0  # of all iterations of the last session
     worked: float = 0.0  # of these, in which the slowest pair did protocol work
+
+    def figures(self) -> dict[str, Any]:
+        """As a flat table, for JSON."""
+        times = {"seconds": self.seconds, "worked": self.worked}
+        return {"dataset": self.dataset, "state": self.state, **self.facts, "m": self.m, **times}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a master works with: C1's workers and store, and the line to C2."""
+
+    workers: Callable[[int], AbstractContextManager[Workers]]  # for so many pairs
+    cloud2: Callable[[], Cloud2Client]
+    store: Callable[[], Store]
+    link_timeout: float = LINK_TIMEOUT
+
+
+def means_of(config: Cloud1Config) -> Means:
+    """Workers on the Ray that the configuration names, and its C2 over ZeroMQ."""
+    return Means(
+        lambda pairs: RayWorkers(Place(config.ray_address, "cloud1", pairs)),
+        lambda: Cloud2Client.connect(config),
+        lambda: Store.open(config.store, "cloud1"),
+    )
 
 
 def run_job(
     config: Cloud1Config,
     dataset: str,
-    suite: str = suites.DEFAULT,
+    suite: str | None = None,
     pairs: int | None = None,
     progress: Listener = ignore,
+    means: Means | None = None,
 ) -> JobEnd:
     """Seal if that is still to do, and run the job to its end."""
-    with _job(config, dataset) as store:
+    means = means or means_of(config)
+    with _job(means, dataset) as store:
         state = store.jobs.get(dataset).state
         if state not in (JobState.CREATED, JobState.SEALED, JobState.DONE):
             raise InputError(f"the job of {dataset!r} is {state}. {_advice(dataset, state)}")
-        return _drive(config, store, dataset, suites.named(suite), pairs, progress)
+        chosen = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        return _Master(config, store, dataset, chosen, pairs, progress, means).drive()
 
 
 def resume_job(
-    config: Cloud1Config, dataset: str, pairs: int | None = None, progress: Listener = ignore
+    config: Cloud1Config,
+    dataset: str,
+    pairs: int | None = None,
+    progress: Listener = ignore,
+    means: Means | None = None,
 ) -> JobEnd:
     """Continue a job that failed, was interrupted or lost its master."""
-    with _job(config, dataset) as store:
+    means = means or means_of(config)
+    with _job(means, dataset) as store:
         job = store.jobs.get(dataset)
         if job.state in (JobState.CREATED, JobState.SEALED, JobState.CANCELLED):
             raise InputError(
                 f"the job of {dataset!r} is {job.state}. {_advice(dataset, job.state)}"
             )
-        suite = suites.named(job.suite or suites.DEFAULT)
-        return _drive(config, store, dataset, suite, pairs or job.pairs, progress)
+        suite = suite_of(pair_kind(store.datasets.spec(dataset)), job.suite or None)
+        master = _Master(config, store, dataset, suite, pairs or job.pairs, progress, means)
+        return master.drive()
 
 
 def prepare_job(
     config: Cloud1Config,
     dataset: str,
     iterations: int,
+    suite: str | None = None,
     pairs: int | None = None,
     progress: Listener = ignore,
+    means: Means | None = None,
 ) -> None:
     """Fill the pools of every pair for so many iterations, ahead of `run_job` with as many pairs.
 
     The records must be sealed, since their number fixes what an iteration takes.
     """
-    with _job(config, dataset) as store, contextlib.closing(Cloud2Link(config)) as link:
+    means = means or means_of(config)
+    with _job(means, dataset) as store:
         state = store.jobs.get(dataset).state
         if state != JobState.SEALED:
             before = (
@@ -106,32 +143,29 @@ def prepare_job(
             raise InputError(
                 f"pools are filled for a sealed dataset, {dataset!r} is {state}{before}."
             )
-        many = pairs or config.pairs
-        place = Place(config.ray_address, RESOURCE, many)
-        with ray_cluster.connected(place), _interruptible():
-            session = MasterSession(
-                config, store, link, dataset, "shares", many, _key(config)[0], progress, iterations
-            )
-            try:
-                session.run()
-            finally:
-                session.close()
-                link.settle(dataset, _digest(store, dataset), "prepared")
+        chosen = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        _Master(config, store, dataset, chosen, pairs, progress, means).prepare(iterations)
 
 
-def seal_dataset(config: Cloud1Config, dataset: str, suite: str = suites.DEFAULT) -> SealReport:
+def seal_dataset(
+    config: Cloud1Config, dataset: str, suite: str | None = None, means: Means | None = None
+) -> SealReport:
     """Close a dataset for uploads at both clouds."""
-    with _job(config, dataset) as store, contextlib.closing(Cloud2Link(config)) as link:
-        return seal(store, link, dataset, suites.named(suite), _key(config)[1])
+    means = means or means_of(config)
+    with _job(means, dataset) as store, contextlib.closing(means.cloud2()) as cloud2:
+        chosen = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        return seal(store, cloud2, dataset, chosen, _key(config)[1])
 
 
-def cancel_job(config: Cloud1Config, dataset: str) -> JobState:
+def cancel_job(config: Cloud1Config, dataset: str, means: Means | None = None) -> JobState:
     """Stop a job for good: at once if no master runs it, else the running master does it."""
-    with Store.open(config.store, "cloud1") as store:
+    means = means or means_of(config)
+    with means.store() as store:
         store.jobs.request_cancel(dataset)
         try:
-            with _lock(store, dataset), contextlib.closing(Cloud2Link(config)) as link:
-                link.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
+            with _lock(store, dataset), contextlib.closing(means.cloud2()) as cloud2:
+                seal = _digest(store, dataset)
+                cloud2.settle(dataset, seal, "cancelled", "cancelled by cloud 1")
                 drop_pools(store, dataset, config.pools)
                 return store.jobs.transition(dataset, JobState.CANCELLED).state
         except BusyError:
@@ -147,95 +181,120 @@ def status(config: Cloud1Config, dataset: str) -> JobInfo:
 # ------------------------------------------------------------------- driving
 
 
-def _drive(
-    config: Cloud1Config,
-    store: Store,
-    dataset: str,
-    suite: Suite,
-    pairs: int | None,
-    progress: Listener,
-) -> JobEnd:
-    modulus, bits = _key(config)
-    times = (0.0, 0.0)
-    with contextlib.closing(Cloud2Link(config)) as link:
-        if store.jobs.get(dataset).state != JobState.DONE:
-            progress(
-                Event(dataset, "sealing", 0, job_of(store.datasets.spec(dataset)).max_iter, 0, 0)
-            )
-            seal(store, link, dataset, suite, bits)
-            try:
-                session = _run(
-                    config, store, link, dataset, suite, pairs or config.pairs, modulus, progress
-                )
-                times = (session.seconds, session.worked)
-            except CancelledError:
-                drop_pools(store, dataset, config.pools)
-                return _cancelled(store, link, dataset)
-            except (KeyboardInterrupt, SystemExit):
-                _give_up(store, link, dataset, "stopped by the operator")
-                raise
-            except PpodcError as error:
-                raise _give_up(store, link, dataset, str(error)) from error
-        # C2 hands its halves out only now: both clouds have theirs, of the same run.
-        link.settle(dataset, _digest(store, dataset), "done")
-    drop_pools(store, dataset, config.pools)
-    facts, m = store.results.half(dataset).facts, store.uploads.sealed(dataset).m
-    end = JobEnd(dataset, JobState.DONE, facts["n_iter"], facts["converged"], m, *times)
-    max_iter = job_of(store.datasets.spec(dataset)).max_iter
-    progress(Event(dataset, "done", end.n_iter, max_iter, m, m, 0.0, 0.0))
-    return end
+class _Master:
+    """One process that drives one job; it holds the job's lock."""
 
+    def __init__(
+        self,
+        config: Cloud1Config,
+        store: Store,
+        dataset: str,
+        suite: str,
+        pairs: int | None,
+        progress: Listener,
+        means: Means,
+    ) -> None:
+        self._config, self._store, self._dataset = config, store, dataset
+        self._suite, self._pairs = suite, pairs or config.pairs
+        self._progress = progress
+        self._means = means
+        self._modulus, self._key_bits = _key(config)
 
-def _run(
-    config: Cloud1Config,
-    store: Store,
-    link: Cloud2Link,
-    dataset: str,
-    suite: Suite,
-    pairs: int,
-    modulus: int,
-    progress: Listener,
-) -> MasterSession:
-    """Sessions with C2 until the job is done; a lost one is opened again from the checkpoint."""
-    lost, reached = 0, -1
-    place = Place(config.ray_address, RESOURCE, pairs)
-    store.jobs.transition(dataset, JobState.PREPARING, suite=suite, pairs=pairs)
-    with ray_cluster.connected(place), _interruptible():
-        while True:
-            session = MasterSession(config, store, link, dataset, suite, pairs, modulus, progress)
+    def drive(self) -> JobEnd:
+        """To the end, from wherever the job stands."""
+        store, dataset = self._store, self._dataset
+        times = (0.0, 0.0)
+        with contextlib.closing(self._means.cloud2()) as cloud2:
+            if store.jobs.get(dataset).state != JobState.DONE:
+                self._progress(Event(dataset, "sealing", 0, 0, 0, 0))
+                seal(store, cloud2, dataset, self._suite, self._key_bits)
+                try:
+                    session = self._run(cloud2)
+                    times = (session.seconds, session.side.worked)
+                except CancelledError:
+                    return self._cancelled(cloud2)
+                except (KeyboardInterrupt, SystemExit):
+                    _give_up(store, cloud2, dataset, "stopped by the operator")
+                    raise
+                except PpodcError as error:
+                    raise _give_up(store, cloud2, dataset, str(error)) from error
+            # C2 hands its halves out only now: both clouds have theirs, of the same run.
+            cloud2.settle(dataset, _digest(store, dataset), "done")
+        drop_pools(store, dataset, self._config.pools)
+        facts, m = store.results.half(dataset).facts, store.uploads.sealed(dataset).m
+        iterations = store.jobs.get(dataset).iteration
+        self._progress(Event(dataset, "done", iterations, iterations, m, m, 0.0, 0.0))
+        summary = pair_kind(store.datasets.spec(dataset)).describe(facts)
+        return JobEnd(dataset, JobState.DONE, m, facts, summary, *times)
+
+    def prepare(self, iterations: int) -> None:
+        """Fill the pools; the job stays where it stands."""
+        with (
+            contextlib.closing(self._means.cloud2()) as cloud2,
+            self._means.workers(self._pairs) as workers,
+            _interruptible(),
+        ):
+            session = self._session(workers, cloud2, iterations)
             try:
                 session.run()
-            except (SessionLostError, ChannelError) as error:
-                lost = 0 if session.iteration > reached else lost + 1
-                reached = max(reached, session.iteration)
-                if lost >= _MOST_LOST:
-                    raise
-                log.warning("the session with cloud 2 is lost, opening another: %s", error)
-                store.jobs.transition(dataset, JobState.PREPARING)
-            else:
-                return session
             finally:
                 session.close()
+                cloud2.settle(self._dataset, _digest(self._store, self._dataset), "prepared")
+
+    def _run(self, cloud2: Cloud2Client) -> MasterSession:
+        """Sessions with C2 until the job is done; lost ones are opened again."""
+        lost, reached = 0, -1
+        jobs, dataset = self._store.jobs, self._dataset
+        jobs.transition(dataset, JobState.PREPARING, suite=self._suite, pairs=self._pairs)
+        with self._means.workers(self._pairs) as workers, _interruptible():
+            while True:
+                session = self._session(workers, cloud2)
+                try:
+                    session.run()
+                except (SessionLostError, ChannelError) as error:
+                    lost = 0 if session.side.plan.iteration > reached else lost + 1
+                    reached = max(reached, session.side.plan.iteration)
+                    if lost >= _MOST_LOST:
+                        raise
+                    log.warning("the session with cloud 2 is lost, opening another: %s", error)
+                    jobs.transition(dataset, JobState.PREPARING)
+                else:
+                    return session
+                finally:
+                    session.close()
+
+    def _session(self, workers: Workers, cloud2: Cloud2Client, prepare: int = 0) -> MasterSession:
+        return MasterSession(
+            self._config,
+            self._store,
+            workers,
+            cloud2,
+            self._dataset,
+            self._suite,
+            self._pairs,
+            self._modulus,
+            self._progress,
+            link_timeout=self._means.link_timeout,
+            prepare=prepare,
+        )
+
+    def _cancelled(self, cloud2: Cloud2Client) -> JobEnd:
+        store, dataset = self._store, self._dataset
+        drop_pools(store, dataset, self._config.pools)
+        state = store.jobs.transition(dataset, JobState.CANCELLED).state
+        cloud2.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
+        return JobEnd(dataset, state, store.uploads.sealed(dataset).m)
 
 
-def _give_up(store: Store, link: Cloud2Link, dataset: str, reason: str) -> JobFailedError:
+def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> JobFailedError:
     """Write down why, tell C2 as well as possible; the error for the user."""
     advice = _advice(dataset, JobState.FAILED)
     store.jobs.transition(dataset, JobState.FAILED, message=reason)
     try:
-        link.settle(dataset, _digest(store, dataset), "failed", reason)
+        cloud2.settle(dataset, _digest(store, dataset), "failed", reason)
     except PpodcError as error:
         log.warning("cloud 2 could not be told: %s", error)
     return JobFailedError(f"the job of {dataset!r} stopped: {reason.rstrip('.')}. {advice}")
-
-
-def _cancelled(store: Store, link: Cloud2Link, dataset: str) -> JobEnd:
-    store.jobs.transition(dataset, JobState.CANCELLED)
-    link.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
-    job = store.jobs.get(dataset)
-    return JobEnd(
-        dataset, job.state, job.iteration, converged=False, m=store.uploads.sealed(dataset).m
-    )
 
 
 def _advice(dataset: str, state: JobState) -> str:
@@ -263,8 +322,8 @@ def _key(config: Cloud1Config) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _job(config: Cloud1Config, dataset: str) -> Iterator[Store]:
-    with Store.open(config.store, "cloud1") as store, _lock(store, dataset):
+def _job(means: Means, dataset: str) -> Iterator[Store]:
+    with means.store() as store, _lock(store, dataset):
         yield store
 
 

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ppodc.pairs.shards import StepKind
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -38,15 +36,16 @@ class Clock:
     _step_began: float = field(default_factory=time.monotonic)
     _iteration_began: float = field(default_factory=time.monotonic)
     _last_iteration: float | None = None
+    _iteration: int = 0
 
-    def begin(self, kind: StepKind) -> None:
-        """A step begins; an `assign` opens an iteration."""
+    def begin(self, iteration: int) -> None:
+        """A step begins; the first of an iteration opens it."""
         self._step_began = time.monotonic()
-        if kind == "assign":
-            self._iteration_began = self._step_began
+        if iteration != self._iteration:
+            self._iteration, self._iteration_began = iteration, self._step_began
 
     def end_iteration(self) -> None:
-        """An `update` was committed."""
+        """The last step of an iteration was committed."""
         self._last_iteration = time.monotonic() - self._iteration_began
 
     def left(self, iteration: int, rows_done: int) -> tuple[float | None, float | None]:

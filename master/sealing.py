@@ -6,11 +6,9 @@ Everything that would make the job fail later is checked before, since a seal ca
 import logging
 from dataclasses import dataclass
 
-from master.cloud2_client import Cloud2Link
+from master.cloud2_client import Cloud2Client
 from ppodc.errors import InputError
-from ppodc.kmeans import suites
-from ppodc.kmeans.job import job_of
-from ppodc.kmeans.suites import Suite
+from ppodc.pairs.plan import pair_kind
 from ppodc.service.store import Store
 
 log = logging.getLogger(__name__)
@@ -26,10 +24,10 @@ class SealReport:
     left_out: tuple[str, ...]
 
 
-def seal(store: Store, link: Cloud2Link, dataset: str, suite: Suite, key_bits: int) -> SealReport:
+def seal(store: Store, cloud2: Cloud2Client, dataset: str, suite: str, key_bits: int) -> SealReport:
     """Seal the dataset at both clouds; the same again is harmless."""
     spec = store.datasets.spec(dataset)
-    theirs = {upload.identity for upload in link.uploads(dataset, spec.digest)}
+    theirs = {upload.identity for upload in cloud2.uploads(dataset, spec.digest)}
     ours = [upload for upload in store.uploads.of(dataset) if upload.committed]
     chosen = [upload for upload in ours if upload.identity in theirs]
     one_sided = theirs.symmetric_difference(upload.identity for upload in ours)
@@ -43,7 +41,7 @@ def seal(store: Store, link: Cloud2Link, dataset: str, suite: Suite, key_bits: i
         log.warning("upload %s is complete at one cloud only and is left out", upload_id)
     ids = [upload.upload_id for upload in chosen]
     digest = store.uploads.seal(dataset, ids)
-    if link.seal(dataset, spec.digest, ids) != digest:
+    if cloud2.seal(dataset, spec.digest, ids) != digest:
         raise InputError(
             f"the two clouds sealed {dataset!r} with different row counts; the uploads at one of "
             "them are damaged. Create the dataset again under another name."
@@ -52,17 +50,11 @@ def seal(store: Store, link: Cloud2Link, dataset: str, suite: Suite, key_bits: i
     return SealReport(digest, m, len(chosen), tuple(left_out))
 
 
-def check_size(store: Store, dataset: str, m: int, suite: Suite, key_bits: int) -> None:
+def check_size(store: Store, dataset: str, m: int, suite: str, key_bits: int) -> None:
     """Refuse a job that has too few records, or numbers that the suite cannot hold."""
     if m == 0:
         raise InputError(
             f"dataset {dataset!r} has no upload that both clouds have in full; wait for the owners."
         )
     spec = store.datasets.spec(dataset)
-    try:
-        params = job_of(spec).parameters(spec.schema, m)
-    except InputError as error:
-        raise InputError(
-            f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
-        ) from error
-    suites.check(suite, params, key_bits)
+    pair_kind(spec).check(spec, m, suite, key_bits)

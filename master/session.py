@@ -10,19 +10,15 @@ import logging
 import time
 from typing import Any
 
-from cloud1.worker import RESOURCE, Worker1
-from master.cloud2_client import Cloud2Link
+from cloud1.worker import Worker1
+from master.cloud2_client import Cloud2Client
 from master.progress import Clock, Event, Listener
-from ppodc.cluster import ray_cluster
-from ppodc.cluster.ray_cluster import Place
-from ppodc.cluster.ray_workers import Failure, answers, ended, outcome, spawn
+from ppodc.cluster.workers import Failure, Workers, answers
 from ppodc.errors import CancelledError, InputError, StepFailedError, printable
-from ppodc.kmeans.suites import Suite
 from ppodc.pairs import control_messages
-from ppodc.pairs.cloud_job import Side
+from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.control_messages import LONGEST_WAIT
-from ppodc.pairs.pair_worker import LINK_TIMEOUT
-from ppodc.pairs.shards import MAX_ATTEMPTS, Step
+from ppodc.pairs.plan import MAX_ATTEMPTS, Step
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
@@ -44,67 +40,60 @@ class MasterSession:
         self,
         config: Cloud1Config,
         store: Store,
-        link: Cloud2Link,
+        workers: Workers,
+        cloud2: Cloud2Client,
         dataset: str,
-        suite: Suite,
+        suite: str,
         pairs: int,
         modulus: int,
         progress: Listener,
+        *,
+        link_timeout: float,
         prepare: int = 0,
     ) -> None:
-        self._config, self._store, self._link = config, store, link
+        self._config, self._store, self._cloud2 = config, store, cloud2
+        self._workers = workers
         self._dataset, self._modulus = dataset, modulus
         self._tell = progress
-        self._side = Side(store, dataset, suite, pairs, config.shards_per_pair, prepare)
-        self._setup = self._side.setup(LINK_TIMEOUT, config.pools)
+        self.side = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
+        self._setup = self.side.setup(link_timeout, config.pools)
         self._ticket = b""
         self.seconds = 0.0  # of all iterations of this session
-        self._clock = Clock(self._side.sealed.m, self._side.job.max_iter)
+        self._clock = Clock(self.side.sealed.m, self.side.plan.max_iter)
         self._counts: dict[int, int] = {}
         self._asked: dict[Any, int] = {}
-
-    @property
-    def iteration(self) -> int:
-        """The last iteration that both clouds have."""
-        return self._side.iteration
-
-    @property
-    def worked(self) -> float:
-        """Seconds of protocol work among these."""
-        return self._side.worked
 
     def run(self) -> None:
         """All steps from where both clouds stand to the result."""
         self._report("starting")
         self._open()
-        while (step := self._side.next_step()) is not None:
-            began = time.monotonic()
-            self._clock.begin(step.kind)
+        while (step := self.side.next_step()) is not None:
+            began, before = time.monotonic(), self.side.plan.iteration
+            self._clock.begin(step.iteration)
             self._run_step(step)
-            if step.kind in ("assign", "update"):
+            if step.iteration > before:
                 self.seconds += time.monotonic() - began
-            if step.kind == "update":
+            if self.side.plan.iteration > before:
                 self._clock.end_iteration()
-        if not self._side.prepare:
-            self._side.save_result()
+        if not self.side.plan.prepare:
+            self.side.save_result()
             self._store.jobs.transition(self._dataset, JobState.DONE)
 
     def close(self) -> None:
         """Kill this cloud's workers."""
-        self._side.close()
+        self.side.close()
 
     # ----------------------------------------------------------------- pairs
 
     def _open(self) -> None:
-        side = self._side
-        place = Place(self._config.ray_address, RESOURCE, side.pairs)
-        ray_cluster.check_workers(place, side.pairs)
-        if ray_cluster.offers("cloud2"):
+        side = self.side
+        self._workers.check(side.pairs)
+        if self._workers.both_clouds():
             self._report("starting", message=_NO_SEPARATION)
-        self._link.uploads(self._dataset, side.spec.digest)  # is C2 there? Ask before waiting long
+        self._cloud2.uploads(self._dataset, side.spec.digest)  # is C2 there?
         publics = self._spawn(list(range(side.pairs)))
         own = self._store.jobs.checkpoints(self._dataset)
-        opened = self._link.open(
+        opened = self._cloud2.open(
             control_messages.Open(
                 dataset=self._dataset,
                 spec=side.spec.digest,
@@ -112,8 +101,7 @@ class MasterSession:
                 suite=side.suite,
                 pairs=side.pairs,
                 shards_per_pair=self._config.shards_per_pair,
-                pool=self._setup.pool,
-                prepare=side.prepare,
+                prepare=side.plan.prepare,
                 checkpoints=own,
                 publics=publics,
             )
@@ -122,46 +110,48 @@ class MasterSession:
             raise InputError("cloud 2 wants to go on from an iteration that cloud 1 does not have.")
         if len(opened.ends) != side.pairs:
             raise InputError(f"cloud 2 started {len(opened.ends)} workers instead of {side.pairs}.")
-        if not side.prepare:
+        if not side.plan.prepare:
             side.restore(opened.resume_from)
         self._ticket = opened.ticket
         self._introduce(dict(enumerate(opened.ends)))
 
     def _spawn(self, slots: list[int]) -> list[bytes]:
         """Fresh workers in these slots; their channel keys."""
+        asked = []
         for slot in slots:
-            self._side.place(slot, spawn(Worker1, RESOURCE, self._setup, self._modulus))
-        asked = [self._side.slots[slot].worker.public.remote() for slot in slots]
-        return [bytes(public) for public in answers(asked, "cloud 1's workers")]
+            worker = self._workers.start(Worker1, self._setup, self._modulus)
+            self.side.place(slot, worker)
+            asked.append(self._workers.call(worker, "public"))
+        return [bytes(public) for public in answers(self._workers, asked, "cloud 1's workers")]
 
     def _introduce(self, ends: dict[int, control_messages.PairEnd]) -> None:
         told = []
         for slot, end in ends.items():
-            pair_with = self._side.slots[slot].worker.pair_with
-            told.append(pair_with.remote(end.endpoint, end.public, self._side.pair_name(slot)))
-        answers(told, "cloud 1's workers")
+            pair = (end.endpoint, end.public, self.side.pair_name(slot))
+            told.append(self._workers.call(self.side.slots[slot].worker, "pair_with", *pair))
+        answers(self._workers, told, "cloud 1's workers")
 
     def _replace(self, slot: int) -> None:
         (public,) = self._spawn([slot])
-        self._introduce({slot: self._link.replace(self._ticket, slot, public)})
+        self._introduce({slot: self._cloud2.replace(self._ticket, slot, public)})
 
     # ----------------------------------------------------------------- steps
 
     def _run_step(self, step: Step) -> None:
-        side = self._side
-        slots = side.needed(step)
+        side = self.side
+        slots = side.line(step).slots(side.plan)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             side.begin(step, attempt, slots)
-            self._link.step(self._ticket, step, attempt, slots)
+            self._cloud2.step(self._ticket, step, attempt, slots)
             failed = self._outcome(step)
             if not failed:
                 side.commit()
                 return
             reasons = "; ".join(sorted({failure.text for failure in failed.values()}))
-            log.warning("%s of iteration %d failed: %s", step.kind, step.iteration, reasons)
+            log.warning("%s of iteration %d failed: %s", step.name, step.iteration, reasons)
             if attempt == MAX_ATTEMPTS or any(failure.fatal for failure in failed.values()):
                 raise StepFailedError(
-                    f"{step.kind} of iteration {step.iteration} failed after {attempt} "
+                    f"{step.name} of iteration {step.iteration} failed after {attempt} "
                     f"attempt{'s' * (attempt > 1)}: {reasons}"
                 )
             self._report("recovering", step, reasons)
@@ -173,12 +163,12 @@ class MasterSession:
         """Wait for both clouds; the slots that failed at either, or none and C2 has committed."""
         asked = time.monotonic()
         while True:
-            _, failed, running = self._side.wait(_LOOK_SECONDS)
+            _, failed, running = self.side.wait(_LOOK_SECONDS)
             self._look(step)
             if running and time.monotonic() - asked < _POLL_SECONDS:
                 continue
             wait = 0.0 if running or failed else LONGEST_WAIT
-            answer = self._link.poll(
+            answer = self._cloud2.poll(
                 self._ticket, step.number, wait, commit=not running and not failed
             )
             asked = time.monotonic()
@@ -196,32 +186,32 @@ class MasterSession:
         if self._store.jobs.get(self._dataset).cancel_requested:
             raise CancelledError("the job was cancelled.")
         self._collect_counts()
-        self._report(step.kind, step)
+        self._report(step.name, step)
 
     def _collect_counts(self) -> None:
         if self._asked:
-            for reference in ended(self._asked, 0):
-                slot, count = self._asked.pop(reference), outcome(reference)
+            for reference in self._workers.ended(self._asked, 0):
+                slot, count = self._asked.pop(reference), self._workers.outcome(reference)
                 if not isinstance(count, Failure):  # a worker that is gone shows in the step
                     self._counts[slot] = int(count)
         else:
-            self._asked = self._side.rows_done()
+            self._asked = self.side.watch()
 
     def _report(self, phase: str, step: Step | None = None, message: str = "") -> None:
-        side, rows = self._side, self._side.sealed.m
-        iteration = side.iteration if step is None else step.iteration
-        done = 0
-        if step is not None and step.kind in ("prepare", "ingest", "assign", "labels"):
-            done = self._rows_done()
-        left = self._clock.left(iteration, done) if phase == "assign" else (None, None)
-        max_iter = side.job.max_iter
+        side, rows = self.side, self.side.sealed.m
+        iteration = side.plan.iteration if step is None else step.iteration
+        counted = step is not None and side.line(step).counts_rows
+        done = self._rows_done() if counted else 0
+        in_iteration = counted and iteration > side.plan.iteration
+        left = self._clock.left(iteration, done) if in_iteration else (None, None)
+        max_iter = side.plan.max_iter
         self._tell(Event(self._dataset, phase, iteration, max_iter, done, rows, *left, message))
 
     def _rows_done(self) -> int:
         """Rows of finished slots in full, of the others as far as they have told."""
-        done, _, _ = self._side.wait(0)
+        done, _, _ = self.side.wait(0)
         total = 0
-        for shard_slot in range(self._side.pairs):
-            rows = sum(s.rows for s in self._side.shards if s.slot == shard_slot)
+        for shard_slot in range(self.side.pairs):
+            rows = sum(s.rows for s in self.side.shards if s.slot == shard_slot)
             total += rows if shard_slot in done else min(rows, self._counts.get(shard_slot, 0))
         return total

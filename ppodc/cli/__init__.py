@@ -28,6 +28,7 @@ from ppodc.cli.options import (
     Config1,
     Config2,
     Dataset,
+    JobSuite,
     JsonFile,
     OperatorConfig,
     OwnConfig,
@@ -181,14 +182,12 @@ def dataset_list_command(config: OperatorConfig) -> None:
 
 
 @dataset.command("seal")
-def dataset_seal_command(
-    name: Dataset, config: Config1, suite: SuiteOption = SuiteName.SHARES
-) -> None:
+def dataset_seal_command(name: Dataset, config: Config1, suite: JobSuite = None) -> None:
     """Close a dataset for uploads at both clouds; `ppodc run` does it too."""
     from master.job import seal_dataset
     from ppodc.service.config import Cloud1Config, load
 
-    report = seal_dataset(load(config, Cloud1Config), name, suite.value)
+    report = seal_dataset(load(config, Cloud1Config), name, suite)
     found = f"{report.m} records of {report.uploads} uploads, digest {report.digest}"
     out.print(f"sealed: {found}", soft_wrap=True)
     for upload in report.left_out:
@@ -226,40 +225,32 @@ def result_command(
 
     with Owner.connect(config) as owner:
         result = owner.result(name, wait=wait)
-    table = Table("cluster", "records", *result.columns)
-    for h, centre in enumerate(result.cluster_centers_):
-        table.add_row(str(h), str(result.sizes_[h]), *(f"{x:.6g}" for x in centre))
+    headings, rows = result.table()
+    table = Table(*headings)
+    for row in rows:
+        table.add_row(*row)
     out.print(table)
-    end = "converged" if result.converged_ else "stopped by max_iter"
-    out.print(f"iterations: {result.n_iter_} ({end})")
+    out.print(result.summary())
     if labels is not None:
-        if result.labels_ is None:
+        if not result.own_rows():
             raise InputError("the spec of this dataset does not offer labels.")
-        labels.write_text("label\n" + "".join(f"{x}\n" for x in result.labels_))
+        name, values = next(iter(result.own_rows().items()))
+        labels.write_text(f"{name}\n" + "".join(f"{x}\n" for x in values))
         out.print(f"written: {labels}")
-    figures = {
-        "cluster_centers": result.cluster_centers_.tolist(),
-        "sizes": result.sizes_.tolist(),
-        "n_iter": result.n_iter_,
-        "converged": result.converged_,
-    }
-    write_json(json_file, figures)
+    write_json(json_file, result.figures())
 
 
 def _run_job(start: Callable[["Listener"], "JobEnd"], json_file: Path | None) -> None:
-    from dataclasses import asdict
-
     from master.screen import JobScreen
 
     with JobScreen() as screen:
         end = start(screen.show)
-    write_json(json_file, asdict(end))
+    write_json(json_file, end.figures())
     if end.state == "cancelled":
-        out.print(f"{end.dataset}: cancelled after {end.n_iter} iterations")
+        out.print(f"{end.dataset}: cancelled")
         return
-    how = "converged" if end.converged else "stopped by max_iter"
-    out.print(f"{end.dataset}: done, {end.m} records, {end.n_iter} iterations ({how})")
-    out.print("owners fetch the centres with: ppodc result " + end.dataset)
+    out.print(f"{end.dataset}: done, {end.m} records, {end.summary}")
+    out.print("owners fetch the result with: ppodc result " + end.dataset)
 
 
 @app.command("prepare")
@@ -267,9 +258,10 @@ def prepare_command(
     name: Dataset,
     config: Config1,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to make ahead for.")] = 10,
+    suite: JobSuite = None,
     pairs: Pairs = None,
 ) -> None:
-    """Fill the pairs' pools with randomness ahead of a run of the shares suite.
+    """Fill the pairs' pools with randomness ahead of a run of the same suite and as many pairs.
 
     Seal the dataset first. Supplies stay on the workers' disks and serve once; a run that needs
     more makes more by itself.
@@ -280,7 +272,7 @@ def prepare_command(
 
     loaded = load(config, Cloud1Config)
     with JobScreen() as screen:
-        prepare_job(loaded, name, iterations, pairs, screen.show)
+        prepare_job(loaded, name, iterations, suite, pairs, screen.show)
     out.print(f"{name}: pools hold the supplies of {iterations} iterations")
 
 
@@ -288,7 +280,7 @@ def prepare_command(
 def run_command(
     name: Dataset,
     config: Config1,
-    suite: SuiteOption = SuiteName.SHARES,
+    suite: JobSuite = None,
     pairs: Pairs = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -301,7 +293,7 @@ def run_command(
     from ppodc.service.config import Cloud1Config, load
 
     loaded = load(config, Cloud1Config)
-    _run_job(lambda progress: run_job(loaded, name, suite.value, pairs, progress), json_file)
+    _run_job(lambda progress: run_job(loaded, name, suite, pairs, progress), json_file)
 
 
 @app.command("resume")

@@ -32,6 +32,12 @@ SuiteOption = Annotated[
     SuiteName,
     typer.Option("--suite", help="shares: secret shares, fast. paillier: as published, slow."),
 ]
+JobSuite = Annotated[
+    str | None,
+    typer.Option(
+        "--suite", help="shares: fast, the default. paillier (k-means only): as published, slow."
+    ),
+]
 SafeKeyBits = Annotated[int, typer.Option(help="Paillier key: 2048 or 3072 bits.")]
 KeyBits = Annotated[
     int, typer.Option(help="Paillier key: 2048 or 3072 bits. Less only with --insecure-key.")

@@ -1,86 +1,93 @@
-"""Workers as Ray actors: starting them, waiting for them, ending them.
+"""Workers as Ray actors, each in a process of its own.
 
 Ray reads its settings from the environment when it is imported, so it is imported here, when it is
 used, and nowhere at the top of a module.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-from ppodc.errors import InputError, PpodcError, RayUnusableError
+from ppodc.cluster import ray_cluster
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.workers import DIED, Failure, failure_of
 
-WATCH = "watch"  # the group of methods that answer while the worker works
-_START_SECONDS = 120.0
+_WATCH = "watch"  # the group of methods that answer while the worker works
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a worker failed; a fatal failure would come again on a fresh pair."""
+class RayWorkers:
+    """The workers of one cloud on its Ray cluster, joined or started at the first need."""
 
-    text: str
-    fatal: bool
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._ours = False  # whether this object made the process a driver
 
+    def __enter__(self) -> "RayWorkers":
+        self._connect()
+        return self
 
-def spawn(kind: type, resource: str, *arguments: Any) -> Any:
-    """A new worker in its own process, on a node that offers the resource; its handle."""
-    import ray
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    remote: Any = ray.remote  # its types do not know concurrency groups
-    make = remote(
-        num_cpus=0, resources={resource: 1}, max_restarts=0, concurrency_groups={WATCH: 1}
-    )
-    return make(kind).remote(*arguments)
+    def close(self) -> None:
+        """Leave the cluster; workers that this process started end."""
+        if self._ours:
+            self._ours = False
+            ray_cluster.disconnect()
 
+    def check(self, wanted: int) -> None:
+        self._connect()
+        ray_cluster.check_workers(self._place, wanted)
 
-def ended(references: Iterable[Any], seconds: float) -> list[Any]:
-    """Those of the calls that have ended, after at most so many seconds; one at least if any."""
-    import ray
+    def both_clouds(self) -> bool:
+        return all(ray_cluster.offers(cloud) for cloud in ("cloud1", "cloud2"))
 
-    waiting = list(references)
-    done, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
-    return list(done)
+    def start(self, make: type, *arguments: Any) -> Any:
+        import ray
 
+        remote: Any = ray.remote  # its types do not know concurrency groups
+        actor = remote(
+            num_cpus=0,
+            resources={self._place.resource: 1},
+            max_restarts=0,
+            concurrency_groups={_WATCH: 1},
+        )
+        return actor(make).remote(*arguments)
 
-def outcome(reference: Any) -> Any:
-    """What an ended call gave, or the Failure that it ended in."""
-    import ray
-    from ray.exceptions import RayError
+    def call(self, worker: Any, method: str, *arguments: Any) -> Any:
+        return getattr(worker, method).remote(*arguments)
 
-    try:
-        return ray.get(reference)
-    except RayError as error:
-        return _failure(error)
+    def watch(self, worker: Any) -> Any:
+        return worker.progress.options(concurrency_group=_WATCH).remote()
 
+    def ended(self, references: Iterable[Any], seconds: float) -> list[Any]:
+        import ray
 
-def answers(references: Sequence[Any], who: str) -> list[Any]:
-    """What freshly started workers say; RayUnusableError if they do not come up."""
-    import ray
-    from ray.exceptions import GetTimeoutError, RayError
+        done, _ = ray.wait(list(references), num_returns=1, timeout=seconds)
+        return list(done)
 
-    try:
-        return list(ray.get(list(references), timeout=_START_SECONDS))
-    except GetTimeoutError as error:
-        raise RayUnusableError(
-            f"{who} did not start within {_START_SECONDS:g} s: is the Ray cluster busy? Free some "
-            "of its workers or use fewer pairs."
-        ) from error
-    except RayError as error:
-        raise RayUnusableError(f"{who} cannot start: {_failure(error).text}") from error
+    def outcome(self, reference: Any) -> Any:
+        import ray
+        from ray.exceptions import RayError
 
+        try:
+            return ray.get(reference)
+        except RayError as error:
+            return _failure(error)
 
-def kill(worker: Any) -> None:
-    """End a worker's process at once; harmless if it is gone."""
-    import ray
-    from ray.exceptions import RayError
+    def end(self, worker: Any) -> None:
+        import ray
+        from ray.exceptions import RayError
 
-    try:
-        ray.kill(worker, no_restart=True)
-    except (RayError, ValueError) as error:
-        log.info("a worker was gone already: %s", type(error).__name__)
+        try:
+            ray.kill(worker, no_restart=True)
+        except (RayError, ValueError) as error:
+            log.info("a worker was gone already: %s", type(error).__name__)
+
+    def _connect(self) -> None:
+        self._ours = ray_cluster.connect(self._place) or self._ours
 
 
 def node_address() -> str:
@@ -93,10 +100,9 @@ def node_address() -> str:
 def _failure(error: Exception) -> Failure:
     from ray.exceptions import RayActorError, RayTaskError
 
-    cause = error.cause if isinstance(error, RayTaskError) else error
-    if isinstance(cause, PpodcError):
-        return Failure(str(cause), fatal=isinstance(cause, InputError))
     if isinstance(error, RayActorError):
-        return Failure("a worker process died.", fatal=False)
+        return DIED
+    cause: BaseException = error.cause if isinstance(error, RayTaskError) else error
+    failure = failure_of(cause)
     log.warning("a worker failed: %s", type(cause).__name__)
-    return Failure(f"a worker failed ({type(cause).__name__}).", fatal=False)
+    return failure

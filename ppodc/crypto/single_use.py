@@ -25,7 +25,7 @@ import hashlib
 import os
 import struct
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,11 @@ NO_NAME = bytes(NAME_BYTES)
 VERSION = 2  # of the folders; raised when rows of the same layout come to mean something else
 _STATE = struct.Struct("<8s16sQQQ")
 _CHECK_BYTES = 8
+
+# Hears (folder, "added" | "taken" | "emptied", first row, end) of every pool of this process: for
+# campaigns that check that no row is ever handed out twice.
+Observer = Callable[[Path, str, int, int], None]
+observer: Observer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,7 @@ class SingleUsePool:
                 raise
             self.end += len(columns[0])
             self._write_state()
+            self._tell("added", self.end - len(columns[0]), self.end)
 
     def take(self, count: int) -> tuple[Array, ...]:
         """The next `count` rows; the cursor is past them on disk before they are read."""
@@ -168,6 +174,7 @@ class SingleUsePool:
                 )
             start, self.cursor = self.cursor, self.cursor + count
             self._write_state()
+            self._tell("taken", start, self.cursor)
             columns = []
             for file, field in zip(self._files, self._fields, strict=True):
                 size = count * field.nbytes
@@ -192,6 +199,7 @@ class SingleUsePool:
                 self._write_state()
             else:
                 self._start_afresh(0)
+                self._tell("emptied", 0, 0)
 
     def require_open(self) -> None:
         """Refuse a pool that is closed, or that a parent process opened before it forked."""
@@ -207,6 +215,10 @@ class SingleUsePool:
 
     def __repr__(self) -> str:
         return f"SingleUsePool({self.folder}, {self.available} rows left)"
+
+    def _tell(self, event: str, first: int, end: int) -> None:
+        if observer is not None:
+            observer(self.folder, event, first, end)
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:

@@ -1,12 +1,21 @@
 """The kind `kmeans`, as the registry of kinds finds it."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ppodc.errors import InputError
+from ppodc.kmeans import plan, suites
+from ppodc.kmeans.half import Half
 from ppodc.kmeans.job import SAMPLE, Job, job_of
-from ppodc.kmeans.result import LABELS, Result, open_result
+from ppodc.kmeans.plan import KMeansPlan
+from ppodc.kmeans.result import LABELS, Result, ending, open_result
+from ppodc.pairs.plan import Material, Progress, Task
+from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
-from ppodc.records.upload_form import TwoShares, UploadForm
+from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
+from ppodc.service.store import Checkpoint
 from ppodc.spec import Spec
+from ppodc.transport.channel import Channel
 
 
 class KMeansKind:
@@ -14,15 +23,40 @@ class KMeansKind:
 
     name = "kmeans"
     sample = SAMPLE
+    upload: UploadForm = TwoShares()
+    suites: tuple[str, ...] = suites.NAMES
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
 
-    def upload(self, spec: Spec) -> UploadForm:
-        return TwoShares(spec.schema)
-
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return (LABELS,) if job_of(spec).labels else ()
+
+    def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
+        try:
+            params = job_of(spec).parameters(spec.schema, m)
+        except InputError as error:
+            raise InputError(
+                f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
+            ) from error
+        suites.check(suites.named(suite), params, key_bits)
+
+    def plan(
+        self, spec: Spec, shards: Sequence[Shard], pairs: int, save: Callable[[Checkpoint], None]
+    ) -> KMeansPlan:
+        return KMeansPlan(job_of(spec), spec.schema, shards, pairs, save)
+
+    def open_half(
+        self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
+    ) -> Half:
+        params = job_of(spec).parameters(spec.schema, m)
+        return suites.open_half(suites.named(suite), role, channel, params, material)
+
+    def perform(self, half: Half, task: Task, progress: Progress) -> Any:
+        return plan.perform(half, task, progress)
+
+    def describe(self, facts: Mapping[str, Any]) -> str:
+        return f"{facts['n_iter']} iterations ({ending(facts['converged'])})"
 
     def open_result(self, spec: Spec, opened: OpenedResult) -> Result:
         return open_result(spec, opened)

@@ -1,6 +1,7 @@
 """A k-means result as an owner opens it: both clouds' halves added up, in real units."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,36 @@ class Result:
     converged_: bool
     labels_: NDArray[np.int64] | None
     columns: tuple[str, ...]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows, one for each cluster."""
+        rows = [
+            [str(h), str(self.sizes_[h]), *(f"{x:.6g}" for x in centre)]
+            for h, centre in enumerate(self.cluster_centers_)
+        ]
+        return ["cluster", "records", *self.columns], rows
+
+    def summary(self) -> str:
+        """How the job ended, in a line."""
+        return f"iterations: {self.n_iter_} ({ending(self.converged_)})"
+
+    def own_rows(self) -> dict[str, list[int]]:
+        """The label of each of this owner's rows, if the spec offers them."""
+        return {} if self.labels_ is None else {"label": self.labels_.tolist()}
+
+    def figures(self) -> dict[str, Any]:
+        """All but the labels, for JSON."""
+        return {
+            "cluster_centers": self.cluster_centers_.tolist(),
+            "sizes": self.sizes_.tolist(),
+            "n_iter": self.n_iter_,
+            "converged": self.converged_,
+        }
+
+
+def ending(converged: bool) -> str:
+    """Why the iterations ended."""
+    return "converged" if converged else "stopped by max_iter"
 
 
 def open_result(spec: Spec, opened: OpenedResult) -> Result:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import PpodcError
 from ppodc.service import deployment
 

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ppodc.errors import MAX_TEXT
-from ppodc.kmeans.suites import Suite
-from ppodc.pairs.shards import Count, Step
+from ppodc.pairs.plan import Count, Step
 from ppodc.records.names import Digest, Name
 from ppodc.service.store.uploads import Upload
 from ppodc.transport.wire import Body
@@ -70,10 +69,9 @@ class Open(Body, frozen=True):
     dataset: Name
     spec: Digest
     seal: Digest
-    suite: Suite
+    suite: Name
     pairs: Number
     shards_per_pair: Count
-    pool: Count
     prepare: Count
     checkpoints: list[Count]
     publics: list[Public]

@@ -1,40 +1,10 @@
-"""The steps of a job and who does what in them, derived from public facts alone.
-
-Both clouds compute this plan from the spec, the number of sealed rows and the number of pairs.
-The master only names the step; which rows and shards it touches, C2 works out itself and
-refuses whatever does not follow.
-
-Ahead of a job, `prepare` fills the pools of every pair. A job is: ingest | start | (assign, update)
-per iteration | output | labels. `update` and `output` are cluster-scale and run on one pair, the
-lead; the other steps run on every pair that holds rows for them.
-"""
+"""Which rows lie on which pair, derived from public facts alone, so that both clouds agree."""
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
 
-import msgspec
-
-from ppodc.transport.wire import Body
-
-LEAD = 0  # the slot that does cluster-scale work
 SHARD_ROWS = 4096  # no shard is cut smaller: each costs its own rounds in every iteration
-MAX_ATTEMPTS = 3  # runs of one step on one slot before the job gives up
-
-StepKind = Literal["prepare", "ingest", "start", "assign", "update", "output", "labels"]
-TaskKind = Literal[
-    "prepare", "ingest", "records", "centres", "assign", "update", "output", "labels"
-]
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
-
-
-class Step(Body, frozen=True):
-    """One step; `number` counts the steps of a session from 1, `iteration` those of the job."""
-
-    number: Count
-    kind: StepKind
-    iteration: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +19,10 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Clusters next to each other in order whose records lie in one shard; rows within it."""
+    """Rows next to each other in a list of rows that lie in one shard; numbered within it."""
 
     shard: Shard
     rows: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a worker does in a step. `inputs` are its own cloud's and stay out of every log."""
-
-    kind: TaskKind
-    shards: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
-    inputs: tuple[Any, ...] = field(default=(), repr=False)
 
 
 def split(m: int, pairs: int, most_per_pair: int) -> list[Shard]:
@@ -82,26 +42,12 @@ def usable_pairs(m: int, pairs: int) -> int:
 
 def runs(rows: Iterable[int], shards: Sequence[Shard]) -> list[Run]:
     """The rows, in order, as the fewest runs that each lie in one shard."""
-    found: list[Run] = []
+    listed: list[Run] = []
     for row in rows:
         shard = next(s for s in shards if s.first <= row < s.first + s.rows)
         local = row - shard.first
-        if found and found[-1].shard == shard:
-            found[-1] = Run(shard, (*found[-1].rows, local))
+        if listed and listed[-1].shard == shard:
+            listed[-1] = Run(shard, (*listed[-1].rows, local))
         else:
-            found.append(Run(shard, (local,)))
-    return found
-
-
-def resume_point(
-    first: Iterable[int], second: Iterable[int], final: Iterable[int], *, labels: bool
-) -> int | None:
-    """The latest iteration that both clouds can go on from; None means from the start.
-
-    Labels belong to the clusters that the last iteration began with, so a finished iteration (one
-    of `final`) is of use only together with the one before it.
-    """
-    both = set(first) & set(second)
-    ends = set(final)
-    usable = [i for i in both if i not in ends or not labels or i - 1 in both]
-    return max(usable, default=None)
+            listed.append(Run(shard, (local,)))
+    return listed

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.cluster.ray_head import LocalRay
 from tests.end_to_end.two_services import TwoServices
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ppodc.errors import PpodcError, RefusedError, SessionLostError
 from ppodc.pairs import control_messages
-from ppodc.pairs.shards import Step
+from ppodc.pairs.plan import Step
 from ppodc.service.job_state import JobState
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
@@ -27,8 +27,8 @@ def link(services: TwoServices) -> Iterator[Client]:
     """C1's line to C2, for a dataset that is sealed at both."""
     services.upload(make_spec(NAME, 2, k=2), make_tables(9, (8,), 2))
     with services.store("cloud1") as first, services.store("cloud2") as second:
-        ids = [upload.upload_id for upload in first.uploads(NAME)]
-        assert first.seal(NAME, ids) == second.seal(NAME, ids)
+        ids = [upload.upload_id for upload in first.uploads.of(NAME)]
+        assert first.uploads.seal(NAME, ids) == second.uploads.seal(NAME, ids)
     with client(services, "cloud1") as connected:
         yield connected
 
@@ -42,7 +42,6 @@ def opening(services: TwoServices, **changes: object) -> control_messages.Open:
             suite="shares",
             pairs=1,
             shards_per_pair=1,
-            pool=0,
             prepare=0,
             checkpoints=[],
             publics=[CurveKeys.generate().public],

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from master.job import JobFailedError, cancel_job, status
-from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.cluster.ray_head import LocalRay
 from ppodc.service.job_state import JobState
 from tests.end_to_end.two_services import (
     Once,

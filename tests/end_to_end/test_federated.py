@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from master.progress import Event
-from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.cluster.ray_head import LocalRay
 from tests.end_to_end.two_services import (
     Once,
     TwoServices,

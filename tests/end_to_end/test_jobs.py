@@ -31,7 +31,7 @@ def test_result_equals_the_reference(services: TwoServices, name: str):
             assert store.ledger.verify().broken is None
             events[party] = [entry.event for entry in store.ledger.entries(name)]
     for seen in events.values():
-        assert seen.count("stop bit revealed") == end.n_iter
+        assert seen.count("stop bit revealed") == end.facts["n_iter"]
         assert seen.count("result half stored") == 1
         assert seen.count("labels half stored") == int(spec.job.labels)
 
@@ -40,7 +40,7 @@ def test_running_a_finished_job_again_changes_nothing(services: TwoServices):
     spec, tables = make_spec("again", 1, k=1), make_tables(1, (3,), 1)
     services.upload(spec, tables)
     first = services.run("again", pairs=1)
-    assert services.run("again", pairs=1).n_iter == first.n_iter
+    assert services.run("again", pairs=1).facts == first.facts
     services.check(spec, tables)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ppodc.cluster.ray_cluster import LocalRay, Place, connect
+from ppodc.cluster.ray_cluster import Place, connect
+from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import RayUnusableError
 from tests.end_to_end.two_services import ancestors, free_port, wait_for
 
@@ -16,7 +17,7 @@ _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "000000000000000000
 _LISTEN = "0A"
 _STARTER = """
 import sys
-from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.cluster.ray_head import LocalRay
 head = LocalRay.start({"cloud1": 1})
 print(head.pid, flush=True)
 sys.stdin.read()

@@ -17,7 +17,7 @@ from client.operator import Operator
 from client.owner import Owner
 from master.job import JobEnd, resume_job, run_job
 from master.progress import Event, Listener, ignore
-from ppodc.cluster.ray_cluster import LocalRay
+from ppodc.cluster.ray_head import LocalRay
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.records.schema import Column, Schema

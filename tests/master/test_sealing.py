@@ -12,6 +12,7 @@ import pytest
 from cloud2.follower import Follower
 from cloud2.service import control_operations
 from master.job import seal_dataset
+from ppodc.cluster.thread_workers import ThreadWorkers
 from ppodc.errors import InputError, WidthError
 from ppodc.kmeans.job import Job
 from ppodc.records.schema import Column, Schema
@@ -64,7 +65,7 @@ def clouds(tmp_path: Path) -> Iterator[Clouds]:
             listen,
             CurveKeys.load(config2.key),
             peers(config2),
-            control_operations(Follower(second, config2)),
+            control_operations(Follower(second, config2, ThreadWorkers(id))),
         ),
     ):
         yield Clouds(config1, first, second)

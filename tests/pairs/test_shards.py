@@ -1,12 +1,11 @@
-"""The plan that both clouds derive: shards, runs of records, and where to go on."""
+"""The plan that both clouds derive: shards, and runs of records."""
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppodc.pairs.shards import SHARD_ROWS, resume_point, runs, split, usable_pairs
+from ppodc.pairs.shards import SHARD_ROWS, runs, split, usable_pairs
 
 
 @given(st.integers(1, 200_000), st.integers(1, 16), st.integers(1, 8))
@@ -35,20 +34,3 @@ def test_runs_keep_the_order_of_the_clusters(rows, pairs):
     found = runs(rows, shards)
     assert [run.shard.first + row for run in found for row in run.rows] == rows
     assert all(a.shard != b.shard for a, b in itertools.pairwise(found))
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "final", "labels", "expected"),
-    [
-        ([], [], [], True, None),
-        ([1], [], [], True, None),
-        ([3, 4], [4, 5], [], True, 4),  # C1 was killed before it saved the fifth
-        ([4, 5], [3, 4], [], True, 4),
-        ([4, 5], [4, 5], [5], True, 5),  # all iterations done, the output is missing
-        ([5], [4, 5], [5], True, None),  # no labels without the clusters before
-        ([5], [5], [5], False, 5),
-        ([1], [1], [1], True, None),
-    ],
-)
-def test_where_to_go_on(first, second, final, labels, expected):
-    assert resume_point(first, second, final, labels=labels) == expected

@@ -37,10 +37,12 @@ class Store:
         self.results = Results(database, self.ledger, self.datasets, self.uploads)
 
     @classmethod
-    def open(cls, folder: str | Path, role: Role) -> "Store":
+    def open(
+        cls, folder: str | Path, role: Role, database_type: type[Database] = Database
+    ) -> "Store":
         """The store in this folder, made if it is not there; refused if of the other cloud."""
         path = private_folder(Path(folder))
-        database = Database(path / "store.sqlite")
+        database = database_type(path / "store.sqlite")
         try:
             prepare(database, role)
         except BaseException:

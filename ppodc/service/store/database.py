@@ -32,6 +32,11 @@ class Database:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = self._connect()
 
+    @property
+    def nested(self) -> bool:
+        """Whether a transaction is open that another would join."""
+        return self._depth > 0
+
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
         with self._lock:

@@ -1,0 +1,108 @@
+"""A Ray head of our own in a process of its own: `python -m ppodc.cluster.ray_head`."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ppodc.cluster.ray_cluster import ray_module, settings, start_here
+from ppodc.errors import RayUnusableError
+
+_STOP_SECONDS = 20.0
+
+
+class LocalRay:
+    """A Ray head of our own on loopback, in processes that end with this one."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path, address: str) -> None:
+        self._process = process
+        self._folder = folder
+        self.address = address
+
+    @property
+    def pid(self) -> int:
+        """The process that all others of this Ray descend from."""
+        return self._process.pid
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to be let in."""
+        return {**settings(loopback=True), "RAY_AUTH_TOKEN_PATH": str(self._folder / "token")}
+
+    @classmethod
+    def start(cls, resources: Mapping[str, float], log_file: Path | None = None) -> "LocalRay":
+        """Start it and wait until it is ready; `resources` such as {"cloud1": 4, "cloud2": 4}."""
+        # Ray puts Unix sockets below this folder, whose path must stay short.
+        folder = Path(tempfile.mkdtemp(prefix="ppodc-ray-"))
+        token = folder / "token"
+        token.touch(0o600)
+        token.write_text(secrets.token_hex(32))
+        environment = {**os.environ, **settings(loopback=True), "RAY_AUTH_TOKEN_PATH": str(token)}
+        environment.pop("RAY_AUTH_TOKEN", None)
+        environment.pop("RAY_ADDRESS", None)
+        command = [
+            sys.executable,
+            "-m",
+            "ppodc.cluster.ray_head",
+            str(folder),
+            json.dumps(resources),
+        ]
+        with open(log_file or folder / "log", "ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for our caller, who then stops us in order
+            )
+        started = cls(process, folder, "")
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        started.address = process.stdout.readline().strip()
+        if not started.address:
+            started.stop()
+            raise RayUnusableError(
+                "a local Ray could not be started; is there enough memory and disk?"
+            )
+        return started
+
+    def stop(self) -> None:
+        """End it and remove its files; stopping twice is harmless."""
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "LocalRay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _main() -> None:
+    """Run a head until the starter closes our standard input or is gone."""
+    folder, resources = Path(sys.argv[1]), json.loads(sys.argv[2])
+    # Ray opens its own folder to everyone; ours around it, with the token, stays closed.
+    address = start_here(resources, folder / "r")
+    sys.stdout.write(address + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    ray_module().shutdown()
+    shutil.rmtree(folder, ignore_errors=True)  # the starter may be gone
+
+
+if __name__ == "__main__":
+    _main()

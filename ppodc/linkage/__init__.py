@@ -1,1 +1,0 @@
-"""Private record linkage: which records of several owners mean the same entity."""

@@ -1,0 +1,210 @@
+"""One cloud's side of a job without Ray: two of them with workers in threads, step by step."""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloud1.worker import Worker1
+from cloud2.worker import Worker2
+from ppodc.cluster.thread_workers import ThreadWorkers
+from ppodc.cluster.workers import answers
+from ppodc.crypto.paillier import generate_insecure
+from ppodc.crypto.paillier_keys import save_secret
+from ppodc.errors import InputError
+from ppodc.kmeans.job import Job
+from ppodc.kmeans.reference import kmeans
+from ppodc.pairs.cloud_job import CloudJob
+from ppodc.pairs.network import MemoryNetwork
+from ppodc.pairs.plan import Step
+from ppodc.records.output_half import open_output
+from ppodc.records.schema import Column, Schema
+from ppodc.records.sharing import split
+from ppodc.service.job_state import JobState
+from ppodc.service.store import Checkpoint, Store
+from ppodc.spec import Spec
+
+KEY = generate_insecure(256)
+RECORDS = np.random.default_rng(5).integers(0, 10, (14, 2))
+NAME = "d"
+
+
+@dataclass
+class Both:
+    """Both clouds' sides of one job."""
+
+    first: CloudJob
+    second: CloudJob
+    key_file: Path
+
+    @property
+    def sides(self) -> tuple[CloudJob, CloudJob]:
+        return self.first, self.second
+
+    def pair(self, slot: int) -> None:
+        """Fresh workers in this slot, introduced to each other."""
+        setups = [side.setup(5.0, Path(side.store.folder, "pools")) for side in self.sides]
+        one = self.first.workers.start(Worker1, setups[0], int(KEY.public.n))
+        two = self.second.workers.start(Worker2, setups[1], str(self.key_file), True)
+        self.first.place(slot, one)
+        self.second.place(slot, two)
+        (public,) = answers(self.first.workers, [self.first.workers.call(one, "public")], "C1")
+        listening = self.second.workers.call(
+            two, "listen", "127.0.0.1", (0, 0), public, self.second.pair_name(slot)
+        )
+        ((endpoint, other),) = answers(self.second.workers, [listening], "C2")
+        pair = self.first.pair_name(slot)
+        told = self.first.workers.call(one, "pair_with", endpoint, other, pair)
+        answers(self.first.workers, [told], "C1")
+
+    def step(self) -> str:
+        """Run the next step at both clouds; its name."""
+        step = self.first.next_step()
+        assert step is not None
+        assert step == self.second.next_step()
+        slots = self.first.line(step).slots(self.first.plan)
+        for side in self.sides:
+            side.begin(step, 1, slots)
+        for side in self.sides:
+            done, failed, running = side.wait(60)
+            assert (done, failed, running) == (slots, {}, [])
+        for side in self.sides:
+            side.commit()
+        return step.name
+
+    def run(self) -> list[str]:
+        names = []
+        while self.first.next_step() is not None:
+            names.append(self.step())
+        for side in self.sides:
+            side.save_result()
+        return names
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Both]:
+    spec = Spec(NAME, Schema((Column("x", 0, 9), Column("y", 0, 9)), 9), Job(k=2, labels=True))
+    stores = [Store.open(tmp_path / role, role) for role in ("cloud1", "cloud2")]
+    share, seed = split(RECORDS)
+    upload = secrets.token_hex(16)
+    for store in stores:
+        store.datasets.create(spec)
+        store.uploads.begin(NAME, "owner1", upload, len(RECORDS))
+    stores[0].uploads.put_chunk(upload, 0, share)
+    stores[1].uploads.put_seed(upload, seed)
+    for store in stores:
+        store.uploads.commit(upload)
+        store.uploads.seal(NAME, [upload])
+        store.jobs.transition(NAME, JobState.PREPARING)
+    save_secret(tmp_path / "key", KEY)
+    network = MemoryNetwork()
+    workers = ThreadWorkers(lambda worker: setattr(worker, "network", network))
+    sides = [CloudJob(store, workers, NAME, "shares", 2, 1) for store in stores]
+    both = Both(sides[0], sides[1], tmp_path / "key")
+    for slot in range(2):
+        both.pair(slot)
+    yield both
+    for side in both.sides:
+        side.close()
+        side.store.close()
+
+
+def check(both: Both) -> None:
+    """The result of both clouds together is the reference's."""
+    trace = kmeans(RECORDS, 2, beta=0, max_iter=100, seed=0)
+    halves = [side.store.results.half(NAME) for side in both.sides]
+    assert halves[0].facts == halves[1].facts == {"n_iter": trace.n_iter, "converged": True}
+    table = np.array(open_output(*(half.halves["clusters"] for half in halves))).reshape(2, 3)
+    assert np.array_equal(table[:, :2], trace.sums)
+    assert np.array_equal(table[:, 2], trace.sizes)
+
+
+def test_the_steps_of_a_job_in_their_order(both: Both):
+    names = both.run()
+    iterations = both.first.plan.iteration
+    expected = ["ingest", "start", *["assign", "update"] * iterations, "output", "labels"]
+    assert names == expected
+    check(both)
+    for side in both.sides:
+        assert side.store.jobs.get(NAME).iteration == iterations
+
+
+def test_a_step_out_of_turn_is_refused(both: Both):
+    for wrong in (Step(1, "update", 1), Step(2, "ingest", 0), Step(1, "reveal-all", 0)):
+        with pytest.raises(InputError, match="not the next step"):
+            both.second.begin(wrong, 1, [0])
+    due = both.second.next_step()
+    assert due is not None
+    for attempt, slots in ((0, [0]), (4, [0]), (1, [2])):
+        with pytest.raises(InputError, match="cannot run on slots"):
+            both.second.begin(due, attempt, slots)
+    with pytest.raises(InputError, match="not finished"):
+        both.second.save_result()
+    with pytest.raises(InputError, match="not complete"):
+        both.second.commit()
+
+
+def test_a_fresh_worker_takes_in_what_the_old_one_held(both: Both):
+    for _ in range(3):
+        both.step()
+    both.pair(1)
+    assert not both.first.slots[1].ingested
+    both.run()
+    assert both.first.slots[1].generation == 1
+    check(both)
+
+
+def test_labels_are_assigned_again_on_a_worker_that_came_last(both: Both):
+    while both.step() != "output":
+        pass
+    both.pair(0)
+    assert both.step() == "labels"
+    both.run()
+    check(both)
+
+
+def test_going_on_from_a_checkpoint_gives_the_same_result(both: Both):
+    while both.first.plan.iteration < 2:
+        both.step()
+    for side in both.sides:
+        again = CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
+        assert again.resume_point(both.first.store.jobs.checkpoints(NAME)) == 2
+        side.close()
+        again.restore(2)
+        side.plan, side._number = again.plan, again._number
+    for slot in range(2):
+        both.pair(slot)
+    assert both.run()[:2] == ["ingest", "assign"]
+    check(both)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "final", "labels", "expected"),
+    [
+        ([], [], 9, True, None),
+        ([1], [], 9, True, None),
+        ([3, 4], [4, 5], 9, True, 4),  # C1 was killed before it saved the fifth
+        ([4, 5], [3, 4], 9, True, 4),
+        ([4, 5], [4, 5], 5, True, 5),  # all iterations done, the output is missing
+        ([5], [4, 5], 5, True, None),  # no labels without the clusters before
+        ([5], [5], 5, False, 5),
+        ([1], [1], 1, True, None),
+    ],
+)
+def test_where_to_go_on(tmp_path, first, second, final, labels, expected):
+    spec = Spec(NAME, Schema((Column("x", 0, 9),), 9), Job(k=1, labels=labels))
+    with Store.open(tmp_path, "cloud2") as store:
+        store.datasets.create(spec)
+        upload = secrets.token_hex(16)
+        store.uploads.begin(NAME, "owner1", upload, 3)
+        store.uploads.put_seed(upload, bytes(32))
+        store.uploads.commit(upload)
+        store.uploads.seal(NAME, [upload])
+        for iteration in second:
+            state = {"clusters": np.zeros((1, 2), np.uint64)}
+            store.jobs.save_checkpoint(NAME, Checkpoint(iteration, iteration == final, state))
+        side = CloudJob(store, ThreadWorkers(id), NAME, "shares", 1, 1)
+        assert side.resume_point(first) == expected

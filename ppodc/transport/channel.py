@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
@@ -68,44 +68,8 @@ class ErrorText(Body, frozen=True):
     text: str
 
 
-class Channel(Protocol):
-    """One end of an ordered two-way link to the other party."""
-
-    traffic: Traffic
-
-    @property
-    def session(self) -> bytes:
-        """The 16 bytes both ends know this conversation by."""
-
-    def send(
-        self, kind: str, body: msgspec.Struct | None = None, arrays: Sequence[Array] = ()
-    ) -> None:
-        """Send without waiting for the peer. The arrays may be changed after the call.
-
-        An array that is read-only (`array.flags.writeable = False`) may be sent without a copy;
-        it must then stay as it is for good.
-        """
-
-    @overload
-    def receive(self, kind: str, *, timeout: float | None = None) -> Received[Empty]: ...
-
-    @overload
-    def receive(
-        self, kind: str, body_type: type[T], timeout: float | None = None
-    ) -> Received[T]: ...
-
-    def receive_any(self, timeout: float | None = None) -> Message:
-        """The next message, of whatever kind; PeerError if it is the peer's `error`."""
-
-    def fail(self, text: str) -> None:
-        """Tell the peer why this end stops, as well as the link still allows, and close."""
-
-    def close(self) -> None:
-        """End the conversation; what was sent before still arrives. Closing twice is harmless."""
-
-
-class FrameChannel:
-    """Numbering, checking and counting of frames; a transport adds how parts move.
+class Channel:
+    """One end of an ordered two-way link to the other party; a transport adds how parts move.
 
     At most one thread sends and one receives.
     """
@@ -122,9 +86,10 @@ class FrameChannel:
 
     @property
     def session(self) -> bytes:
+        """The 16 bytes both ends know this conversation by."""
         return self._session
 
-    def __enter__(self) -> "FrameChannel":
+    def __enter__(self) -> "Channel":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,6 +98,11 @@ class FrameChannel:
     def send(
         self, kind: str, body: msgspec.Struct | None = None, arrays: Sequence[Array] = ()
     ) -> None:
+        """Send without waiting for the peer. The arrays may be changed after the call.
+
+        An array that is read-only (`array.flags.writeable = False`) may be sent without a copy;
+        it must then stay as it is for good.
+        """
         self._check_open()
         parts = wire.encode(
             self._session,
@@ -174,6 +144,7 @@ class FrameChannel:
             self._refuse(str(error))
 
     def receive_any(self, timeout: float | None = None) -> Message:
+        """The next message, of whatever kind; PeerError if it is the peer's `error`."""
         self._check_open()
         if self._sent_last:
             self._sent_last = False
@@ -194,6 +165,7 @@ class FrameChannel:
         return message
 
     def fail(self, text: str) -> None:
+        """Tell the peer why this end stops, as well as the link still allows, and close."""
         if self._ended is not None:
             return
         try:
@@ -203,6 +175,7 @@ class FrameChannel:
         self._end(f"this end stopped: {text}")
 
     def close(self) -> None:
+        """End the conversation; what was sent before still arrives. Closing twice is harmless."""
         self._end("the channel is closed at this end.")
 
     def _checked(self, parts: Sequence[wire.Part]) -> Message:
@@ -282,7 +255,7 @@ class _Pipe:
         self.frames.put(None)
 
 
-class MemoryChannel(FrameChannel):
+class MemoryChannel(Channel):
     """One end of a pair inside one process; the frames are those that a network would carry."""
 
     def __init__(

@@ -25,7 +25,7 @@ import zmq
 
 from ppodc.errors import ChannelError, WireError
 from ppodc.transport import wire
-from ppodc.transport.channel import DEFAULT_TIMEOUT, FrameChannel
+from ppodc.transport.channel import DEFAULT_TIMEOUT, Channel
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Body
 from ppodc.transport.zmq_mailbox import BYE, ERROR, HELLO, RESUME, WELCOME, Mailbox
@@ -48,7 +48,7 @@ class Hello(Body, frozen=True):
     facts: Annotated[dict[_Text, _Text], msgspec.Meta(max_length=64)]
 
 
-class ZmqChannel(FrameChannel):
+class ZmqChannel(Channel):
     """One end of a session over ZeroMQ with CURVE.
 
     While `receive` waits it notices within seconds when the peer is gone, and Ctrl-C ends it.

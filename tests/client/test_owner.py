@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from client import owner as owner_module
 from ppodc.errors import ChannelError, InputError, RefusedError
 from ppodc.kmeans.reference import kmeans
 from ppodc.records.encode import encode
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
 from ppodc.records.sharing import combine, split
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.service.deployment import Deployment, create
@@ -46,6 +46,7 @@ from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Empty
 from tests.service.data import make_spec
+from tests.service.made_up_kind import made_up_spec
 
 
 def free_ports(count: int) -> list[int]:
@@ -171,6 +172,39 @@ def test_many_chunks(platform, monkeypatch):
     assert len(list(chunks.iterdir())) == 8
     platform.seal()
     assert np.array_equal(platform.records(), encode(table(50), make_spec().schema))
+
+
+@pytest.mark.parametrize("clouds", [1, 2])
+def test_a_kind_with_rows_for_one_cloud_or_for_both(platform, monkeypatch, clouds):
+    monkeypatch.setattr(owner_module, "_CHUNK_BYTES", 4 * 3)  # three rows of two 16-bit numbers
+    spec = made_up_spec(monkeypatch, clouds)
+    for store in platform.stores:
+        store.datasets.create(spec)
+    values = table(8)[:, :2]
+    with platform.owner() as ann:
+        receipt = ann.upload(spec.name, values)
+        assert ann.upload(spec.name, values).repeated
+    holders = platform.stores[:clouds]
+    assert [len(store.uploads.of(spec.name)) for store in platform.stores] == [1, clouds - 1]
+    for store in holders:
+        assert len(list((store.folder / "uploads" / receipt.upload_id).iterdir())) == 3
+        store.uploads.seal(spec.name, [receipt.upload_id])
+    parts = [store.uploads.rows(spec.name, 0, 8) for store in holders]
+    encoded = encode(values, spec.schema)
+    assert np.array_equal(sum(parts), encoded)
+    sums, twice = encoded.sum(axis=0).tolist(), (2 * encoded[:, 0]).tolist()
+    for side, store in enumerate(holders):
+        halves = [OutputHalf.of(1 << 40, part if side == 0 else [0] * len(part))
+                  for part in (sums, twice)]  # fmt: skip
+        for state in (JobState.PREPARING, JobState.RUNNING):
+            store.jobs.transition(spec.name, state)
+        result = ResultHalf({"m": 8}, {"sums": halves[0]}, {"twice": halves[1]})
+        store.results.save(spec.name, result)
+        store.jobs.transition(spec.name, JobState.DONE)
+    with platform.owner() as ann:
+        opened = ann.result(spec.name, wait=False)
+    assert opened == OpenedResult({"m": 8}, {"sums": sums}, {"twice": twice})
+    assert platform.stores[0].ledger.entries(spec.name)[-1].event == "twice half given"
 
 
 def test_the_same_upload_again_changes_nothing(platform):
@@ -431,6 +465,46 @@ def test_halves_of_different_runs_are_not_opened(platform):
             store.results.save("clinic", result)
             store.jobs.transition("clinic", JobState.DONE)
         with pytest.raises(InputError, match="do not belong together"):
+            ann.result("clinic")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "text"),
+    [
+        (lambda half: replace(half, facts={**half.facts, "n_iter": 99}), "different runs"),
+        (lambda half: replace(half, halves={}), "different runs"),
+        (lambda half: replace(half, halves={"centres": half.halves["clusters"]}), "different runs"),
+        (
+            lambda half: replace(half, halves={"clusters": OutputHalf.of(7, [0] * 8)}),
+            "do not belong together",
+        ),
+        (
+            lambda half: replace(half, halves={"clusters": half.halves["clusters"].rows(0, 7)}),
+            "do not belong together",
+        ),
+    ],
+)
+def test_a_cloud_that_gives_another_result_is_found_out(platform, monkeypatch, tamper, text):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        finish_job(platform)
+        results = platform.stores[1].results
+        original = results.half
+        monkeypatch.setattr(results, "half", lambda dataset: tamper(original(dataset)))
+        with pytest.raises(InputError, match=text):
+            ann.result("clinic")
+
+
+def test_labels_of_other_rows_are_found_out(platform, monkeypatch):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        finish_job(platform)
+        results = platform.stores[1].results
+        original = results.own_rows
+        monkeypatch.setattr(results, "own_rows", lambda *which: original(*which).rows(0, 7))
+        with pytest.raises(InputError, match="cloud 2 sent labels of other rows"):
             ann.result("clinic")
 
 

@@ -16,9 +16,14 @@ from ppodc.errors import DiskFullError, InputError, StoreError
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.sharing import combine, mask, split
 from ppodc.service.job_state import TRANSITIONS, JobState
-from ppodc.service.store import Checkpoint, Store
+from ppodc.service.store import Checkpoint, Store, uploads
+from ppodc.service.store.chunks import save_chunk
 from ppodc.spec import Spec
 from tests.service.data import make_spec, put_upload, records, stores
+
+
+class KilledError(BaseException):
+    """As if the process had ended here."""
 
 
 @pytest.fixture
@@ -316,6 +321,30 @@ def test_a_damaged_chunk_is_noticed(two, tmp_path):
     chunk.write_bytes(data)
     with pytest.raises(StoreError, match="damaged"):
         first.uploads.rows("clinic", 0, 4)
+
+
+def test_a_kill_between_file_and_database_loses_the_chunk_alone(two, tmp_path, monkeypatch):
+    first = two[0]
+    share, _ = split(records(6))
+    upload_id = begin(first, 6)
+
+    def killed(*arguments):
+        save_chunk(*arguments)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(uploads, "save_chunk", killed)
+        with pytest.raises(KilledError):
+            first.uploads.put_chunk(upload_id, 0, share[:4])
+    (left,) = (tmp_path / "c1" / "uploads" / upload_id).iterdir()
+    assert first.uploads.missing(upload_id) == [(0, 6)]
+    other = share + np.uint64(1)  # what the dead file holds does not stand in the way
+    first.uploads.put_chunk(upload_id, 0, other[:4])
+    first.uploads.put_chunk(upload_id, 4, other[4:])
+    first.uploads.commit(upload_id)
+    first.uploads.seal("clinic", [upload_id])
+    assert np.array_equal(first.uploads.rows("clinic", 0, 6), other)
+    assert left.exists()
 
 
 def test_parallel_uploads_into_one_store(two):

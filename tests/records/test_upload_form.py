@@ -1,0 +1,62 @@
+"""What an upload becomes for each cloud: the two-shares form, and what a part refuses."""
+
+import numpy as np
+import pytest
+
+from ppodc.errors import InputError
+from ppodc.records.schema import Column, Schema
+from ppodc.records.sharing import combine
+from ppodc.records.upload_form import RowsPart, SeedPart, TwoShares
+
+FORM = TwoShares(Schema((Column("a", 0.0, 10.0), Column("b", 0.0, 10.0)), ub=10))
+SECRET = bytes(range(32))
+
+
+def test_two_shares_add_up_whatever_the_chunks():
+    values = FORM.encode(np.arange(10.0).reshape(5, 2))
+    first, second = FORM.part(1), FORM.part(2)
+    assert isinstance(first, RowsPart)
+    assert isinstance(second, SeedPart)
+    rows = np.concatenate(
+        [FORM.chunk(values[:2], SECRET, 0, 1), FORM.chunk(values[2:], SECRET, 2, 1)]
+    )
+    first.check(rows, 0, 5)
+    second.check(SECRET)
+    assert np.array_equal(combine(rows, second.rows(SECRET, 0, 5)), values)
+    assert np.array_equal(combine(rows[3:], second.rows(SECRET, 3, 2)), values[3:])
+    assert rows.dtype == first.dtype == second.dtype == np.uint64
+    assert first.columns == second.columns == 2
+
+
+def test_records_that_do_not_fit_are_refused_at_the_owner():
+    with pytest.raises(InputError, match="nothing was encoded"):
+        FORM.encode(np.full((2, 2), 11.0))
+
+
+@pytest.mark.parametrize(
+    ("chunk", "first_row", "reason"),
+    [
+        (np.zeros((2, 2), np.int64), 0, "of type uint64"),
+        (np.zeros((2, 2), np.uint32), 0, "of type uint64"),
+        (np.zeros((2, 3), np.uint64), 0, "rows of 2 numbers"),
+        (np.zeros(4, np.uint64), 0, "rows of 2 numbers"),
+        (np.zeros((0, 2), np.uint64), 0, "at least one row"),
+        (np.zeros((2, 2), np.uint64), 4, "beyond the 5 rows"),
+        (np.zeros((2, 2), np.uint64), -1, "beyond the 5 rows"),
+        (np.full((2, 2), (1 << 63) + (1 << 20), np.uint64), 0, "no upload can have"),
+    ],
+)
+def test_a_chunk_that_cannot_be(chunk, first_row, reason):
+    with pytest.raises(InputError, match=reason):
+        FORM.part(1).check(chunk, first_row, 5)
+
+
+def test_the_largest_share_is_taken():
+    largest = (1 << 63) - 1 + (1 << 20)
+    FORM.part(1).check(np.full((1, 2), largest, np.uint64), 0, 1)
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_seed_that_cannot_be(size):
+    with pytest.raises(InputError, match="must have 32 bytes"):
+        FORM.part(2).check(bytes(size))

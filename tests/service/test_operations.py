@@ -37,7 +37,7 @@ from ppodc.transport import wire
 from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import CallDesk, Peer
 from ppodc.transport.wire import Empty
-from tests.service.data import make_spec, put_upload, records, stores
+from tests.service.data import make_spec, put_upload, records
 
 ANN, EVE, OPERATOR = Peer("owner", "ann"), Peer("owner", "eve"), Peer("operator", "olga")
 OPERATIONS = {
@@ -74,16 +74,6 @@ class AtTheDesk:
 
     def close(self):
         pass
-
-
-@pytest.fixture
-def two(tmp_path):
-    pair = stores(tmp_path)
-    for store in pair:
-        store.datasets.create(make_spec())
-    yield pair
-    for store in pair:
-        store.close()
 
 
 def client(store: Store, peer: Peer, times: int = 1) -> Client:

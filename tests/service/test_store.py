@@ -26,16 +26,6 @@ class KilledError(BaseException):
     """As if the process had ended here."""
 
 
-@pytest.fixture
-def two(tmp_path):
-    pair = stores(tmp_path)
-    for store in pair:
-        store.datasets.create(make_spec())
-    yield pair
-    for store in pair:
-        store.close()
-
-
 def begin(store: Store, rows: int, owner="ann", dataset="clinic") -> str:
     upload_id = secrets.token_hex(16)
     store.uploads.begin(dataset, owner, upload_id, rows)

@@ -8,18 +8,9 @@ import pytest
 from ppodc.errors import InputError
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.spec import Spec
-from tests.service.data import stores
 from tests.service.made_up_kind import made_up_spec
 
 VALUES = np.arange(10).reshape(5, 2) * 9
-
-
-@pytest.fixture
-def two(tmp_path):
-    pair = stores(tmp_path)
-    yield pair
-    for store in pair:
-        store.close()
 
 
 def put(store, spec, cloud, upload_id, secret):

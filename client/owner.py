@@ -105,7 +105,7 @@ class Owner:
         `header=False` is for a CSV file without a line of names.
         """
         spec = self._clouds.spec(dataset)
-        values = spec.kind.upload.encode(data, spec.schema, header=header)
+        values = spec.kind.upload(spec).encode(data, header=header)
         digest = data_digest(spec, values)
         with self._records.alone():
             record = self._records.find(spec, digest)
@@ -155,7 +155,7 @@ class Owner:
         state: UploadState,
         advance: Callable[[int], None],
     ) -> None:
-        to, form = self._clouds.at(cloud), spec.kind.upload
+        to, form = self._clouds.at(cloud), spec.kind.upload(spec)
         size = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
         sent = 0
         while state.missing:
@@ -243,7 +243,8 @@ class Owner:
 def _parts(spec: Spec) -> dict[Cloud, Part]:
     """What each cloud gets of an upload; one that gets nothing is left out."""
     clouds: tuple[Cloud, ...] = (2, 1)  # the small part first: a refusal costs little
-    parts = {cloud: spec.kind.upload.part(spec.schema, cloud) for cloud in clouds}
+    form = spec.kind.upload(spec)
+    parts = {cloud: form.part(cloud) for cloud in clouds}
     return {cloud: part for cloud, part in parts.items() if part is not None}
 
 

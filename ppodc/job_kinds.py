@@ -48,12 +48,11 @@ class Kind(Protocol):
     def sample(self) -> str:
         """A commented spec file."""
 
-    @property
-    def upload(self) -> UploadForm:
-        """What an upload becomes for each cloud."""
-
     def parse_job(self, table: Any) -> Job:
         """The job in a spec's [job] table, without its `kind`."""
+
+    def upload(self, spec: "Spec") -> UploadForm:
+        """What an upload to such a dataset becomes for each cloud."""
 
     def row_outputs(self, spec: "Spec") -> tuple[str, ...]:
         """The outputs of which owners get their own rows; a cloud keeps and gives no others."""

@@ -23,11 +23,13 @@ class KMeansKind:
 
     name = "kmeans"
     sample = SAMPLE
-    upload: UploadForm = TwoShares()
     suites: tuple[str, ...] = suites.NAMES
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
+
+    def upload(self, spec: Spec) -> UploadForm:
+        return TwoShares(spec.schema)
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return (LABELS,) if job_of(spec).labels else ()

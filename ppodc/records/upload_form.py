@@ -61,28 +61,35 @@ Part = RowsPart | SeedPart
 
 
 class UploadForm(Protocol):
-    """How the records of an owner reach the clouds."""
+    """How the records of an owner reach the clouds, for one dataset."""
 
-    def encode(self, data: Any, schema: Schema, *, header: bool = True) -> NDArray[np.int64]:
+    def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
         """At the owner, before anything is sent: the records as checked whole numbers (m, l)."""
 
-    def part(self, schema: Schema, cloud: Cloud) -> Part | None:
+    def part(self, cloud: Cloud) -> Part | None:
         """What this cloud takes of an upload; None: nothing."""
 
     def chunk(
         self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
     ) -> NDArray[Any]:
-        """At the owner: rows from `first_row` on, for a cloud whose part is rows."""
+        """At the owner: rows from `first_row` on, for a cloud whose part is rows.
+
+        `secret` is the 32 random bytes of this upload, and the seed for a cloud that takes one. An
+        upload that goes on asks for the same rows again, and must get the same.
+        """
 
 
 class TwoShares:
     """t + r to C1 in rows, the seed of r to C2; neither learns t (`ppodc.records.sharing`)."""
 
-    def encode(self, data: Any, schema: Schema, *, header: bool = True) -> NDArray[np.int64]:
-        return encode(data, schema, header=header)
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
 
-    def part(self, schema: Schema, cloud: Cloud) -> Part:
-        columns = len(schema.columns)
+    def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
+        return encode(data, self._schema, header=header)
+
+    def part(self, cloud: Cloud) -> Part:
+        columns = len(self._schema.columns)
         if cloud == 1:
             return RowsPart(np.uint64, columns, _LARGEST_SHARE)
         return SeedPart(columns)

@@ -10,6 +10,9 @@ The digest is BLAKE2b-128 over the header alone. It catches a frame that was cut
 by another version; it is no signature. The bytes of the buffers are authenticated by CURVE, and
 hashing them again would cost as much as encrypting them. Where content must be compared later
 (a repeated request), `content_digest` covers the buffers too.
+
+Version 2: a gateway's refusal carries the code of its error; questions of the paillier suite are
+numbered only, without digest and acknowledgement. Ends of different versions refuse each other.
 """
 
 import hashlib
@@ -22,7 +25,7 @@ import numpy as np
 
 from ppodc.errors import WireError
 
-VERSION = 2  # 2: a refusal carries the code of its error
+VERSION = 2
 SESSION_BYTES = 16
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 20
@@ -140,7 +143,7 @@ def decode(parts: Sequence[Part], max_frame_bytes: int = MAX_FRAME_BYTES) -> Fra
     if header.version != VERSION:
         raise WireError(
             f"received a frame of wire version {header.version}; this program speaks {VERSION}. "
-            "Run the same release of ppodc at both clouds."
+            "Run the same release of ppodc at both ends."
         )
     arrays = _decode_arrays(parts[1:], header.buffers)
     return Frame(header.session, header.seq, Message(header.kind, header.body, arrays))

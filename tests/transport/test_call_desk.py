@@ -196,9 +196,14 @@ def test_the_same_number_with_other_content_is_refused(account):
     assert "other content" in refused(desk.take(ANN, request(2, 8)))
     assert wire.decode(desk.perform(running)).message.kind == REPLY
     assert "long ago" in refused(desk.answer(ANN, request(1, 5)))
-    assert "digest" in refused(desk.answer(ANN, request(3, 5, digest=bytes(16))))
     assert "damaged" in refused(desk.answer(ANN, [b"rubbish"]))
     assert account.added == [5, 7]
+
+
+def test_a_false_digest_gives_its_sender_an_old_answer_of_its_own(account):
+    first = account.desk.answer(ANN, request(1, 5, digest=bytes(16)))
+    assert account.desk.answer(ANN, request(1, 6, digest=bytes(16))) == first
+    assert account.added == [5]
 
 
 def test_peers_with_one_session_do_not_meet(account):

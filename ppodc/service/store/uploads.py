@@ -274,7 +274,7 @@ class Uploads:
 
     def _part(self, dataset: str) -> Part:
         spec = self._datasets.spec(dataset)
-        part = spec.kind.upload.part(spec.schema, self._cloud)
+        part = spec.kind.upload(spec).part(self._cloud)
         if part is None:
             raise InputError(f"uploads to dataset {dataset!r} do not concern cloud {self._cloud}.")
         return part

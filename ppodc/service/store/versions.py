@@ -62,7 +62,7 @@ def _check(database: Database, role: Role, found: str, version: int) -> None:
             f"{folder} is the store of {found}, and this is {role}. Name another folder in the "
             "configuration."
         )
-    if not 1 <= version <= VERSION:
+    if version > VERSION:
         raise StoreError(
             f"{folder} is a store of version {version}, made by a newer ppodc; this one knows "
             f"versions 1 to {VERSION}. Install the release that made it, or name another folder "

@@ -93,7 +93,8 @@ def test_answers_that_do_not_fit_are_errors_at_c1(both, answer):
 
 def test_a_refused_question_ends_the_step_at_both_clouds(both):
     def first(channel):
-        Requests(channel).ask("nothing", Count(0))
+        requests = Requests(channel)
+        requests.answer(requests.submit("nothing", Count(0)))
 
     def second(channel):
         with pytest.raises(WireError):

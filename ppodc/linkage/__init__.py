@@ -1,0 +1,1 @@
+"""Private record linkage: which records of several owners mean the same entity."""

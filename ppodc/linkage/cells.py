@@ -1,0 +1,151 @@
+"""Cells: the parts of the public domain into which owners sort their rows, and which of them meet.
+
+A cell is a box of whole numbers, half-open in every dimension: [low, high). It is cut from the
+public domain only, never drawn around data: a bounding box would show the outermost records. A
+*synopsis* is what the clouds see of an owner: its cells and the padded number of rows in each.
+
+Two cells are candidates unless no pair of records in them can match. The gap of [lo1, hi1) and
+[lo2, hi2) is max(0, lo2 - (hi1 - 1), lo1 - (hi2 - 1)): neighbours are 1 apart. (With the closed
+extents of the chapter neighbours would touch, and next to nothing is pruned at limit 0.)
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.linkage.rules import EditDistance, SquaredDistance
+
+Ints = NDArray[np.int64]
+Boxes = NDArray[np.int64]  # (cells, dimensions, 2): low and high
+_SLAB = 1 << 22  # entries of a table of gaps at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Synopsis:
+    """What is public of an owner's rows: boxes, and rows with dummies in each."""
+
+    boxes: Boxes
+    counts: Ints
+
+    def __post_init__(self) -> None:
+        if self.boxes.ndim != 3 or self.boxes.shape[2] != 2:
+            raise InputError("a synopsis needs boxes of low and high in each dimension.")
+        if self.counts.shape != (len(self.boxes),) or (self.counts < 0).any():
+            raise InputError("a synopsis needs a count of at least 0 for each box.")
+
+    @property
+    def rows(self) -> int:
+        """Rows with dummies."""
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """An owner's rows sorted into cells: secret, but for its synopsis."""
+
+    boxes: Boxes
+    cell: Ints  # of each row
+    padding: Ints  # dummies of each cell
+
+    @property
+    def synopsis(self) -> Synopsis:
+        counts = np.bincount(self.cell, minlength=len(self.boxes)) + self.padding
+        return Synopsis(self.boxes, counts.astype(np.int64))
+
+    def arranged(self) -> Ints:
+        """Rows in the order of their cells, -1 for each dummy, which come last in a cell.
+
+        The owner permutes the rows of a cell before it sends them.
+        """
+        order = np.argsort(self.cell, kind="stable")
+        sizes = np.bincount(self.cell, minlength=len(self.boxes))
+        parts = np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
+        dummies = [np.full(count, -1, np.int64) for count in self.padding]
+        both = [part for pair in zip(parts, dummies, strict=True) for part in pair]
+        return np.concatenate(both).astype(np.int64) if both else np.empty(0, np.int64)
+
+
+class Pruning(Protocol):
+    """A lower bound of a rule's distance over pairs of boxes."""
+
+    def candidates(self, first: Boxes, second: Boxes) -> NDArray[np.bool_]:
+        """Entry (a, b): whether a row in first[a] can match a row in second[b]."""
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredPruning:
+    """sum_i w_i gap_i^2 <= limit, a dimension for each attribute."""
+
+    rule: SquaredDistance
+
+    def candidates(self, first: Boxes, second: Boxes) -> NDArray[np.bool_]:
+        total = np.zeros((len(first), len(second)), np.int64)
+        for i, weight in enumerate(self.rule.weights):
+            total += weight * gaps(first[:, i], second[:, i]) ** 2
+        return total <= self.rule.limit
+
+
+@dataclass(frozen=True, slots=True)
+class EditPruning:
+    """Each attribute has several coordinates; the widest gap bounds its edit distance from below.
+
+    `attribute[i]` says to which attribute dimension i belongs; the bounds add up over attributes.
+    """
+
+    rule: EditDistance
+    attribute: tuple[int, ...]
+
+    def candidates(self, first: Boxes, second: Boxes) -> NDArray[np.bool_]:
+        widest = np.zeros((self.rule.attributes, len(first), len(second)), np.int64)
+        for i, attribute in enumerate(self.attribute):
+            gap = gaps(first[:, i], second[:, i])
+            np.maximum(widest[attribute], gap, out=widest[attribute])
+        bound: Ints = widest.sum(axis=0)
+        return bound <= self.rule.limit
+
+
+class NoPruning:
+    """Every pair of cells."""
+
+    def candidates(self, first: Boxes, second: Boxes) -> NDArray[np.bool_]:
+        return np.ones((len(first), len(second)), np.bool_)
+
+
+def gaps(first: Ints, second: Ints) -> Ints:
+    """Gaps of all pairs of intervals (n, 2) and (m, 2), in one dimension."""
+    above = second[None, :, 0] - (first[:, None, 1] - 1)
+    below = first[:, None, 0] - (second[None, :, 1] - 1)
+    result: Ints = np.maximum(0, np.maximum(above, below))
+    return result
+
+
+def pairs_compared(first: Synopsis, second: Synopsis, pruning: Pruning) -> int:
+    """S: rows of one times rows of the other over all candidate cells, dummies included."""
+    total = 0
+    step = max(1, _SLAB // max(1, len(second.boxes)))
+    for start in range(0, len(first.boxes), step):
+        part = slice(start, start + step)
+        meets = pruning.candidates(first.boxes[part], second.boxes)
+        total += int(first.counts[part] @ (meets @ second.counts))
+    return total
+
+
+def whole(rows: int, domain: Boxes) -> Partition:
+    """One cell with all rows and no dummies: `blocks = "none"`, which shows nothing but sizes."""
+    zeros = np.zeros(rows, np.int64)
+    return Partition(domain[None], zeros, np.zeros(1, np.int64))
+
+
+def locate(values: Ints, boxes: Boxes) -> Ints:
+    """The cell of each row; InputError if one lies in none."""
+    cell = np.full(len(values), -1, np.int64)
+    for number, box in enumerate(boxes):
+        inside = ((values >= box[:, 0]) & (values < box[:, 1])).all(axis=1)
+        cell[inside] = number
+    outside = np.flatnonzero(cell < 0)
+    if len(outside):
+        raise InputError(f"row {outside[0] + 1} lies in no cell of the public domain.")
+    return cell

@@ -51,7 +51,7 @@ def test_imports_follow_the_trust_boundary(file):
 @pytest.mark.parametrize("file", sources(), ids=lambda f: str(f.relative_to(ROOT)))
 def test_only_measurements_use_weak_randomness(file):
     """numpy.random and random make synthetic data, never anything that hides a value."""
-    measures = ROOT / "ppodc" / "bench" in file.parents or file.name.startswith("bench_")
+    measures = ROOT / "ppodc" / "bench" in file.parents
     if measures or file.name == "synthetic.py":
         return
     text = file.read_text()

@@ -7,48 +7,51 @@ one-hot, re-seeding and the stop test, as in the figure; scaling the clusters is
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from ppodc.bench import estimate, figure, share_primitives
+from ppodc.bench import document, estimate, plot, share_primitives
+from ppodc.bench.document import Document, Table
 from ppodc.bench.estimate import Estimate
-from ppodc.bench.points import Points, measure
+from ppodc.bench.points import Points, Task, measure
 from ppodc.bench.published import COMPARING, SHAPE
 
 PARTS = ("SSED_OP", "SBD", "SMIN_k", "SBD + SMIN_k", "other")
 
 
 def run(
-    ks: Sequence[int] = (2, 3, 4, 5, 6, 7, 8),
-    suites: Sequence[str] = ("shares", "paillier"),
+    suite: str | None,
+    k: Sequence[int],
     *,
-    m: int = 6000,
-    l: int = 10,
-    key_bits: int = 2048,
-    records: int = 8,
-    iterations: int = 3,
-    points: Points | None = None,
-) -> dict[str, Any]:
-    """Seconds and parts for every suite and k; a document for JSON."""
-    tasks = []
-    for suite in suites:
-        for k in ks:
-            if suite == "shares":
-                tasks.append(share_primitives.task(m, l, k, iterations))
-            else:
-                few = Estimate(m, l, k, "pipelined", key_bits, records)
-                tasks.append(few.task(split=True))
-    values = iter(measure("breakdown", tasks, points or Points()))
-    found = [_point(suite, m, k, next(values)) for suite in suites for k in ks]
+    m: int,
+    l: int,
+    key_bits: int,
+    records: int,
+    iterations: int,
+    points: Points,
+) -> Document:
+    """Seconds and parts for every suite and k."""
+    suites = estimate.suites(suite)
+    grid = [(name, clusters) for name in suites for clusters in k]
+
+    def task(name: str, clusters: int) -> Task:
+        if name == "shares":
+            return share_primitives.task(m, l, clusters, iterations)
+        return Estimate(m, l, clusters, "pipelined", key_bits, records).task(split=True)
+
+    values = measure("breakdown", [task(*case) for case in grid], points)
     notes = ["shares: measured, offline and online together; SBD is part of SMIN_k there."]
     if "paillier" in suites:
         notes.append(estimate.note(records) + f" Key of {key_bits} bits.")
-    return figure.document(
+    published = [{"k": k, "comparing": part} for k, part in COMPARING.items() if l == SHAPE["l"]]
+    return document.make(
         "breakdown",
-        {"m": m, "l": l, "k": list(ks), "suites": list(suites), "key_bits": key_bits,
-         "records": records, "iterations": iterations, "mode": "pipelined"},
-        found,
-        published=[{"k": k, "comparing": part} for k, part in COMPARING.items() if l == SHAPE["l"]],
+        _tables,
+        parameters={
+            "m": m, "l": l, "k": list(k), "suites": suites, "key_bits": key_bits,
+            "records": records, "iterations": iterations, "mode": "pipelined",
+        },
+        points=[_point(name, m, k, value) for (name, k), value in zip(grid, values, strict=True)],
+        published=published,
         notes=[*notes, "Published: part of SBD and SMIN_k; 1,024 bits, m = 6,000, l = 10, 8 pairs"],
     )  # fmt: skip
 
@@ -56,7 +59,7 @@ def run(
 def _point(suite: str, m: int, k: int, value: dict[str, Any]) -> dict[str, Any]:
     seconds = _shares(value) if suite == "shares" else _paillier(value, m)
     total = sum(seconds.values())
-    parts = {name: each / total for name, each in seconds.items()}
+    parts = {name: spent / total for name, spent in seconds.items()}
     comparing = sum(part for name, part in parts.items() if "SBD" in name or "SMIN" in name)
     return {
         "suite": suite,
@@ -79,56 +82,53 @@ def _shares(value: dict[str, Any]) -> dict[str, float]:
 
 
 def _paillier(value: dict[str, Any], m: int) -> dict[str, float]:
-    each, once = value["per_record_s"], value["once_s"]
+    record, once = value["per_record_s"], value["once_s"]
     return {
-        "SSED_OP": m * each["SSED_OP"] + once["scale"],
-        "SBD": m * each["SBD"],
-        "SMIN_k": m * each["SMIN_k"],
-        "other": m * each["sums"] + once["reseed"] + once["stop test"],
+        "SSED_OP": m * record["SSED_OP"] + once["scale"],
+        "SBD": m * record["SBD"],
+        "SMIN_k": m * record["SMIN_k"],
+        "other": m * record["sums"] + once["reseed"] + once["stop test"],
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    """A table for each suite."""
-    published = {entry["k"]: entry["comparing"] for entry in result["published"]}
-    tables = []
+def _by_suite(result: Document) -> list[tuple[str, list[dict[str, Any]], list[str]]]:
+    """For each suite its points and the parts that it tells apart."""
+    found = []
     for suite in result["parameters"]["suites"]:
         points = [point for point in result["points"] if point["suite"] == suite]
-        names = [name for name in PARTS if name in points[0]["parts"]]
+        found.append((suite, points, [part for part in PARTS if part in points[0]["parts"]]))
+    return found
+
+
+def _tables(result: Document) -> list[Table]:
+    published = {entry["k"]: entry["comparing"] for entry in result["published"]}
+    tables = []
+    for suite, points, parts in _by_suite(result):
         how = "estimated" if points[0]["estimated"] else "measured"
         rows = [
             (
                 str(point["k"]),
-                *(f"{point['parts'][name]:.1%}" for name in names),
+                *(f"{point['parts'][part]:.1%}" for part in parts),
                 f"{point['comparing']:.0%}",
                 f"{published[point['k']]:.0%}" if point["k"] in published else "",
-                figure.seconds(point["iteration_s"]),
+                document.seconds(point["iteration_s"]),
             )
             for point in points
         ]
-        headings = ("k", *names, "comparing", "published", f"iteration, {how}")
-        title = "{suite}: parts of an iteration, m = {m}, l = {l}"
-        tables.append(figure.table(title.format(suite=suite, **_shape(result)), headings, rows))
-    figure.show(tables, result["notes"])
+        columns = ("k", *parts, "comparing", "published", f"iteration, {how}")
+        shape = "m = {m}, l = {l}".format(**result["parameters"])
+        tables.append(document.table(f"{suite}: parts of an iteration, {shape}", columns, rows))
+    return tables
 
 
-def plot(result: dict[str, Any], file: Path) -> None:
+def draw(result: Document, file: plot.File) -> None:
     """Stacked bars over k, a panel for each suite."""
-    plots = []
-    for suite in result["parameters"]["suites"]:
-        points = [point for point in result["points"] if point["suite"] == suite]
-        names = [name for name in PARTS if name in points[0]["parts"]]
-        values = {name: [100 * point["parts"][name] for point in points] for name in names}
-        groups = [str(point["k"]) for point in points]
+    panels = []
+    for suite, points, parts in _by_suite(result):
+        values = {part: [100 * point["parts"][part] for point in points] for part in parts}
         how = "estimated from few records" if points[0]["estimated"] else "measured"
-        plots.append(
-            figure.Bars(
-                f"{suite} suite, {how}", "clusters k", "part of the time (%)", groups, values
-            )
-        )
+        groups = [str(point["k"]) for point in points]
+        title = f"{suite} suite, {how}"
+        panels.append(plot.Bars(title, "clusters k", "part of the time (%)", groups, values))
     title = "Cost of an iteration by primitive, m = {m}, l = {l}, one pair"
-    figure.bar_panels(file, plots, title.format(**_shape(result)))
-
-
-def _shape(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: result["parameters"][name] for name in ("m", "l")}
+    plot.bars(file, panels, title.format(**result["parameters"]))

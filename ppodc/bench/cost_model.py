@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ppodc.bench.estimate import Line
 from ppodc.bench.event_simulator import Clock, Pool, Process, Signal
 from ppodc.bench.network_presets import Link
 from ppodc.kmeans.paillier.half import IN_FLIGHT
@@ -30,25 +31,6 @@ PER_CHUNK = ("SSED_OP", "SMIN_k")  # the rounds of other steps grow with their b
 CHUNK_ROWS = 1 << 14  # rows that the shares suite takes at a time
 _SLICES = 6  # of a step where pairs share cores or a link, so that they really mix
 _BISECTIONS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """fixed + each * rows, neither of them negative."""
-
-    fixed: float = 0.0
-    each: float = 0.0
-
-    def at(self, rows: float) -> float:
-        return self.fixed + self.each * rows
-
-    @staticmethod
-    def through(rows: tuple[int, int], values: tuple[float, float]) -> "Line":
-        each = max(0.0, (values[1] - values[0]) / (rows[1] - rows[0]))
-        fixed = values[1] - each * rows[1]
-        if fixed < 0:
-            return Line(0.0, values[1] / rows[1])
-        return Line(fixed, each)
 
 
 @dataclass(frozen=True, slots=True)

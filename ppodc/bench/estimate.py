@@ -1,21 +1,49 @@
-"""What an iteration of the paillier suite would take, from a few measured records.
+"""Extrapolation: what many records would take, from a few measured ones. The only one in bench.
 
-Its cost per record does not depend on the other records, only on the widths of the job's numbers.
-So some records run through the protocol with the widths of all m, and the time is multiplied:
+A cost is a straight line: a part for each record and a part that is paid once. The cost per record
+does not depend on the other records, only on the widths of the job's numbers. So some records of
+the paillier suite run through the protocol with the widths of all m, and then:
 seconds = m * (seconds per record) + (scaling, re-seeding and the stop test, once). Whatever uses
 this says so beside its figures.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from ppodc.bench.paillier_steps import SOURCES, batch_of, make_case, measure, measure_whole
 from ppodc.bench.points import Task, Tell
+from ppodc.kmeans.suites import Suite, named
 from ppodc.local.pair_process import Mode
 
 ONCE = ("scale", "reseed", "stop test")
 SPLIT = ("SSED_OP", "SBD", "SMIN_k", "sums")
+
+
+def suites(chosen: str | None) -> list[str]:
+    """The suites to measure: one, or all if none is chosen."""
+    return list(get_args(Suite)) if chosen is None else [named(chosen)]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """fixed + each * rows, neither of them negative."""
+
+    fixed: float = 0.0
+    each: float = 0.0
+
+    def at(self, rows: float) -> float:
+        return self.fixed + self.each * rows
+
+    @staticmethod
+    def through(rows: Sequence[int], values: Sequence[float]) -> "Line":
+        """The line through the first and the last of some measured sizes."""
+        each = max(0.0, (values[-1] - values[0]) / (rows[-1] - rows[0]))
+        fixed = values[-1] - each * rows[-1]
+        if fixed < 0:
+            return Line(0.0, values[-1] / rows[-1])
+        return Line(fixed, each)
 
 
 def note(records: int) -> str:
@@ -50,12 +78,12 @@ def _measure(what: Estimate, split: bool, tell: Tell) -> dict[str, Any]:
     case = make_case(what.m, what.l, what.k, what.key_bits, what.records)
     run = measure if split else measure_whole
     samples = run(case, what.mode, SOURCES[what.mode], insecure=what.key_bits < 2048)
-    each = [name for name in (*SPLIT, "record") if name in samples]
-    per_record = {name: samples[name].seconds / len(case.records) for name in each}
+    steps = [name for name in (*SPLIT, "record") if name in samples]
+    per_record = {name: samples[name].seconds / len(case.records) for name in steps}
     once = {name: samples[name].seconds for name in ONCE}
     return {
         "per_record_s": per_record,
         "once_s": once,
-        "iteration_s": what.m * per_record["record"] + sum(once.values()),
+        "iteration_s": Line(sum(once.values()), per_record["record"]).at(what.m),
         "estimated": True,
     }

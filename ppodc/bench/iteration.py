@@ -25,23 +25,24 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
-from ppodc.bench import figure, slow_network
+from ppodc.bench import document, network_presets, slow_network
+from ppodc.bench.document import Document, Table
 from ppodc.bench.iteration_half import Setting
 from ppodc.bench.network_presets import Link
+from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.crypto import paillier, paillier_keys
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.kmeans.suites import Suite, named
 from ppodc.records.output_half import OutputHalf, open_output
 from ppodc.records.sharing import mask, split
 from ppodc.transport.curve_keys import CurveKeys
 
-SUITES = ("shares", "paillier")
-WARM_UP = {"shares": 1, "paillier": 0}  # exponentiations need none
+WARM_UP: dict[Suite, int] = {"shares": 1, "paillier": 0}  # exponentiations need none
 ROLES = (0, 1)
 _SEED = 7
 
@@ -78,26 +79,46 @@ class Phase:
 
 
 def run(
-    suite: str = "shares",
-    m: int = 10_000,
-    l: int = 10,
-    k: int = 4,
-    pairs: int = 1,
-    iterations: int = 5,
+    suite: str,
+    m: int,
+    l: int,
+    k: int,
+    pairs: int,
+    iterations: int,
     *,
-    link: Link | None = None,
-    ub: int = 1000,
-    key_bits: int = 2048,
-    tell: Callable[[str], None] | None = None,
+    link: str | None,
+    gbit: float | None,
+    latency_ms: float | None,
+    key_bits: int,
+) -> Document:
+    """Measure iterations of k-means over m random records with l attributes 0..1,000."""
+    over = network_presets.imitated(link, gbit, latency_ms)
+
+    def work(tell: Tell) -> dict[str, Any]:
+        return run_records(
+            random_records(m, l), suite, k, pairs, iterations,
+            warm_up=WARM_UP[named(suite)], link=over, key_bits=key_bits, tell=tell,
+        )  # fmt: skip
+
+    # Every run measures anew: the point is kept nowhere.
+    (figures,) = measure("iteration", [Task(suite, {}, work)], Points())
+    notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
+    return document.make("iteration", _tables, notes=notes, **figures)
+
+
+def random_records(m: int, l: int, ub: int = 1000) -> NDArray[np.int64]:
+    """The same m made-up records with l attributes 0..ub every time."""
+    return np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
+
+
+def run_exact(
+    records: NDArray[np.int64], suite: str, *shape: int, **options: Any
 ) -> dict[str, Any]:
-    """Measure iterations of k-means over m random records with l attributes 0..ub."""
-    if not 1 <= pairs <= m:
-        raise InputError("use 1 to m pairs: each must hold at least one record.")
-    records = np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
-    return run_records(
-        records, suite, k, pairs, iterations,
-        warm_up=WARM_UP.get(suite, 0), link=link, ub=ub, key_bits=key_bits, tell=tell,
-    )  # fmt: skip
+    """`run_records`, whose figures mean nothing unless it gives what plaintext k-means gives."""
+    figures = run_records(records, suite, *shape, **options)
+    if not figures["exact"]:
+        raise PpodcError(f"the {suite} suite gave another result than plaintext k-means.")
+    return figures
 
 
 def run_records(
@@ -119,9 +140,10 @@ def run_records(
     With `link`, every pair's channel goes over an imitation of it; without, over loopback as it is.
     With `of`, all numbers are as wide as in a job over that many records, of which these are some.
     """
+    named(suite)  # refuses others
     m, l = records.shape
-    if suite not in SUITES or not 1 <= pairs <= m or iterations < 1 or (of or m) < m:
-        raise InputError(f"suite: {' or '.join(SUITES)}; 1 to m pairs; at least one iteration.")
+    if not 1 <= pairs <= m or iterations < 1 or (of or m) < m:
+        raise InputError("use 1 to m pairs, each with at least one record; at least one iteration.")
     say = tell or (lambda _: None)
     trace = kmeans(records, k, beta=Fraction(0), max_iter=warm_up + iterations, seed=_SEED)
     rings = Rings.of(Parameters(of or m, l, k, ub, Fraction(0)))
@@ -379,8 +401,8 @@ def _line(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
     return value
 
 
-def show(result: dict[str, Any]) -> None:
-    """A table of the figures, and one of the steps."""
+def _tables(result: Document) -> list[Table]:
+    """The figures, and the steps where the suite tells them apart."""
     megabytes = [f"{result[f'bytes_{way}'] / 1e6:.1f}" for way in ("c1_to_c2", "c2_to_c1")]
     rows = [
         ("offline, s", f"{result['offline_s']:.3f}"),
@@ -393,19 +415,16 @@ def show(result: dict[str, Any]) -> None:
         ("rounds", f"{result['rounds']:,}"),
         ("peak memory of a worker, MB", f"{result['peak_rss_mb']:.0f}"),
         ("a distance, bits and limbs", "{distance_bits}, {distance_limbs}".format(**result)),
-        ("every iteration exact", "yes" if result["exact"] else "NO"),
+        ("every iteration exact", document.yes(result["exact"])),
         ("once: start, taking in records, s", f"{result['start_s']:.2f}, {result['ingest_s']:.2f}"),
     ]
     title = "{suite}: one iteration, m = {m:,}, l = {l}, k = {k}, {pairs} pair(s)".format(**result)
-    notes = [f"Emulated link: {result['link']}."] if result["link"] else []
-    tables = [figure.table(title, ("figure", "value"), rows)]
-    if result["steps"]:
-        tables.append(_step_table(result["steps"]))
-    figure.show(tables, notes)
+    tables = [document.table(title, ("figure", "value"), rows)]
+    return tables + ([_step_table(result["steps"])] if result["steps"] else [])
 
 
 def _step_table(steps: list[dict[str, Any]]) -> Table:
-    headings = ("step", "phase", "wall ms", "CPU ms", "MB sent", "rounds")
+    columns = ("step", "phase", "wall ms", "CPU ms", "MB sent", "rounds")
     rows = [
         (
             step["step"],
@@ -415,6 +434,6 @@ def _step_table(steps: list[dict[str, Any]]) -> Table:
             f"{step['bytes'] / 1e6:.2f}",
             f"{step['rounds']:.0f}",
         )
-        for step in sorted(steps, key=lambda s: (s["phase"], -s["wall_s"]))
+        for step in sorted(steps, key=lambda step: (step["phase"], -step["wall_s"]))
     ]
-    return figure.table("Steps at C1 of the first pair, per iteration", headings, rows)
+    return document.table("Steps at C1 of the first pair, per iteration", columns, rows)

@@ -17,29 +17,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.bench import figure, iteration
-from ppodc.bench.figure import Series
+from ppodc.bench import document, iteration, plot
+from ppodc.bench.document import Document, Table, plural
+from ppodc.bench.estimate import Line
 from ppodc.bench.machine import watched
-from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.bench.plot import Panel, Series
+from ppodc.bench.points import Points, Task, Tell, measure, notices
 from ppodc.bench.published import ITERATION_MINUTES
 from ppodc.errors import InputError
 
-RESULTS = Path(__file__).parent / "results"
+STORED = Path(__file__).parent / "results" / "kegg.json"
 UB = 1000
 COLUMNS = 27
-MAX_ITER = 100
 SIZES = (2_000, 4_000, 6_000, 8_000, 10_000)
 CLUSTERS = (2, 4, 6, 8)
 ATTRIBUTES = (5, 10, 15, 20, 27)
 MIDDLE = (10_000, 10, 4)  # m, l, k around which one parameter at a time varies
-PAILLIER_ROWS = (8, 32)
-KEY_BITS = (1024, 2048)  # as published, and as it should be
 _SEED = 1
 _KEPT = (
     "iterations", "converged", "exact", "offline_s", "online_s", "total_s", "cluster_s",
     "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "peak_rss_mb",
     "start_s", "ingest_s",
 )  # fmt: skip
+NOTES = (
+    "Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); sums, "
+    "sizes and stop bit of every iteration compared with exact plaintext k-means.",
+    "its: iterations; off, on, CPU and MB: of one iteration, CPU and MB of both clouds; job: the "
+    "whole run in seconds, with its start and with the checks after every iteration.",
+    "`others` are the cores that other programs kept busy meanwhile: where it is not near 0, wall "
+    "times are too long, CPU times hold.",
+)
+PAILLIER_NOTE = (
+    "Paillier was run on {rows} records, one iteration, randomisers made when needed; its time for "
+    "m records is a straight line through these runs, not a measurement."
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,48 +118,68 @@ def grid(sizes: Sequence[int], attributes: Sequence[int], clusters: Sequence[int
 
 
 def run(
-    data: Path,
-    shapes: Sequence[Shape] | None = None,
+    data: Path | None,
+    m: Sequence[int] | None,
+    l: Sequence[int],
+    k: Sequence[int],
     *,
-    points: Points | None = None,
-    pairs: int = 1,
-    max_iter: int = MAX_ITER,
-    paillier_rows: Sequence[int] = PAILLIER_ROWS,
-    key_bits: Sequence[int] = KEY_BITS,
-) -> dict[str, Any]:
-    """Measure what is missing; all shapes as a document. No `paillier_rows`: only shares."""
+    pairs: int,
+    max_iter: int,
+    paillier_rows: Sequence[int],
+    key_bits: Sequence[int],
+    points: Points,
+) -> Document:
+    """The experiment over a data set; without one, as it was run for this release."""
+    if data is None:
+        notices.print("results stored with this release; name the data set to measure")
+        return stored()
     records = load(data)
-    kept = points if points is not None else Points()
-    wanted = list(shapes) if shapes is not None else star(len(records))
-    middle = next((s for s in wanted if (s.m, s.l, s.k) == MIDDLE), wanted[0])
+    shapes = star(len(records)) if m is None else grid(m, l, k)
+    return run_shapes(
+        records, shapes, pairs=pairs, max_iter=max_iter,
+        paillier_rows=paillier_rows, key_bits=key_bits, points=points,
+    )  # fmt: skip
+
+
+def run_shapes(
+    records: NDArray[np.int64],
+    shapes: Sequence[Shape],
+    *,
+    pairs: int = 1,
+    max_iter: int = 100,
+    paillier_rows: Sequence[int] = (),
+    key_bits: Sequence[int] = (),
+    points: Points,
+) -> Document:
+    """Every shape with the shares suite, one with the paillier suite over so many rows."""
+    middle = next((s for s in shapes if (s.m, s.l, s.k) == MIDDLE), shapes[0])
     few = sorted({min(rows, middle.m) for rows in paillier_rows})
     if few and few[0] < middle.k:
         raise InputError(f"run the paillier suite on {middle.k} records or more, one a cluster.")
-    jobs = [_job(records, shape, pairs, max_iter) for shape in wanted]
-    found = measure("kegg", jobs, kept)
+    jobs = [_job(records, shape, pairs, max_iter) for shape in shapes]
+    values = measure("kegg", jobs, points)
     slow = [
         point
         for bits in (key_bits if few else ())
-        for point in _paillier(records, middle, few, bits, kept)
+        for point in _paillier(records, middle, few, bits, points)
     ]
-    parameters = {"pairs": pairs, "max_iter": max_iter, "ub": UB, "records": len(records)}
-    notes = [
-        f"Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); "
-        "sums, sizes and stop bit of every iteration compared with exact plaintext k-means.",
-        "its: iterations; off, on, CPU and MB: of one iteration, CPU and MB of both clouds; job: "
-        "the whole run in seconds, with its start and with the checks after every iteration.",
-        "`others` are the cores that other programs kept busy meanwhile: where it is not near 0, "
-        "wall times are too long, CPU times hold.",
-    ]
+    notes = [note.format(max_iter=max_iter, pairs=pairs) for note in NOTES]
     if slow:
-        notes.append(
-            f"Paillier was run on {' and '.join(map(str, few))} records, one iteration, "
-            "randomisers made when needed; its time for m records is a straight line through these "
-            "runs, not a measurement."
-        )
-    return figure.document(
-        "kegg", parameters, [*found, *slow], published=ITERATION_MINUTES, notes=notes
+        notes.append(PAILLIER_NOTE.format(rows=" and ".join(map(str, few))))
+    return document.make(
+        "kegg",
+        _tables,
+        parameters={"pairs": pairs, "max_iter": max_iter, "ub": UB, "records": len(records)},
+        points=[*values, *slow],
+        published=list(ITERATION_MINUTES),
+        notes=notes,
     )
+
+
+def stored() -> Document:
+    """The experiment as it was run for this release; its machine is described in it."""
+    document: Document = json.loads(STORED.read_text())
+    return {**document, "tables": _tables(document)}
 
 
 def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) -> Task:
@@ -183,23 +214,17 @@ def _paillier(
 ) -> list[dict[str, Any]]:
     """One iteration of one shape over few records, and the line through these runs."""
     tasks = [_few(records, shape, rows, key_bits) for rows in sizes]
-    found = measure("kegg, paillier", tasks, points)
-    if len(found) < 2:
-        return found
-    wall, cpu = (
-        np.polynomial.polynomial.polyfit(sizes, values, 1).tolist()
-        for values in (
-            [x["total_s"] for x in found],
-            [x["cpu_c1_s"] + x["cpu_c2_s"] for x in found],
-        )
-    )
-    line = {
+    runs = measure("kegg, paillier", tasks, points)
+    if len(runs) < 2:
+        return runs
+    wall = Line.through(sizes, [run["total_s"] for run in runs])
+    cpu = Line.through(sizes, [run["cpu_c1_s"] + run["cpu_c2_s"] for run in runs])
+    whole = {
         "suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k, "pairs": 1,
-        "key_bits": key_bits, "extrapolated_from_rows": list(sizes),
-        "fixed_s": wall[0], "per_record_s": wall[1], "total_s": wall[0] + wall[1] * shape.m,
-        "cpu_s": cpu[0] + cpu[1] * shape.m,
+        "key_bits": key_bits, "extrapolated_from_rows": list(sizes), "fixed_s": wall.fixed,
+        "per_record_s": wall.each, "total_s": wall.at(shape.m), "cpu_s": cpu.at(shape.m),
     }  # fmt: skip
-    return [*found, line]
+    return [*runs, whole]
 
 
 def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> Task:
@@ -226,83 +251,74 @@ def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> 
     return Task(f"paillier, {key_bits} bits, {rows} records", key, work)
 
 
-def stored() -> dict[str, Any]:
-    """The experiment as it was run for this release; its machine is described in it."""
-    found: dict[str, Any] = json.loads((RESULTS / "kegg.json").read_text())
-    return found
-
-
-def show(result: dict[str, Any]) -> None:
+def _tables(result: Document) -> list[Table]:
     """Jobs of the shares suite, and the paillier suite beside the published times."""
+    slow = [p for p in result["points"] if p["suite"] == "paillier"]
     published = [
         (f"{p['m']:,}", str(p["l"]), str(p["k"]), str(p["pairs"]), p["mode"], f"{p['minutes']:,}")
         for p in result["published"]
     ]
-    headings = ("m", "l", "k", "pairs", "mode", "minutes")
-    title = "Published: one iteration, key of 1,024 bits"
-    figure.show([*tables(result), figure.table(title, headings, published)], result["notes"])
+    columns = ("m", "l", "k", "pairs", "mode", "minutes")
+    return [
+        _shares_table([p for p in result["points"] if p["suite"] == "shares"]),
+        *(
+            _paillier_table(bits, [p for p in slow if p["key_bits"] == bits])
+            for bits in dict.fromkeys(p["key_bits"] for p in slow)
+        ),
+        document.table("Published: one iteration, key of 1,024 bits", columns, published),
+    ]
 
 
-def tables(document: dict[str, Any]) -> list[Any]:
-    """Jobs of the shares suite; the few records of the paillier suite and what they imply."""
-    points = document["points"]
+def _shares_table(jobs: list[dict[str, Any]]) -> Table:
     rows = []
-    for p in (p for p in points if p["suite"] == "shares"):
+    for p in jobs:
         traffic = p["bytes_c1_to_c2"] + p["bytes_c2_to_c1"]
         end = f"{p['iterations']}" + ("" if p["converged"] else " (cap)")
         rows.append((
-            f"{p['m']:,}", str(p["l"]), str(p["k"]), end, "yes" if p["exact"] else "NO",
+            f"{p['m']:,}", str(p["l"]), str(p["k"]), end, document.yes(p["exact"]),
             f"{p['offline_s']:.2f}", f"{p['online_s']:.2f}",
             f"{p['cpu_c1_s'] + p['cpu_c2_s']:.2f}", f"{traffic / 1e6:,.0f}",
-            f"{p['job_s']:,.0f}", _share(p["others"]),
+            f"{p['job_s']:,.0f}", document.cores(p["others"]),
         ))  # fmt: skip
-    headings = (
-        "m", "l", "k", "its", "ok", "off", "on", "CPU", "MB", "job", "others",
-    )  # fmt: skip
+    columns = ("m", "l", "k", "its", "ok", "off", "on", "CPU", "MB", "job", "others")
     title = "KEGG, shares suite: seconds per iteration, and of the whole job"
-    slow = [p for p in points if p["suite"] == "paillier"]
-    more = (
-        _paillier_table(bits, [p for p in slow if p["key_bits"] == bits])
-        for bits in dict.fromkeys(p["key_bits"] for p in slow)
-    )
-    return [figure.table(title, headings, rows), *more]
+    return document.table(title, columns, rows)
 
 
-def _paillier_table(bits: int, slow: list[dict[str, Any]]) -> Any:
+def _paillier_table(bits: int, slow: list[dict[str, Any]]) -> Table:
+    """The few records that were run, and what they imply."""
     rows = []
     for p in slow:
         measured = "rows" in p
         rows.append((
             f"{p['rows']:,}" if measured else f"{p['m']:,}", str(p["l"]), str(p["k"]),
             "measured" if measured else "extrapolated",
-            figure.seconds(p["total_s"]),
-            figure.seconds(p["cpu_c1_s"] + p["cpu_c2_s"] if measured else p["cpu_s"]),
-            ("yes" if p["exact"] else "NO") if measured else "-",
+            document.seconds(p["total_s"]),
+            document.seconds(p["cpu_c1_s"] + p["cpu_c2_s"] if measured else p["cpu_s"]),
+            document.yes(p["exact"]) if measured else "-",
         ))  # fmt: skip
-    headings = ("records", "l", "k", "how", "wall", "CPU", "exact")
-    return figure.table(
-        f"KEGG, paillier suite, key of {bits} bits: one iteration, one pair", headings, rows
-    )
+    columns = ("records", "l", "k", "how", "wall", "CPU", "exact")
+    title = f"KEGG, paillier suite, key of {bits} bits: one iteration, one pair"
+    return document.table(title, columns, rows)
 
 
-def plot(document: dict[str, Any], file: figure.File) -> None:
+def draw(result: Document, file: plot.File) -> None:
     """Seconds per iteration over m, l and k, one at a time; what is fixed is in each title."""
-    shares = [p for p in document["points"] if p["suite"] == "shares"]
+    shares = [p for p in result["points"] if p["suite"] == "shares"]
     labels = {"m": "records m", "l": "attributes l", "k": "clusters k"}
-    plots = []
+    panels = []
     for name, label in labels.items():
-        fixed, some = _along(shares, name)
-        x = [p[name] for p in some]
+        fixed, points = _along(shares, name)
+        x = [p[name] for p in points]
         series = [
-            Series("wall, offline and online", x, [p["total_s"] for p in some]),
-            Series("wall, online", x, [p["online_s"] for p in some]),
-            Series("CPU of both clouds", x, [p["cpu_c1_s"] + p["cpu_c2_s"] for p in some]),
+            Series("wall, offline and online", x, [p["total_s"] for p in points]),
+            Series("wall, online", x, [p["online_s"] for p in points]),
+            Series("CPU of both clouds", x, [p["cpu_c1_s"] + p["cpu_c2_s"] for p in points]),
         ]
         title = ", ".join(f"{key} = {value:,}" for key, value in fixed.items())
-        plots.append(figure.Panel(title, label, "seconds per iteration", series))
-    pairs = document["parameters"]["pairs"]
-    title = f"KEGG, shares suite, {pairs} pair{'s' * (pairs > 1)} of workers"
-    figure.panels(file, plots, title)
+        panels.append(Panel(title, label, "seconds per iteration", series))
+    pairs = plural(result["parameters"]["pairs"], "pair")
+    plot.lines(file, panels, f"KEGG, shares suite, {pairs} of workers")
 
 
 def _along(shares: list[dict[str, Any]], name: str) -> tuple[dict[str, int], list[dict[str, Any]]]:
@@ -315,7 +331,3 @@ def _along(shares: list[dict[str, Any]], name: str) -> tuple[dict[str, int], lis
     wanted = tuple(middle[key] for key in others)
     best = max(rows, key=lambda fixed: (len(rows[fixed]), fixed == wanted))
     return dict(zip(others, best, strict=True)), rows[best]
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"

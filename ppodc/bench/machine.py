@@ -1,16 +1,88 @@
-"""How much of the machine others used during a measurement, so that a reader can judge its times.
+"""What a measurement ran on: the machine and the code, who else used its cores, its processes.
 
-Wall times of a measurement are only as good as the machine was free. Where the system tells how
-busy all cores were, what the measurement itself used is subtracted; the rest were others.
+Wall times are only as good as the machine was free. Where the system tells how busy all cores were,
+what the measurement itself used is subtracted; the rest were others. All that is read from `/proc`
+is read here; where there is no such folder, nothing is claimed.
 """
 
+import contextlib
+import hashlib
 import os
+import platform
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-_STAT = Path("/proc/stat")
+_PROC = Path("/proc")
+_TICK = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TITLE_BYTES = 256
+_PACKAGES = ("ppodc", "numpy", "gmpy2", "numba", "pyzmq", "cryptography", "ray")
+_CODE = ("ppodc", "cloud1", "cloud2", "master", "client")
+# What only shows values; a measured value does not depend on it.
+_LOOKS = ("bench/document", "bench/plot", "bench/report", "bench/published", "cli/bench")
+
+
+# ------------------------------------------------------------- machine and code
+
+
+def describe() -> dict[str, Any]:
+    """Processor, cores, memory, system and versions; no name of the machine or its user."""
+    return dict(_description())
+
+
+@cache
+def _description() -> dict[str, Any]:
+    return {
+        "processor": _processor(),
+        "cores": cores(),
+        "memory_gb": round(_PAGE * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "code": _code(),
+        "packages": {package: _version(package) for package in _PACKAGES},
+    }
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in (_PROC / "cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _code() -> str:
+    """A fingerprint of all code that a measured value may depend on."""
+    top = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for file in sorted(file for name in _CODE for file in (top / name).rglob("*.py")):
+        path = file.relative_to(top)
+        if "/".join(path.with_suffix("").parts[1:]) not in _LOOKS:
+            digest.update(f"{path}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+# ------------------------------------------------------------- others' load
 
 
 class Load:
@@ -24,15 +96,15 @@ class Load:
     def stop(self, children: float | None = None) -> None:
         """`children`: CPU seconds of children, where they began before or go on after this."""
         self.seconds = time.perf_counter() - self._began
-        now = _busy()
-        if self._busy is None or now is None or self.seconds <= 0:
+        busy = _busy()
+        if self._busy is None or busy is None or self.seconds <= 0:
             return
         spent = [new - old for new, old in zip(os.times(), self._times, strict=True)]
-        own = sum(spent[:2]) + (sum(spent[2:4]) if children is None else children)
-        self.others = max(0.0, (now - self._busy - own) / self.seconds)
+        ours = sum(spent[:2]) + (sum(spent[2:4]) if children is None else children)
+        self.others = max(0.0, (busy - self._busy - ours) / self.seconds)
 
 
-@contextmanager
+@contextlib.contextmanager
 def watched() -> Iterator[Load]:
     """Watch the cores while the block runs; children that it starts end in it."""
     load = Load()
@@ -40,23 +112,79 @@ def watched() -> Iterator[Load]:
     load.stop()
 
 
-def cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _busy() -> float | None:
     """Seconds that the cores this process may use have worked since the system started."""
     try:
-        lines = _STAT.read_text().splitlines()
+        lines = (_PROC / "stat").read_text().splitlines()
     except OSError:
         return None
-    own = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     total = 0
     for name, *counts in (line.split() for line in lines if line.startswith("cpu")):
-        if name in own:
+        if name in usable:
             user, nice, system, _idle, _wait, irq, soft, steal = (int(x) for x in counts[:8])
             total += user + nice + system + irq + soft + steal
-    return total / os.sysconf("SC_CLK_TCK")
+    return total / _TICK
+
+
+# ------------------------------------------------------------- our processes
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process below this one, as the system counts it now."""
+
+    pid: int
+    parent: int
+    title: str  # its command line, as far as it tells processes apart
+    cpu_s: float
+    memory: int  # resident bytes
+
+
+def processes() -> list[Process]:
+    """All processes below this one; none where the system does not tell."""
+    running: dict[int, Process] = {}
+    folders = _PROC.iterdir() if _PROC.is_dir() else ()
+    for folder in folders:
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # it has just ended
+                running[int(folder.name)] = _read(folder)
+    return [process for process in running.values() if _is_below(process, running)]
+
+
+def _read(folder: Path) -> Process:
+    status = (folder / "stat").read_text().rpartition(")")[2].split()
+    with (folder / "cmdline").open("rb") as file:
+        title = file.read(_TITLE_BYTES).replace(b"\0", b" ").decode(errors="replace")
+    pages = int((folder / "statm").read_text().split()[1])
+    cpu = (int(status[11]) + int(status[12])) / _TICK
+    return Process(int(folder.name), int(status[1]), title, cpu, pages * _PAGE)
+
+
+def _is_below(process: Process, running: dict[int, Process]) -> bool:
+    parent = process.parent
+    while parent in running and parent != os.getpid():
+        parent = running[parent].parent
+    return parent == os.getpid()
+
+
+class Watch:
+    """Looks again and again while the block runs, and once more at its end."""
+
+    def __init__(self, look: Callable[[], None], every_s: float) -> None:
+        self._look, self._every = look, every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            self._look()
+        self._look()

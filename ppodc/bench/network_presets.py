@@ -5,7 +5,7 @@ traffic within a building, between zones of a region, and out to the Internet. T
 that a prediction has a currency; put your own in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ppodc.errors import InputError
@@ -50,6 +50,15 @@ LINKS = {
 }
 
 
+def imitated(name: str | None, gbit_s: float | None, one_way_ms: float | None) -> Link | None:
+    """The link to imitate between two processes; None for loopback as it is."""
+    if name is not None:
+        return link(name, gbit_s=gbit_s, one_way_ms=one_way_ms)
+    if gbit_s is not None or one_way_ms is not None:
+        raise InputError("--gbit and --latency-ms change a --link; name one.")
+    return None
+
+
 def link(
     name: str,
     *,
@@ -68,19 +77,7 @@ def link(
         "total_gbit_s": total_gbit_s,
     }
     changed = {key: value for key, value in given.items() if value is not None}
-    wrong = [
-        key for key, value in changed.items()
-        if value < 0 or (value == 0 and key.endswith("gbit_s"))
-    ]  # fmt: skip
-    if wrong:
-        raise InputError(f"{wrong[0]} of a link cannot be {changed[wrong[0]]:g}.")
-    if not changed:
-        return LINKS[name]
-    preset = LINKS[name]
-    return Link(
-        f"{name}, changed",
-        changed.get("gbit_s", preset.gbit_s),
-        changed.get("one_way_ms", preset.one_way_ms),
-        changed.get("usd_per_gb", preset.usd_per_gb),
-        changed.get("total_gbit_s", preset.total_gbit_s),
-    )
+    for key, value in changed.items():
+        if value < 0 or (value == 0 and key.endswith("gbit_s")):
+            raise InputError(f"{key} of a link cannot be {value:g}.")
+    return replace(LINKS[name], name=f"{name}, changed", **changed) if changed else LINKS[name]

@@ -18,9 +18,9 @@ from typing import Any
 
 import gmpy2
 from gmpy2 import mpz
-from rich.console import Console
-from rich.table import Table
 
+from ppodc.bench import document
+from ppodc.bench.document import Document, Table
 from ppodc.crypto.paillier import (
     KEY_BITS,
     Cipher,
@@ -61,43 +61,43 @@ class _Recycled:
         return (self._values * (count // 64 + 1))[:count]
 
 
-def run(key_bits: int = 2048, seconds: float = 30.0) -> dict[str, Any]:
-    """Measure everything within about `seconds`; the result can be written as JSON."""
+def run(key_bits: int, seconds: float) -> Document:
+    """Measure everything within about `seconds`."""
     phe = _import_phe()
     secret = generate(key_bits) if key_bits in KEY_BITS else generate_insecure(key_bits)
     with tempfile.TemporaryDirectory() as folder:
         recycled = _Recycled(FreshRandomisers(secret.public))
         pool = PooledRandomisers(Path(folder), secret.public, recycled)
         pool.fill(_POOLED)
-        tables, build_seconds = _fresh_sources(secret)
-        cases = _cases(secret, phe, pool, *tables)
-        figures = _measure(cases, seconds)
+        sources, build_seconds = _fresh_sources(secret)
+        figures = _measure(_cases(secret, phe, pool, *sources), seconds)
         pool.close()
-    return {
-        "key_bits": key_bits,
-        "rounds": _ROUNDS,
-        "gmpy2": gmpy2.version(),
-        "gmp": gmpy2.mp_version(),
-        "phe": str(phe.__version__),
-        "table_seconds": build_seconds,
-        "cases": figures,
-    }
+    built = ", ".join(f"{name} {took:.2f} s" for name, took in build_seconds.items())
+    gmp = f"{gmpy2.mp_version()}, gmpy2 {gmpy2.version()}."
+    return document.make(
+        "paillier",
+        _tables,
+        key_bits=key_bits,
+        rounds=_ROUNDS,
+        gmpy2=gmpy2.version(),
+        gmp=gmpy2.mp_version(),
+        phe=str(phe.__version__),
+        table_seconds=build_seconds,
+        cases=figures,
+        notes=[f"Tables, built once: {built}. {gmp}"],
+    )
 
 
-def show(result: dict[str, Any]) -> None:
-    """Print a result of `run` as a table."""
-    title = f"Paillier, {result['key_bits']} bits: median of {result['rounds']} rounds"
-    table = Table(title=title)
-    for heading in ("", "here", f"phe {result['phe']}", "ratio", "quartiles", "goal"):
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+def _tables(result: Document) -> list[Table]:
+    rows = []
     for case in result["cases"]:
-        times = (_readable(case["seconds"]), _readable(case["phe_seconds"]))
         low, high = (_ratio(ratio) for ratio in case["ratio_quartiles"])
-        table.add_row(case["name"], *times, _ratio(case["ratio"]), f"{low}-{high}", _verdict(case))
-    console = Console()
-    console.print(table)
-    built = ", ".join(f"{name} {secs:.2f} s" for name, secs in result["table_seconds"].items())
-    console.print(f"Tables, built once: {built}. GMP: {result['gmp']}, gmpy2 {result['gmpy2']}.")
+        times = (_readable(case["seconds"]), _readable(case["phe_seconds"]))
+        row = (case["name"], *times, _ratio(case["ratio"]), f"{low}-{high}", _verdict(case))
+        rows.append(row)
+    title = f"Paillier, {result['key_bits']} bits: median of {result['rounds']} rounds"
+    columns = ("", "here", f"phe {result['phe']}", "ratio", "quartiles", "goal")
+    return [document.table(title, columns, rows)]
 
 
 def _verdict(case: dict[str, Any]) -> str:

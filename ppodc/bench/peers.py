@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.bench import figure, iteration, spu_iteration
+from ppodc.bench import document, iteration, plot, spu_iteration
+from ppodc.bench.document import Document, Table
 from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
@@ -45,21 +45,13 @@ def version(python: Path) -> str | None:
 
 
 def run(
-    m: int = 10_000,
-    l: int = 10,
-    k: int = 4,
-    *,
-    ub: int = 1000,
-    runs: int = 3,
-    python: Path | None = None,
-    protocols: Sequence[str] = tuple(PROTOCOLS),
-    points: Points | None = None,
-) -> dict[str, Any]:
+    m: int, l: int, k: int, *, ub: int = 1000, runs: int, python: Path | None, points: Points
+) -> Document:
     """This package's shares suite and SPU's protocols on the same records."""
     interpreter = python or Path(sys.executable)
     spu = version(interpreter)
     shape = {"m": m, "l": l, "k": k, "ub": ub, "runs": runs}
-    records = np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
+    records = iteration.random_records(m, l, ub)
     tasks = [_ours(records, shape)]
     notes = [
         "One iteration over the same records, two processes on loopback, median of "
@@ -81,9 +73,16 @@ def run(
             f"package `spu`. Install it apart ({INSTALL}) and name its interpreter with --python."
         )
     else:
-        tasks += [_theirs(records, shape, name, interpreter, spu) for name in protocols]
-    found = measure("peers", tasks, points if points is not None else Points())
-    return figure.document("peers", {**shape, "spu": spu}, found, notes=notes)
+        tasks += [_theirs(records, shape, name, interpreter, spu) for name in PROTOCOLS]
+    values = measure("peers", tasks, points)
+    return document.make(
+        "peers",
+        _tables,
+        parameters={**shape, "spu": spu},
+        points=values,
+        published=[],
+        notes=notes,
+    )
 
 
 def overflows(m: int, l: int, ub: int) -> bool:
@@ -95,12 +94,10 @@ def overflows(m: int, l: int, ub: int) -> bool:
 def _ours(records: NDArray[np.int64], shape: dict[str, int]) -> Task:
     def work(tell: Tell) -> dict[str, Any]:
         with watched() as load:
-            result = iteration.run_records(
+            result = iteration.run_exact(
                 records, "shares", shape["k"], 1, shape["runs"],
                 warm_up=iteration.WARM_UP["shares"], ub=shape["ub"], tell=tell,
             )  # fmt: skip
-        if not result["exact"]:
-            raise PpodcError("the shares suite gave another result than plaintext k-means.")
         return {
             "system": "ppodc shares",
             "seconds": result["total_s"],
@@ -168,32 +165,29 @@ def largest_error(centres: NDArray[np.float64], records: NDArray[np.int64], k: i
     )
 
 
-def show(result: dict[str, Any]) -> None:
-    """One row for each system, and what was left out."""
-    figure.show(tables(result), result["notes"])
-
-
-def tables(document: dict[str, Any]) -> list[Any]:
+def _tables(result: Document) -> list[Table]:
     """One row for each system."""
     rows = []
-    for p in document["points"]:
+    for p in result["points"]:
         sent = "-" if p["bytes"] is None else f"{p['bytes'] / 1e6:,.1f}"
         error = "0 (exact)" if p["error"] == 0 else f"{p['error']:.3g}"
-        others = "-" if p["others"] is None else f"{p['others']:.1f}"
-        times = (figure.seconds(p[name]) for name in ("seconds", "cpu_s", "setup_s"))
-        rows.append((p["system"], *times, sent, error, others))
-    title = "One iteration, m = {m:,}, l = {l}, k = {k}".format(**document["parameters"])
-    headings = ("system", "wall", "CPU, both", "set-up, once", "MB", "largest error", "others")
-    return [figure.table(title, headings, rows)]
+        times = (document.seconds(p[name]) for name in ("seconds", "cpu_s", "setup_s"))
+        rows.append((p["system"], *times, sent, error, document.cores(p["others"])))
+    columns = ("system", "wall", "CPU, both", "set-up, once", "MB", "largest error", "others")
+    return [document.table(_title(result), columns, rows)]
 
 
-def plot(document: dict[str, Any], file: figure.File) -> None:
+def _title(result: Document) -> str:
+    return "One iteration, m = {m:,}, l = {l}, k = {k}".format(**result["parameters"])
+
+
+def draw(result: Document, file: plot.File) -> None:
     """Seconds of each system, wall and CPU side by side."""
-    points = document["points"]
+    points = result["points"]
     groups = [p["system"].replace(" (", "\n(") for p in points]
-    values: dict[str, Sequence[float]] = {
+    values = {
         "wall": [p["seconds"] for p in points],
         "CPU of both parties": [p["cpu_s"] for p in points],
     }
-    title = "One iteration, m = {m:,}, l = {l}, k = {k}".format(**document["parameters"])
-    figure.bars(file, groups, values, "system", "seconds", title, stacked=False)
+    bars = plot.Bars("", "system", "seconds", groups, values)
+    plot.bars(file, [bars], _title(result), stacked=False)

@@ -20,13 +20,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ppodc.bench.figure import machine
-from ppodc.cli.options import err
+from ppodc.bench import machine
 from ppodc.errors import InputError
 
 Key = dict[str, Any]
 Value = dict[str, Any]
 Tell = Callable[[str], None]
+notices = Console(stderr=True, highlight=False, soft_wrap=True)  # how far a measurement is
 
 
 class Points:
@@ -55,10 +55,8 @@ class Points:
         return value
 
     def _load(self, path: Path) -> None:
-        *whole, _ = path.read_bytes().split(
-            b"\n"
-        )  # behind the last line end: nothing, or a torn line
-        for number, line in enumerate(whole, 1):
+        lines = path.read_bytes().split(b"\n")[:-1]  # behind the last: nothing, or a torn line
+        for number, line in enumerate(lines, 1):
             try:
                 point = json.loads(line)
                 self._found[_name(point["machine"], point["key"])] = dict(point["value"])
@@ -107,11 +105,11 @@ def measure(title: str, tasks: Sequence[Task], points: Points) -> list[Value]:
     except KeyboardInterrupt:
         if points.path is not None:
             kept = f"{len(values)} of {len(tasks)} points are in {points.path}"
-            err.print(f"interrupted: {kept}; repeat the command to go on.", markup=False)
+            notices.print(f"interrupted: {kept}; repeat the command to go on.", markup=False)
         raise
     if known and points.path is not None:
         said = f"{title}: {known} of {len(tasks)} points are from {points.path}"
-        err.print(f"{said}; name another file to measure them again.", markup=False)
+        notices.print(f"{said}; name another file to measure them again.", markup=False)
     return values
 
 
@@ -121,7 +119,7 @@ def _detail(tell: Tell, label: str, what: str) -> None:
 
 @contextmanager
 def _progress(
-    title: str, total: int, console: Console = err
+    title: str, total: int, console: Console = notices
 ) -> Iterator[tuple[Tell, Callable[[str, str], None]]]:
     """A bar on a terminal, a line per finished point elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -144,7 +142,7 @@ def _progress(
 
 
 def _here() -> str:
-    this = machine()
+    this = machine.describe()
     versions = ", ".join(f"{name} {this['packages'][name]}" for name in ("numpy", "numba", "gmpy2"))
     return f"{this['processor']}, {this['cores']} cores, code {this['code']}, {versions}"
 

@@ -5,14 +5,11 @@ is. The mode online+offline makes randomisers as r^n like the published system d
 with this system's fixed-base tables, reported as `ms_fixed_base`.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from ppodc.bench import figure, share_primitives
+from ppodc.bench import document, estimate, plot, share_primitives
+from ppodc.bench.document import Document, Table
 from ppodc.bench.paillier_steps import (
     MODES,
     SOURCES,
@@ -28,34 +25,51 @@ from ppodc.bench.published import StageCost, stage1, stage2, stage3, table_5_3
 from ppodc.local.pair_process import Mode, Randomisers
 
 PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k")
+NOTES = (
+    "paillier: key of {key_bits} bits, m = {m}, l = {l}, k = {k}, {records} records in batches of "
+    "{batch}.",
+    "online+offline makes randomisers as r^n, like the published system; in brackets with "
+    "fixed-base tables. Exponentiations per stage include inversions, decryptions and randomisers, "
+    "which the published formulas count too.",
+)
 
 
 def run(
-    suites: Sequence[str] = ("shares", "paillier"),
+    suite: str | None,
     *,
-    m: int = 6000,
-    l: int = 10,
-    k: int = 4,
-    key_bits: int = 2048,
-    records: int = 24,
+    m: int,
+    l: int,
+    k: int,
+    key_bits: int,
+    records: int,
     iterations: int = 3,
-    points: Points | None = None,
-) -> dict[str, Any]:
-    """All primitives in all modes of each suite; a document for JSON."""
-    points = points or Points()
-    found: list[dict[str, Any]] = []
+    points: Points,
+) -> Document:
+    """All primitives in all modes of each suite."""
+    suites = estimate.suites(suite)
+    shape = {"m": m, "l": l, "k": k, "key_bits": key_bits, "records": records}
+    paillier: list[dict[str, Any]] = []
+    shares: list[dict[str, Any]] = []
     stages: list[dict[str, Any]] = []
+    notes: list[str] = []
     if "paillier" in suites:
         rows, stages = _paillier(m, l, k, key_bits, records, points)
-        found += [{"suite": "paillier", **row} for row in rows]
+        paillier = [{"suite": "paillier", **row} for row in rows]
+        notes += [note.format(**shape, batch=batch_of(records)) for note in NOTES]
     if "shares" in suites:
         rows = share_primitives.rows(m, l, k, iterations, points)
-        found += [{"suite": "shares", **row} for row in rows]
-    shape = {"m": m, "l": l, "k": k, "key_bits": key_bits, "records": records}
-    more = {"suites": list(suites), "iterations": iterations}
-    document = figure.document("primitives", {**shape, **more}, found)
-    table_5_3 = [row for row in found if row["suite"] == "paillier"]
-    return {**document, "rows": table_5_3, "stages": stages}
+        shares = [{"suite": "shares", **row} for row in rows]
+        notes.append(share_primitives.NOTE.format(**shape))
+    return document.make(
+        "primitives",
+        _tables,
+        parameters={**shape, "suites": suites, "iterations": iterations},
+        points=[*paillier, *shares],
+        published=[],
+        rows=paillier,
+        stages=stages,
+        notes=[*notes, "Published: 1,024 bits, m = 6,000, l = 10, k = 4, one pair."],
+    )
 
 
 def _paillier(
@@ -152,89 +166,68 @@ def _stage(name: str, sample: Sample, formula: StageCost, count: int) -> dict[st
     }
 
 
-def show(result: dict[str, Any]) -> None:
+def _tables(result: Document) -> list[Table]:
     """Times beside Table 5.3, counts per invocation, and stages beside Tables 5.1 and 5.2."""
-    p = result["parameters"]
-    tables, notes = [], []
-    own = [row for row in result["points"] if row["suite"] == "paillier"]
-    if own:
-        rows = {(row["primitive"], row["mode"]): row for row in own}
-        names = list(dict.fromkeys(row["primitive"] for row in own))
+    tables = []
+    if result["rows"]:
+        rows = {(row["primitive"], row["mode"]): row for row in result["rows"]}
+        names = list(dict.fromkeys(row["primitive"] for row in result["rows"]))
         tables += [_times(rows, names), _counts(rows, names), _stage_table(result["stages"])]
-        notes += [
-            "paillier: key of {key_bits} bits, m = {m}, l = {l}, k = {k}, {records} records in "
-            "batches of {batch}.".format(**p, batch=batch_of(p["records"])),
-            "online+offline makes randomisers as r^n, like the published system; in brackets with "
-            "fixed-base tables. Exponentiations per stage include inversions, decryptions and "
-            "randomisers, which the published formulas count too.",
-        ]
     shares = [row for row in result["points"] if row["suite"] == "shares"]
-    if shares:
-        tables.append(share_primitives.table(shares))
-        notes.append(share_primitives.NOTE.format(**p))
-    figure.show(tables, [*notes, "Published: 1,024 bits, m = 6,000, l = 10, k = 4, one pair."])
-
-
-def plot(result: dict[str, Any], file: Path) -> None:
-    """Milliseconds per invocation beside the published ones, a panel for each suite."""
-    plots = []
-    for suite in result["parameters"]["suites"]:
-        own = [
-            row
-            for row in result["points"]
-            if row["suite"] == suite and row["primitive"] != "record"
-        ]
-        groups = list(dict.fromkeys(row["primitive"] for row in own))
-        values: dict[str, list[float]] = {}
-        for what, label in (("ms", ""), ("published_ms", ", published")):
-            for mode in MODES:
-                times = [row[what] for row in own if row["mode"] == mode]
-                if times and None not in times:
-                    values[mode + label] = times
-        plots.append(
-            figure.Bars(f"{suite} suite", "primitive", "ms per invocation", groups, values)
-        )
-    figure.bar_panels(file, plots, "Primitives beside Table 5.3", stacked=False, log="y")
+    return tables + ([share_primitives.table(shares)] if shares else [])
 
 
 def _times(rows: dict[tuple[str, str], dict[str, Any]], names: list[str]) -> Table:
-    lines = []
-    for name in names:
-        cells = []
-        for mode in MODES:
-            row = rows[name, mode]
-            quick = f" [{row['ms_fixed_base']:,.1f}]" if "ms_fixed_base" in row else ""
-            published = row["published_ms"]
-            beside = "" if published is None else f" ({published:,})"
-            cells.append(f"{row['ms']:,.1f}{quick}{beside}".replace("[", "\\["))
-        lines.append((name, *cells))
+    def cell(row: dict[str, Any]) -> str:
+        quick = f" [{row['ms_fixed_base']:,.1f}]" if "ms_fixed_base" in row else ""
+        published = "" if row["published_ms"] is None else f" ({row['published_ms']:,})"
+        return f"{row['ms']:,.1f}{quick}{published}"
+
+    lines = [(name, *(cell(rows[name, mode]) for mode in MODES)) for name in names]
     title = "paillier: milliseconds per invocation (published)"
-    return figure.table(title, ("primitive", *MODES), lines)
+    return document.table(title, ("primitive", *MODES), lines)
 
 
 def _counts(rows: dict[tuple[str, str], dict[str, Any]], names: list[str]) -> Table:
     keys = ("exponentiations", "multiplications", "inversions", "decryptions", "randomisers")
-    short = ("exp", "mult", "inv", "dec", "randomisers", "kB", "rounds")
+    columns = ("primitive", "exp", "mult", "inv", "dec", "randomisers", "kB", "rounds")
     lines = []
     for name in names:
         row = rows[name, "online"]
         counts = (f"{row[key]:,.1f}" for key in keys)
         lines.append((name, *counts, f"{row['bytes'] / 1000:,.1f}", str(row["rounds"])))
-    return figure.table(
-        "paillier: counts per invocation, both clouds", ("primitive", *short), lines
-    )
+    return document.table("paillier: counts per invocation, both clouds", columns, lines)
 
 
 def _stage_table(stages: list[dict[str, Any]]) -> Table:
     keys = ("exponentiations", "multiplications", "bytes")
-    lines = []
-    for stage in stages:
-        published = [stage["published_" + key] for key in keys]
-        ours = [stage[key] for key in keys]
-        cells = [
-            f"{a:,.0f} / {'-' if b is None else f'{b:,.0f}'}"
-            for a, b in zip(ours, published, strict=True)
-        ]
-        lines.append((stage["stage"], *cells))
+
+    def cell(ours: float, published: float | None) -> str:
+        return f"{ours:,.0f} / {'-' if published is None else f'{published:,.0f}'}"
+
+    lines = [
+        (stage["stage"], *(cell(stage[key], stage["published_" + key]) for key in keys))
+        for stage in stages
+    ]
     title = "paillier: counts beside Tables 5.1 and 5.2 (ours / published)"
-    return figure.table(title, ("stage", *keys), lines)
+    return document.table(title, ("stage", *keys), lines)
+
+
+def draw(result: Document, file: plot.File) -> None:
+    """Milliseconds per invocation beside the published ones, a panel for each suite."""
+    panels = []
+    for suite in result["parameters"]["suites"]:
+        rows = [
+            row
+            for row in result["points"]
+            if row["suite"] == suite and row["primitive"] != "record"
+        ]
+        groups = list(dict.fromkeys(row["primitive"] for row in rows))
+        values: dict[str, list[float]] = {}
+        for what, label in (("ms", ""), ("published_ms", ", published")):
+            for mode in MODES:
+                times = [row[what] for row in rows if row["mode"] == mode]
+                if times and None not in times:
+                    values[mode + label] = times
+        panels.append(plot.Bars(f"{suite} suite", "primitive", "ms per invocation", groups, values))
+    plot.bars(file, panels, "Primitives beside Table 5.3", stacked=False, log="y")

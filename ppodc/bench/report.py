@@ -1,28 +1,33 @@
 """`ppodc bench report`: a set of measurements as one page that needs nothing else.
 
-Every section is a command of the `bench` family, run exactly as it stands on the page; what it
-printed becomes tables, its plot is put into the page. Sections that are finished are kept in a
-folder beside the page, with their JSON, and so are single points: a report that was interrupted
-goes on where it stopped. A section that fails says why and does not stop the others.
+Every section is a command of the `bench` family, run exactly as it stands on the page; the page
+shows the tables, notes and plot of the document that it writes. A finished section is a measured
+point like any other and is kept with them in a folder beside the page: a report that was
+interrupted goes on where it stopped. A section that fails says why and does not stop the others.
+
+Nothing is loaded from anywhere: style and pictures are in the page. All text is escaped.
 """
 
+import base64
+import html
+import io
 import json
-import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from ppodc.bench import figure, glance, page
+from ppodc.bench import document, machine
+from ppodc.bench.document import Document, Table, plural
+from ppodc.bench.points import Key, Points, notices
 from ppodc.bench.published import BUSY_MINUTES, COMPARING, ITERATION_MINUTES, TABLE_5_3
-from ppodc.cli.options import err
-from ppodc.errors import InputError
-
-WIDTH = 400  # columns for what commands print, so that no table line is broken
+from ppodc.errors import InputError, PpodcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,67 +36,64 @@ class Section:
 
     name: str
     title: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     draws: bool = True
     resumes: bool = True
 
+    def words(self) -> list[str]:
+        """The command as a person would type it."""
+        return ["ppodc", "bench", self.name, *self.arguments]
 
-@dataclass(slots=True)
+    def shown(self) -> str:
+        """The same with paths reduced to names: where files are is told to nobody."""
+        words = self.words()
+        return " ".join(Path(word).name if Path(word).is_absolute() else word for word in words)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a section's command left; kept as JSON."""
+    """What a section gave: its document, or why there is none."""
 
-    command: list[str]
-    said: str = ""
+    document: Document | None
+    seconds: float
     failed: str = ""
-    seconds: float = 0.0
-    plot: bool = False
-    code: str = field(default_factory=lambda: str(figure.machine()["code"]))
 
 
-_COLUMNS = ("m", "l", "k", "pairs", "mode", "minutes")
-# Quick: fewer sizes and fewer records of the paillier suite. Full: every command's own defaults.
-# Beside the chapter's numbers the paillier suite runs with the chapter's key of 1,024 bits.
+# Full: every command's own defaults. Beside the chapter's numbers the paillier suite runs with the
+# chapter's key of 1,024 bits.
 _PUBLISHED_KEY = ("--key-bits", "1024")
-_QUICK_KEGG = ("--m", "2000,10000", "--l", "10,27", "--k", "4", "--paillier-rows", "none")
-QUICK = (
-    Section(
-        "iteration", "One iteration, shares suite", ("--m", "10000"), draws=False, resumes=False
-    ),
-    Section(
-        "primitives", "Table 5.3: primitives", (*_PUBLISHED_KEY, "--records", "8")
-    ),
-    Section(
-        "sweep", "Figure 5.3: seconds per iteration over m, k, l",
-        ("--suite", "shares", "--m", "2000,10000", "--k", "2,4,8", "--l", "5,10,20",
-         "--iterations", "2"),
-    ),
-    Section(
-        "breakdown", "Figure 5.4: share of each primitive",
-        (*_PUBLISHED_KEY, "--k", "2,8", "--records", "4", "--iterations", "2"),
-    ),
-    Section("modes", "Figure 5.5: modes", (*_PUBLISHED_KEY, "--m", "2000,10000", "--records", "4")),
-    Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2", "--iterations", "3")),
-    Section("simulate", "Simulation: many pairs", ("--within", "1h")),
-    Section("kegg", "KEGG, a real data set", ()),
-    Section("peers", "Beside SecretFlow SPU", ("--m", "2000", "--runs", "2")),
-)  # fmt: skip
 FULL = (
     Section(
         "iteration", "One iteration, shares suite", ("--m", "10000"), draws=False, resumes=False
     ),
-    Section(
-        "platform", "The platform on this machine", (), draws=False, resumes=False
-    ),
-    Section("paillier", "Paillier beside phe", (), draws=False, resumes=False),
+    Section("platform", "The platform on this machine", draws=False, resumes=False),
+    Section("paillier", "Paillier beside phe", draws=False, resumes=False),
     Section("primitives", "Table 5.3: primitives", _PUBLISHED_KEY),
     Section("sweep", "Figure 5.3: seconds per iteration over m, k, l", _PUBLISHED_KEY),
     Section("breakdown", "Figure 5.4: share of each primitive", _PUBLISHED_KEY),
     Section("modes", "Figure 5.5: modes", _PUBLISHED_KEY),
     Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2,4,8")),
     Section("simulate", "Simulation: many pairs", ("--within", "1h")),
-    Section("kegg", "KEGG, a real data set", ()),
-    Section("peers", "Beside SecretFlow SPU", ()),
-)  # fmt: skip
+    Section("kegg", "KEGG, a real data set"),
+    Section("peers", "Beside SecretFlow SPU"),
+)
+# Quick: no platform, no phe; fewer sizes and fewer records of the paillier suite.
+_QUICK: dict[str, tuple[str, ...]] = {
+    "iteration": ("--m", "10000"),
+    "primitives": (*_PUBLISHED_KEY, "--records", "8"),
+    "sweep": (
+        "--suite", "shares", "--m", "2000,10000", "--k", "2,4,8", "--l", "5,10,20",
+        "--iterations", "2",
+    ),
+    "breakdown": (*_PUBLISHED_KEY, "--k", "2,8", "--records", "4", "--iterations", "2"),
+    "modes": (*_PUBLISHED_KEY, "--m", "2000,10000", "--records", "4"),
+    "pairs": ("--pairs", "1,2", "--iterations", "3"),
+    "simulate": ("--within", "1h"),
+    "kegg": (),
+    "peers": ("--m", "2000", "--runs", "2"),
+}  # fmt: skip
+QUICK = tuple(replace(s, arguments=_QUICK[s.name]) for s in FULL if s.name in _QUICK)
+_QUICK_KEGG = ("--m", "2000,10000", "--l", "10,27", "--k", "4", "--paillier-rows", "none")
 
 
 def sections(
@@ -112,170 +114,279 @@ def sections(
     if spu_python is not None:
         more["peers"] = ("--python", str(spu_python.absolute()))
     return [
-        Section(s.name, s.title, (*more.get(s.name, ()), *s.arguments), s.draws, s.resumes)
-        for s in known
-        if only is None or s.name in only
+        replace(section, arguments=(*more.get(section.name, ()), *section.arguments))
+        for section in known
+        if only is None or section.name in only
     ]
 
 
-def run(
-    file: Path,
-    *,
-    full: bool = False,
-    kegg: Path | None = None,
-    spu_python: Path | None = None,
-    only: Sequence[str] | None = None,
-    chosen: Sequence[Section] | None = None,
-) -> list[str]:
+def run(file: Path, chosen: Sequence[Section]) -> list[str]:
     """Run what is not finished, write the page after every section; names of what failed."""
-    wanted = list(chosen) if chosen is not None else sections(full, kegg, spu_python, only)
     folder = file.with_name(file.name + ".d")
-    folder.mkdir(parents=True, exist_ok=True)
+    points = Points(folder / "points.jsonl")
     done: list[tuple[Section, Outcome]] = []
-    for number, section in enumerate(wanted, 1):
-        err.print(f"report {number}/{len(wanted)}: {section.title}", markup=False)
-        done.append((section, _outcome(section, folder)))
-        file.write_text(_page(done, len(wanted), folder))
+    for number, section in enumerate(chosen, 1):
+        notices.print(f"report {number}/{len(chosen)}: {section.title}", markup=False)
+        done.append((section, _outcome(section, folder, points)))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(_page(done, len(chosen)))
     return [section.name for section, outcome in done if outcome.failed]
 
 
-def _outcome(section: Section, folder: Path) -> Outcome:
+def _outcome(section: Section, folder: Path, points: Points) -> Outcome:
     """What was kept of this very command and code, or what running it now gives."""
-    kept = folder / f"{section.name}.outcome.json"
-    command = _command(section, folder)
-    if kept.exists():
-        found = Outcome(**json.loads(kept.read_text()))
-        same = (found.command, found.code) == (command, figure.machine()["code"])
-        if same and not found.failed:
-            return found
-    for old in ("outcome.json", "json", "png"):  # of another command; nobody may take it for this
-        (folder / f"{section.name}.{old}").unlink(missing_ok=True)
-    outcome = _run(section, command, folder)
-    new = kept.with_suffix(".new")
-    new.write_text(json.dumps(asdict(outcome)))
-    new.replace(kept)
-    return outcome
+    key: Key = {"bench": "report", "command": section.words()}
+    kept = points.get(key)
+    if kept is None:
+        began = time.perf_counter()
+        try:
+            written = _run(section, folder)
+        except PpodcError as error:
+            return Outcome(None, time.perf_counter() - began, str(error))
+        kept = points.add(key, {"document": written, "seconds": time.perf_counter() - began})
+    return Outcome(kept["document"], kept["seconds"])
 
 
-def _command(section: Section, folder: Path) -> list[str]:
-    options = ["--json", str(folder / f"{section.name}.json")]
+def _run(section: Section, folder: Path) -> Document:
+    """The document of a command; its progress is shown while it runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = folder / f"{section.name}.json"
+    figures.unlink(missing_ok=True)  # of another command; nobody may take it for this
+    options = ["--json", str(figures)]
     if section.resumes:
         options += ["--points", str(folder / "points.jsonl")]
-    if section.draws:
-        options += ["--plot", str(folder / f"{section.name}.png")]
-    return ["ppodc", "bench", section.name, *section.arguments, *options]
-
-
-def _run(section: Section, command: list[str], folder: Path) -> Outcome:
-    """Run a command; its progress is shown while it runs, its tables are kept."""
-    began = time.perf_counter()
-    printed = folder / f"{section.name}.txt"
     last = ""
-    with printed.open("w") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ppodc.cli", *command[1:]],
-            env={**os.environ, "COLUMNS": str(WIDTH), "NO_COLOR": "1"},
-            stdout=file,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            for line in process.stderr or ():
-                err.print(f"  {line.rstrip()}", markup=False)
-                last = line.strip() or last
-            code = process.wait()
-        finally:
-            process.terminate()
-            process.wait()
-    outcome = Outcome(command, printed.read_text(), seconds=time.perf_counter() - began)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ppodc.cli", *section.words()[1:], *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for line in process.stderr or ():
+            notices.print(f"  {line.rstrip()}", markup=False)
+            last = line.strip() or last
+        code = process.wait()
+    finally:
+        process.terminate()
+        process.wait()
     if code:
-        outcome.failed = f"This section failed: {_named(last) or f'it ended with code {code}'}"
-    outcome.plot = section.draws and (folder / f"{section.name}.png").exists()
-    return outcome
+        raise PpodcError(_without_paths(last) or f"it ended with code {code}")
+    written: Document = json.loads(figures.read_text())
+    return written
+
+
+def _without_paths(text: str) -> str:
+    """Paths reduced to their names: where files are on this machine is told to nobody."""
+    return re.sub(r"(?<!\w)(?:/[^\s/:'\"]+)*/([^\s/:'\"]+)", r"\1", text)
 
 
 # ------------------------------------------------------------- the page
 
 
-def _page(done: Sequence[tuple[Section, Outcome]], count: int, folder: Path) -> str:
-    titles = [section.title for section, _ in done]
-    good = [section.name for section, outcome in done if not outcome.failed]
-    parts = [
-        page.paragraph(
-            f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {len(done)} of {count} sections. "
-            "Simulated and extrapolated values say so where they stand. Times are of this "
-            "machine; the published ones are of 16 computers with Xeon E5-5320 processors."
-        ),
-        page.contents(["At a glance", "This machine", "Published values", *titles, "Commands"]),
-        page.heading("At a glance"),
-        page.table(glance.HEADINGS, glance.lines(folder, good)),
-        page.heading("This machine"),
-        page.table(["what", "value"], _machine()),
-        page.heading("Published values"),
-        *_published(),
-    ]
-    for section, outcome in done:
-        parts += _section(section, outcome, folder)
-    parts += [page.heading("Commands"), page.code("\n".join(_shown(o) for _, o in done))]
-    return page.whole("ppodc: measurements", parts)
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1b1b1b; background: #fff; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { border: 1px solid #ccc; padding: .25rem .6rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; } th { background: #f2f2f2; }
+pre { background: #f6f6f6; padding: .6rem; overflow-x: auto; font-size: .85rem; }
+img { max-width: 100%; height: auto; } .wide { overflow-x: auto; }
+nav ul { columns: 2; padding-left: 1.2rem; }
+"""
 
 
-def _section(section: Section, outcome: Outcome, folder: Path) -> list[str]:
-    parts = [page.heading(section.title), page.code(_shown(outcome))]
-    if outcome.failed:
-        parts.append(page.paragraph(outcome.failed))
-    if outcome.plot:
-        parts.append(page.picture(folder / f"{section.name}.png", section.title))
-    parts += page.printed(outcome.said)
-    parts.append(page.paragraph(f"Took {figure.seconds(outcome.seconds)}."))
-    return parts
+def _page(done: Sequence[tuple[Section, Outcome]], count: int) -> str:
+    written = (
+        f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {len(done)} of {count} sections. "
+        "Simulated and extrapolated values say so where they stand. Times are of this machine; "
+        "the published ones are of 16 computers with Xeon E5-5320 processors."
+    )
+    chapters = {
+        "At a glance": [_table(_glance(done))],
+        "This machine": [_table(_machine())],
+        "Published values": _published(),
+        **{section.title: _section(section, outcome) for section, outcome in done},
+        "Commands": [_code("\n".join(section.shown() for section, _ in done))],
+    }
+    links = "".join(
+        f'<li><a href="#{_anchor(title)}">{html.escape(title)}</a></li>' for title in chapters
+    )
+    parts = [_paragraph(written), f"<nav><ul>{links}</ul></nav>"]
+    for title, content in chapters.items():
+        parts += [f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>', *content]
+    body, name = "\n".join(parts), "ppodc: measurements"
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name}</title><style>{_STYLE}</style></head>\n"
+        f"<body><h1>{name}</h1>\n{body}\n</body></html>\n"
+    )
 
 
-def _named(text: str) -> str:
-    """Paths reduced to their names: where files are on this machine is nobody's business."""
-    return re.sub(r"(?<!\w)(?:/[^\s/:'\"]+)*/([^\s/:'\"]+)", r"\1", text)
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _shown(outcome: Outcome) -> str:
-    """The command without the files of this report, whose place is nobody's business."""
-    words = list(outcome.command)
-    for option in ("--json", "--points", "--plot"):
-        if option in words:
-            at = words.index(option)
-            del words[at : at + 2]
-    return " ".join(Path(word).name if Path(word).is_absolute() else word for word in words)
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
 
 
-def _machine() -> list[list[str]]:
-    rows = []
-    for name, value in figure.machine().items():
-        if isinstance(value, dict):
-            rows += [[package, str(version)] for package, version in value.items()]
-        else:
-            rows.append([name.replace("_gb", ", GB"), str(value)])
-    return rows
+def _code(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def _table(table: Table) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+    caption = f"<caption>{html.escape(table['title'])}</caption>" if table["title"] else ""
+    rows = "\n".join(line(row, "td") for row in table["rows"])
+    head = line(table["columns"], "th")
+    return f'<div class="wide"><table>{caption}{head}\n{rows}</table></div>'
+
+
+def _picture(content: bytes, text: str) -> str:
+    """A PNG, put into the page; half as wide as its pixels, so that it is sharp and not huge."""
+    width = int.from_bytes(content[16:20]) // 2  # where every PNG has it
+    data = base64.b64encode(content).decode()
+    alt = html.escape(text)
+    return f'<p><img alt="{alt}" width="{width}" src="data:image/png;base64,{data}"></p>'
+
+
+def _section(section: Section, outcome: Outcome) -> list[str]:
+    parts = [_code(section.shown())]
+    if outcome.document is None:
+        parts.append(_paragraph(f"This section failed: {outcome.failed}"))
+    else:
+        if section.draws:
+            picture = io.BytesIO()
+            import_module(f"ppodc.bench.{section.name}").draw(outcome.document, picture)
+            parts.append(_picture(picture.getvalue(), section.title))
+        parts += [_table(table) for table in outcome.document["tables"]]
+        parts += [_paragraph(note) for note in outcome.document["notes"]]
+    return [*parts, _paragraph(f"Took {document.seconds(outcome.seconds)}.")]
+
+
+def _machine() -> Table:
+    about = machine.describe()
+    versions = about.pop("packages")
+    rows = {name.replace("_gb", ", GB"): value for name, value in about.items()} | versions
+    return document.table("", ("what", "value"), ((k, str(v)) for k, v in rows.items()))
 
 
 def _published() -> list[str]:
     """The chapter's numbers, all of those that its text or its tables state."""
     modes = list(TABLE_5_3["SMP"])
-    primitives = [[name, *(f"{row[mode]:,}" for mode in modes)] for name, row in TABLE_5_3.items()]
+    primitives = [(name, *(f"{row[mode]:,}" for mode in modes)) for name, row in TABLE_5_3.items()]
+    columns = ("m", "l", "k", "pairs", "mode", "minutes")
     minutes = [
-        [f"{x[name]:,}" if isinstance(x[name], int) else str(x[name]) for name in _COLUMNS]
+        [f"{x[name]:,}" if isinstance(x[name], int) else str(x[name]) for name in columns]
         for x in ITERATION_MINUTES
     ]
     parts = "; ".join(f"k = {k}: {part:.0%}" for k, part in COMPARING.items())
     busy = " and ".join(f"{value} for a server of {cloud}" for cloud, value in BUSY_MINUTES.items())
+    shape = "key of 1,024 bits, m = 6,000, l = 10, k = 4, one pair of servers"
+    times = f"Table 5.3: milliseconds per invocation, {shape}"
+    iteration = "Section 5.4.2: minutes of one iteration, key of 1,024 bits"
     return [
-        page.paragraph(
-            "Table 5.3: milliseconds per invocation, key of 1,024 bits, m = 6,000, l = 10, k = 4, "
-            "one pair of servers."
-        ),
-        page.table(["primitive", *modes], primitives),
-        page.paragraph("Section 5.4.2: minutes of one iteration, key of 1,024 bits."),
-        page.table(_COLUMNS, minutes),
-        page.paragraph(
+        _table(document.table(times, ("primitive", *modes), primitives)),
+        _table(document.table(iteration, columns, minutes)),
+        _paragraph(
             f"Of the 337 minutes, computing took {busy}. SBD and SMIN_k take part of an iteration "
             f"(m = 6,000, l = 10, 8 pairs): {parts}."
         ),
     ]
+
+
+# ------------------------------------------------------------- at a glance
+
+_SHAPE = {"m": 10_000, "l": 10, "k": 4}
+_WHAT = "one iteration, 10,000 records, l = 10, k = 4"
+
+Line = tuple[str, str, str, str, str]
+
+
+def _glance(done: Sequence[tuple[Section, Outcome]]) -> Table:
+    """What the sections found, in a line or more each."""
+    columns = ("what", "published", "here", "times faster", "how", "section")
+    rows = [
+        (*line, section.name)
+        for section, outcome in done
+        if section.name in _SUMMARIES and outcome.document is not None
+        for line in _SUMMARIES[section.name](outcome.document)
+    ]
+    return document.table("", columns, rows)
+
+
+def _faster(what: str, pairs: int, seconds: float, how: str) -> Line:
+    """A time beside the published pipelined one on so many pairs."""
+    minutes = next(
+        entry["minutes"]
+        for entry in ITERATION_MINUTES
+        if entry["mode"] == "pipelined" and entry["pairs"] == pairs
+    )
+    published = f"{minutes:,} min, {plural(pairs, 'pair')}"
+    times = document.digits(60 * float(str(minutes)) / seconds)
+    return (what, published, document.seconds(seconds), times, how)
+
+
+def _iteration(result: Document) -> list[Line]:
+    if any(result[name] != value for name, value in _SHAPE.items()) or result["pairs"] != 1:
+        return []
+    exact = "exact" if result["exact"] else "NOT EXACT"
+    return [_faster(f"{_WHAT}: {result['suite']}", 8, result["total_s"], f"1 pair, {exact}")]
+
+
+def _modes(result: Document) -> list[Line]:
+    p = result["parameters"]
+    if (p["l"], p["k"]) != (_SHAPE["l"], _SHAPE["k"]):
+        return []
+    what = f"{_WHAT}: paillier, {p['key_bits']} bits, pipelined"
+    how = f"1 pair, estimated from {p['records']} records"
+    return [
+        _faster(what, 1, point["iteration_s"], how)
+        for point in result["points"]
+        if point["mode"] == "pipelined" and point["m"] == _SHAPE["m"]
+    ]
+
+
+def _peers(result: Document) -> list[Line]:
+    shape = "m = {m:,}, l = {l}, k = {k}".format(**result["parameters"])
+    lines = []
+    for p in result["points"]:
+        exact = "exact" if p["error"] == 0 else f"error up to {p['error']:.2g}"
+        what = f"one iteration, {shape}: {p['system']}"
+        lines.append((what, "", document.seconds(p["seconds"]), "", exact))
+    return lines
+
+
+def _simulate(result: Document) -> list[Line]:
+    checks = [c for c in result["parameters"]["checks"] if not c["used_to_calibrate"]]
+    worst = max(abs(c["error"]) for c in checks)
+    runs = (f"{c['pairs']}{' (' + c['link'] + ')' if c['link'] else ''}" for c in checks)
+    how = f"pairs: {', '.join(runs)}"
+    return [("simulation against measured runs", "", f"{worst:.1%} off at most", "", how)]
+
+
+def _kegg(result: Document) -> list[Line]:
+    jobs = [p for p in result["points"] if p["suite"] == "shares"]
+    exact = f"{sum(p['exact'] for p in jobs)} of {len(jobs)} exact"
+    largest: dict[str, Any] = max(jobs, key=lambda p: (p["m"], p["l"], p["k"]))
+    what = "KEGG, {m:,} records, l = {l}, k = {k}: whole job".format(**largest)
+    how = f"{largest['iterations']} iterations, shares suite"
+    return [
+        ("KEGG jobs to convergence", "", exact, "", "shares suite"),
+        (what, "", document.seconds(largest["job_s"]), "", how),
+    ]
+
+
+_SUMMARIES: dict[str, Callable[[Document], list[Line]]] = {
+    "iteration": _iteration,
+    "modes": _modes,
+    "peers": _peers,
+    "simulate": _simulate,
+    "kegg": _kegg,
+}

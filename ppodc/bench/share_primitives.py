@@ -10,13 +10,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from rich.table import Table
-
-from ppodc.bench import figure, iteration
+from ppodc.bench import document, iteration
+from ppodc.bench.document import Table
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import table_5_3
-from ppodc.errors import PpodcError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares import scaling, smin_k, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
@@ -32,9 +30,11 @@ _SUPPLIES = ("leaves", "pairs", "transfers")
 
 
 def _measure(m: int, l: int, k: int, iterations: int, key_bits: int, tell: Tell) -> dict[str, Any]:
-    result = iteration.run("shares", m, l, k, 1, iterations, key_bits=key_bits, tell=tell)
-    if not result["exact"]:
-        raise PpodcError("the shares suite gave another result than plaintext k-means.")
+    records = iteration.random_records(m, l)
+    result = iteration.run_exact(
+        records, "shares", k, 1, iterations,
+        warm_up=iteration.WARM_UP["shares"], key_bits=key_bits, tell=tell,
+    )  # fmt: skip
     return {**result, "primitives": by_primitive(result)}
 
 
@@ -111,7 +111,7 @@ def _milliseconds(value: int | None) -> str:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     """Microseconds per invocation, and the published milliseconds."""
-    headings = ("primitive", "offline + online", "online", "published online")
+    columns = ("primitive", "offline + online", "online", "published online")
     found = {(row["primitive"], row["mode"]): row for row in rows}
     lines = [
         (
@@ -122,4 +122,4 @@ def table(rows: list[dict[str, Any]]) -> Table:
         )
         for name in dict.fromkeys(row["primitive"] for row in rows)
     ]
-    return figure.table("shares: time per invocation", headings, lines)
+    return document.table("shares: time per invocation", columns, lines)

@@ -16,27 +16,22 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from ppodc.bench import cost_model, figure, iteration
+from ppodc.bench import cost_model, document, iteration, network_presets, plot
 from ppodc.bench.cost_model import Costs, Prediction, Setting
-from ppodc.bench.figure import Series
+from ppodc.bench.document import Document, Table, digits
 from ppodc.bench.machine import Load, cores
-from ppodc.bench.network_presets import LINKS, USD_PER_CORE_HOUR, Link
+from ppodc.bench.network_presets import LINKS, Link
+from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import Points, Task, Tell, measure
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.kmeans.suites import Suite
 
 MOST_PAIRS = 1024
 MOST_RECORDS = 10**9
 PAIRS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-SIZES = {"shares": (3_000, 12_000), "paillier": (6, 18)}  # rows of the runs that calibrate
-CHECK = {"shares": 16_000, "paillier": 24}  # rows of the runs that the model must predict
-ITERATIONS = {"shares": 4, "paillier": 1}  # of each of these runs
-DISPATCH_MS = 2.0
 QUIET = 0.2  # cores that others may use before a time is doubtful
-_SEED = 7
 _KEPT = (
     "m", "pairs", "iterations", "offline_s", "online_s", "total_s", "cpu_c1_s", "cpu_c2_s",
     "bytes_c1_to_c2", "bytes_c2_to_c1", "rounds", "exact", "start_s", "ingest_s", "ingest_cpu_s",
@@ -52,52 +47,103 @@ class Job:
     l: int = 10
     k: int = 4
     ub: int = 1000
-    suite: str = "shares"
+    suite: Suite = "shares"
     iterations: int = 20  # that the whole job is taken to need
     key_bits: int = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """US dollars; traffic is priced with its link."""
+class Assumed:
+    """What no measurement here can tell: US dollars (traffic is priced with its link), overhead."""
 
-    core_hour: float = USD_PER_CORE_HOUR
+    core_hour: float = network_presets.USD_PER_CORE_HOUR
+    dispatch_ms: float = 2.0  # of the master, for each pair and phase
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Rows and iterations of the measured runs: two sizes that calibrate, one that checks."""
+
+    sizes: tuple[int, int]
+    check: int
+    iterations: int
+
+
+RUNS: dict[Suite, Runs] = {
+    "shares": Runs((3_000, 12_000), 16_000, 4),
+    "paillier": Runs((6, 18), 24, 1),
+}
 
 
 def run(
-    job: Job,
+    m: int,
+    l: int,
+    k: int,
     *,
-    pairs: Sequence[int] = PAIRS,
-    links: Sequence[Link] = tuple(LINKS.values()),
-    prices: Prices = Prices(),  # noqa: B008 - immutable
+    suite: Suite,
+    key_bits: int,
+    pairs: Sequence[int],
+    link: str | None,
+    gbit: float | None,
+    latency_ms: float | None,
+    total_gbit: float | None,
+    usd_core_hour: float,
+    usd_gb: float | None,
+    within: float | None,
+    iterations: int,
+    dispatch_ms: float,
+    points: Points,
+) -> Document:
+    """A job on these numbers of pairs over a link, or over all presets."""
+    links = [
+        network_presets.link(
+            name, gbit_s=gbit, one_way_ms=latency_ms, usd_per_gb=usd_gb, total_gbit_s=total_gbit
+        )
+        for name in ([link] if link is not None else LINKS)
+    ]
+    job = Job(m, l, k, suite=suite, iterations=iterations, key_bits=key_bits)
+    assumed = Assumed(usd_core_hour, dispatch_ms)
+    return simulate(job, pairs, links, assumed, within_s=within, points=points)
+
+
+def simulate(
+    job: Job,
+    pairs: Sequence[int],
+    links: Sequence[Link],
+    assumed: Assumed,
+    *,
     within_s: float | None = None,
-    dispatch_ms: float = DISPATCH_MS,
-    sizes: tuple[int, int] | None = None,
-    check: int | None = None,
-    measured_iterations: int | None = None,
-    points: Points | None = None,
-) -> dict[str, Any]:
+    runs: Runs | None = None,
+    points: Points,
+) -> Document:
     """Calibrate, check, predict; with `within_s`, the fewest pairs whose job takes no longer."""
     if not job.k <= job.m <= MOST_RECORDS or not all(1 <= p <= MOST_PAIRS for p in pairs):
         raise InputError(f"simulate k to {MOST_RECORDS:,} records on 1 to {MOST_PAIRS:,} pairs.")
-    rows = (*(sizes or SIZES[job.suite]), check or CHECK[job.suite])
-    kept = points if points is not None else Points()
-    runs = _measure(job, rows, measured_iterations or ITERATIONS[job.suite], kept)
-    costs = cost_model.calibrate(runs[0], runs[1], runs[1]["free_cores"])
-    shown = []
+    measured = _measure(job, runs or RUNS[job.suite], points)
+    costs = cost_model.calibrate(measured[0], measured[1], measured[1]["free_cores"])
+    predicted = []
     for link in links:
-        setting = Setting(None, link, dispatch_ms / 1e3)
-        shown += [_point(job, costs, number, setting, prices) for number in usable(job, pairs)]
+        setting = Setting(None, link, assumed.dispatch_ms / 1e3)
+        predicted += [_point(job, costs, psi, setting, assumed) for psi in usable(job, pairs)]
         if within_s is not None:
-            shown.append(_fewest(job, costs, setting, prices, within_s))
-    parameters = {
-        "m": job.m, "l": job.l, "k": job.k, "ub": job.ub, "suite": job.suite,
-        "key_bits": job.key_bits, "iterations": job.iterations, "within_s": within_s,
-        "dispatch_ms": dispatch_ms, "usd_core_hour": prices.core_hour,
-        "links": [link.describe() for link in links],
-        "calibration": _describe(costs, runs), "checks": _checks(costs, runs),
-    }  # fmt: skip
-    return figure.document("simulate", parameters, shown, notes=_notes(job, dispatch_ms, runs))
+            predicted.append(_fewest(job, costs, setting, assumed, within_s))
+    return document.make(
+        "simulate",
+        _tables,
+        parameters={
+            "m": job.m, "l": job.l, "k": job.k, "ub": job.ub, "suite": job.suite,
+            "key_bits": job.key_bits, "iterations": job.iterations, "within_s": within_s,
+            "dispatch_ms": assumed.dispatch_ms, "usd_core_hour": assumed.core_hour,
+            "links": [link.describe() for link in links],
+            "calibration": _describe(costs, measured), "checks": _checks(costs, measured),
+        },
+        points=predicted,
+        published=[],
+        notes=[
+            *_answers(job, within_s, predicted),
+            *_notes(job, assumed.dispatch_ms, measured),
+        ],
+    )  # fmt: skip
 
 
 def usable(job: Job, pairs: Sequence[int]) -> list[int]:
@@ -126,24 +172,22 @@ def _notes(job: Job, dispatch_ms: float, runs: Sequence[dict[str, Any]]) -> list
 # ------------------------------------------------------------- measuring
 
 
-def _measure(
-    job: Job, sizes: tuple[int, int, int], iterations: int, points: Points
-) -> list[dict[str, Any]]:
+def _measure(job: Job, runs: Runs, points: Points) -> list[dict[str, Any]]:
     """Two runs to calibrate, three to check: one pair, two pairs, one pair over a slow link."""
-    small, large, other = (min(max(rows, job.k), job.m) for rows in sizes)
+    small, large, other = (min(max(rows, job.k), job.m) for rows in (*runs.sizes, runs.check))
     if small == large:
         small = max(job.k, large // 4)
     if other in (small, large):
         other = (small + large) // 2
     if len({small, large, other}) < 3:
         raise InputError(f"{job.m} records in {job.k} clusters are too few to calibrate with.")
-    wan, fewer = LINKS["wan"], max(1, iterations // 2)
+    fewer = max(1, runs.iterations // 2)
     tasks = [
-        _run(job, small, 1, iterations),
-        _run(job, large, 1, iterations),
-        _run(job, other, 1, iterations),
-        _run(job, other, 2, iterations),
-        _run(job, other, 1, fewer, wan),
+        _run(job, small, 1, runs.iterations),
+        _run(job, large, 1, runs.iterations),
+        _run(job, other, 1, runs.iterations),
+        _run(job, other, 2, runs.iterations),
+        _run(job, other, 1, fewer, LINKS["wan"]),
     ]
     return measure("simulate, calibration", tasks, points)
 
@@ -157,7 +201,6 @@ def _run(job: Job, rows: int, pairs: int, iterations: int, link: Link | None = N
     }  # fmt: skip
 
     def work(tell: Tell) -> dict[str, Any]:
-        records = np.random.default_rng(_SEED).integers(0, job.ub + 1, (rows, job.l))
         watch: list[Load] = []
 
         def listen(what: str) -> None:
@@ -165,13 +208,11 @@ def _run(job: Job, rows: int, pairs: int, iterations: int, link: Link | None = N
                 watch.append(Load())
             tell(what)
 
-        result = iteration.run_records(
-            records, job.suite, job.k, pairs, iterations,
+        result = iteration.run_exact(
+            iteration.random_records(rows, job.l, job.ub), job.suite, job.k, pairs, iterations,
             warm_up=iteration.WARM_UP[job.suite], link=link,
             of=job.m, ub=job.ub, key_bits=job.key_bits, tell=listen,
         )  # fmt: skip
-        if not result["exact"]:
-            raise PpodcError(f"the {job.suite} suite gave another result than plaintext k-means.")
         load = watch[0]
         load.stop(result["iterations"] * (result["cpu_c1_s"] + result["cpu_c2_s"]))
         return {
@@ -230,14 +271,16 @@ def _describe(costs: Costs, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 # ------------------------------------------------------------- predicting
 
 
-def _point(job: Job, costs: Costs, pairs: int, setting: Setting, prices: Prices) -> dict[str, Any]:
+def _point(
+    job: Job, costs: Costs, pairs: int, setting: Setting, assumed: Assumed
+) -> dict[str, Any]:
     rows = cost_model.split(job.m, pairs)
     predicted = cost_model.predict(costs, rows, setting)
     link = setting.link or LINKS["lan"]
     whole = whole_s(job, costs, predicted)
     sent = costs.sent(rows)
     taken_in = sum(2 * costs.ingest.sent.at(each) for each in rows)
-    hour = 2 * pairs * prices.core_hour
+    hour = 2 * pairs * assumed.core_hour
     usd = predicted.iteration_s / 3600 * hour + sent / 1e9 * link.usd_per_gb
     all_sent = job.iterations * sent + taken_in
     return {
@@ -270,7 +313,7 @@ def whole_s(job: Job, costs: Costs, predicted: Prediction) -> float:
 
 
 def _fewest(
-    job: Job, costs: Costs, setting: Setting, prices: Prices, within_s: float
+    job: Job, costs: Costs, setting: Setting, assumed: Assumed, within_s: float
 ) -> dict[str, Any]:
     """The fewest pairs whose job ends in time; the fastest number if none does.
 
@@ -288,7 +331,7 @@ def _fewest(
         best = min(tried, key=seconds)
         enough = _fastest(seconds, max(1, best // 2), min(2 * best, MOST_PAIRS, job.m))
         if seconds(enough) > within_s:
-            return {**_point(job, costs, enough, setting, prices), "answer": False}
+            return {**_point(job, costs, enough, setting, assumed), "answer": False}
     low, high = enough // 2, enough  # low does not suffice, or is 0
     while high - low > 1:
         middle = (low + high) // 2
@@ -296,7 +339,7 @@ def _fewest(
             high = middle
         else:
             low = middle
-    return {**_point(job, costs, high, setting, prices), "answer": True}
+    return {**_point(job, costs, high, setting, assumed), "answer": True}
 
 
 def _fastest(seconds: Callable[[int], float], low: int, high: int) -> int:
@@ -313,54 +356,45 @@ def _fastest(seconds: Callable[[int], float], low: int, high: int) -> int:
 # ------------------------------------------------------------- showing
 
 
-def tables(document: dict[str, Any]) -> list[Any]:
+def _tables(result: Document) -> list[Table]:
     """Calibration, its errors, and the predictions."""
-    p = document["parameters"]
-    made = [_calibration_table(p["calibration"]), _check_table(p["checks"])]
+    p = result["parameters"]
     title = "SIMULATED: m = {m:,}, l = {l}, k = {k}, {suite}".format(**p)
     job = f"job of {p['iterations']}"
-    headings = ("link", "pairs", "iteration", "online", "USD", "GB", job, "USD", "GB kept")
+    columns = ("link", "pairs", "iteration", "online", "USD", "GB", job, "USD", "GB kept")
     rows = [
         (
-            x["link"], f"{x['pairs']:,}", figure.seconds(x["iteration_s"]),
-            figure.seconds(x["online_s"]), _short(x["usd_iteration"]),
-            _short(x["bytes"] / 1e9), figure.seconds(x["job_s"]), _short(x["usd_job"]),
-            _short(x["worker_gb"]),
+            x["link"], f"{x['pairs']:,}", document.seconds(x["iteration_s"]),
+            document.seconds(x["online_s"]), digits(x["usd_iteration"]),
+            digits(x["bytes"] / 1e9), document.seconds(x["job_s"]), digits(x["usd_job"]),
+            digits(x["worker_gb"]),
         )
-        for x in document["points"]
+        for x in result["points"]
         if "answer" not in x
     ]  # fmt: skip
-    return [*made, figure.table(title, headings, rows)]
+    calibration, checks = _calibration_table(p["calibration"]), _check_table(p["checks"])
+    return [calibration, checks, document.table(title, columns, rows)]
 
 
-def show(result: dict[str, Any]) -> None:
-    """Calibration, predictions, answer, and what to keep in mind."""
-    figure.show(tables(result), [*answers(result), *result["notes"]])
-
-
-def answers(document: dict[str, Any]) -> list[str]:
+def _answers(job: Job, within_s: float | None, points: Sequence[dict[str, Any]]) -> list[str]:
     """ "How many pairs do I need?", one line for each link."""
-    within = document["parameters"]["within_s"]
-    most = min(MOST_PAIRS, document["parameters"]["m"])
-    told = []
-    for x in document["points"]:
-        if "answer" not in x:
-            continue
-        limit, took = figure.seconds(within), figure.seconds(x["job_s"])
+    limit, answers = document.seconds(within_s), []
+    for x in (x for x in points if "answer" in x):
+        took = document.seconds(x["job_s"])
         if x["answer"]:
-            told.append(
+            answers.append(
                 f"{x['link']}: {x['pairs']:,} pair(s) do the whole job within {limit} "
-                f"(simulated: {took}, {_short(x['usd_job'])} USD)."
+                f"(simulated: {took}, {digits(x['usd_job'])} USD)."
             )
         else:
-            told.append(
-                f"{x['link']}: no number of pairs up to {most:,} does it within {limit}; "
-                f"the fastest simulated is {x['pairs']:,} pairs with {took}."
+            answers.append(
+                f"{x['link']}: no number of pairs up to {min(MOST_PAIRS, job.m):,} does it within "
+                f"{limit}; the fastest simulated is {x['pairs']:,} pairs with {took}."
             )
-    return told
+    return answers
 
 
-def _calibration_table(c: dict[str, Any]) -> Any:
+def _calibration_table(c: dict[str, Any]) -> Table:
     cpu = " + ".join(f"{x:.1f}" for x in c["cpu_us_per_record"])
     rows = [
         ("CPU for each record, C1 and C2, µs", cpu),
@@ -371,39 +405,35 @@ def _calibration_table(c: dict[str, Any]) -> Any:
         ("rounds for each 1,000 records", f"{c['rounds_per_1000_records']:.1f}"),
         ("a round besides CPU, ms", f"{c['round_ms']:.2f}"),
         ("share of work in turns", f"{c['serial']:.2f}"),
-    ]  # fmt: skip
+    ]
     sizes = " and ".join(f"{rows:,}" for rows in c["rows"])
     title = f"Calibration of one iteration, measured over {sizes} rows"
-    return figure.table(title, ("what", "value"), rows)
+    return document.table(title, ("what", "value"), rows)
 
 
-def _check_table(checks: Sequence[dict[str, Any]]) -> Any:
+def _check_table(checks: Sequence[dict[str, Any]]) -> Table:
     rows = [
         (
             f"{c['rows']:,}", str(c["pairs"]), c["link"] or "loopback",
             "calibrates" if c["used_to_calibrate"] else "checks",
-            figure.seconds(c["measured_s"]), figure.seconds(c["predicted_s"]),
-            f"{c['error']:+.1%}", "-" if c["others"] is None else f"{c['others']:.1f}",
+            document.seconds(c["measured_s"]), document.seconds(c["predicted_s"]),
+            f"{c['error']:+.1%}", document.cores(c["others"]),
         )
         for c in checks
     ]  # fmt: skip
     title = f"Model against measurement, seconds per iteration on {checks[0]['cores']} cores"
-    headings = ("rows", "pairs", "link", "run", "measured", "model", "error", "others' cores")
-    return figure.table(title, headings, rows)
+    columns = ("rows", "pairs", "link", "run", "measured", "model", "error", "others' cores")
+    return document.table(title, columns, rows)
 
 
-def _short(value: float) -> str:
-    """Three digits, or whole numbers."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def plot(document: dict[str, Any], file: figure.File) -> None:
+def draw(result: Document, file: plot.File) -> None:
     """Seconds per iteration over the number of pairs, a line for each link."""
-    shown = [x for x in document["points"] if "answer" not in x]
+    points = [x for x in result["points"] if "answer" not in x]
     series = []
-    for name in dict.fromkeys(x["link"] for x in shown):
-        own = [x for x in shown if x["link"] == name]
-        y = [x["iteration_s"] for x in own]
-        series.append(Series(name, [x["pairs"] for x in own], y, estimated=True))
-    title = "Simulated: m = {m:,}, l = {l}, k = {k}".format(**document["parameters"])
-    figure.lines(file, series, "worker pairs", "seconds per iteration", title, log="xy")
+    for name in dict.fromkeys(x["link"] for x in points):
+        along = [x for x in points if x["link"] == name]
+        times = [x["iteration_s"] for x in along]
+        series.append(Series(name, [x["pairs"] for x in along], times, estimated=True))
+    title = "Simulated: m = {m:,}, l = {l}, k = {k}".format(**result["parameters"])
+    panel = Panel("", "worker pairs", "seconds per iteration", series)
+    plot.lines(file, [panel], title, log="xy")

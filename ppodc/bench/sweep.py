@@ -7,12 +7,12 @@ the time per record is multiplied (see `estimate`). One pair.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from ppodc.bench import estimate, figure, share_primitives
+from ppodc.bench import document, estimate, plot, share_primitives
+from ppodc.bench.document import Document, Table
 from ppodc.bench.estimate import Estimate
-from ppodc.bench.figure import Panel, Series
+from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import Points, Task, measure
 
 AXES = (("m", "k"), ("m", "l"), ("k", "l"))  # (horizontal, a line for each)
@@ -22,48 +22,51 @@ Case = tuple[int, int, int]
 
 
 def run(
-    ms: Sequence[int] = (2000, 4000, 6000, 8000, 10_000),
-    ks: Sequence[int] = (2, 4, 6, 8),
-    ls: Sequence[int] = (5, 10, 15, 20),
-    suites: Sequence[str] = ("shares", "paillier"),
+    suite: str | None,
+    m: Sequence[int],
+    k: Sequence[int],
+    l: Sequence[int],
     *,
-    key_bits: int = 2048,
-    records: int = 8,
-    iterations: int = 3,
-    points: Points | None = None,
-) -> dict[str, Any]:
-    """Seconds per iteration for every case and suite; a document for JSON."""
-    lists = {"m": sorted(ms), "k": sorted(ks), "l": sorted(ls)}
-    cases = _cases(lists)
-    grid = [(suite, case) for suite in suites for case in cases]
-    tasks = [_task(suite, case, key_bits, records, iterations) for suite, case in grid]
-    values = measure("sweep", tasks, points or Points())
-    found = [_point(*place, value) for place, value in zip(grid, values, strict=True)]
+    key_bits: int,
+    records: int,
+    iterations: int,
+    points: Points,
+) -> Document:
+    """Seconds per iteration for every case and suite."""
+    suites = estimate.suites(suite)
+    lists = {"m": sorted(m), "k": sorted(k), "l": sorted(l)}
+    grid = [(name, case) for name in suites for case in _cases(lists)]
+    tasks = [_task(name, case, key_bits, records, iterations) for name, case in grid]
+    values = measure("sweep", tasks, points)
     notes = ["shares: measured over all m records. One pair in both suites."]
     if "paillier" in suites:
         notes.append(
             estimate.note(records)
             + f" Pipelined, pools filled before (online only), key of {key_bits} bits."
         )
-    return figure.document(
+    return document.make(
         "sweep",
-        {**lists, "suites": list(suites), "key_bits": key_bits, "records": records,
-         "iterations": iterations, "pairs": 1},
-        found,
+        _tables,
+        parameters={
+            **lists, "suites": suites, "key_bits": key_bits, "records": records,
+            "iterations": iterations, "pairs": 1,
+        },
+        points=[_point(*place, value) for place, value in zip(grid, values, strict=True)],
+        published=[],
         notes=notes,
     )  # fmt: skip
 
 
 def _cases(lists: dict[str, list[int]]) -> list[Case]:
     """Every (m, k, l) that one of the three plots shows, once."""
-    found: dict[Case, None] = {}
-    for across, each in AXES:
-        shape = {name: _middle(values) for name, values in lists.items()}
-        for line in lists[each]:
-            for x in lists[across]:
-                at = {**shape, across: x, each: line}
-                found[at["m"], at["k"], at["l"]] = None
-    return sorted(found)
+    middle = {name: _middle(values) for name, values in lists.items()}
+    cases: set[Case] = set()
+    for across, line in AXES:
+        for x in lists[across]:
+            for y in lists[line]:
+                case = {**middle, across: x, line: y}
+                cases.add((case["m"], case["k"], case["l"]))
+    return sorted(cases)
 
 
 def _middle(values: Sequence[int]) -> int:
@@ -86,51 +89,51 @@ def _point(suite: str, case: Case, value: dict[str, Any]) -> dict[str, Any]:
     return {**point, "estimated": True, "total_s": None, "online_s": value["iteration_s"]}
 
 
-def show(result: dict[str, Any]) -> None:
+def _tables(result: Document) -> list[Table]:
     """A line for each case, the suites side by side."""
     suites = result["parameters"]["suites"]
-    found = {(p["suite"], p["m"], p["k"], p["l"]): p for p in result["points"]}
-    headings = ["m", "k", "l"]
+    points = {(p["suite"], p["m"], p["k"], p["l"]): p for p in result["points"]}
+    columns = ["m", "k", "l"]
     if "shares" in suites:
-        headings += ["shares, measured", "of it online"]
+        columns += ["shares, measured", "of it online"]
     if "paillier" in suites:
-        headings += ["paillier online, estimated"]
+        columns += ["paillier online, estimated"]
     rows = []
-    for case in dict.fromkeys((p["m"], p["k"], p["l"]) for p in result["points"]):
-        row = [f"{case[0]:,}", str(case[1]), str(case[2])]
+    for m, k, l in dict.fromkeys((p["m"], p["k"], p["l"]) for p in result["points"]):
+        row = [f"{m:,}", str(k), str(l)]
         if "shares" in suites:
-            point = found["shares", *case]
-            row += [figure.seconds(point["total_s"]), figure.seconds(point["online_s"])]
+            point = points["shares", m, k, l]
+            row += [document.seconds(point["total_s"]), document.seconds(point["online_s"])]
         if "paillier" in suites:
-            row.append(figure.seconds(found["paillier", *case]["online_s"]))
+            row.append(document.seconds(points["paillier", m, k, l]["online_s"]))
         rows.append(row)
-    figure.show([figure.table("One iteration, one pair", headings, rows)], result["notes"])
+    return [document.table("One iteration, one pair", columns, rows)]
 
 
-def plot(result: dict[str, Any], file: Path) -> None:
+def draw(result: Document, file: plot.File) -> None:
     """Three plots for each suite."""
-    p = result["parameters"]
-    plots = [_panel(result, suite, across, each) for suite in p["suites"] for across, each in AXES]
-    figure.panels(file, plots, "One iteration over m, k and l, one pair", columns=len(AXES))
+    suites = result["parameters"]["suites"]
+    panels = [_panel(result, suite, across, line) for suite in suites for across, line in AXES]
+    plot.lines(file, panels, "One iteration over m, k and l, one pair", columns=len(AXES))
 
 
-def _panel(result: dict[str, Any], suite: str, across: str, each: str) -> Panel:
+def _panel(result: Document, suite: str, across: str, line: str) -> Panel:
     p = result["parameters"]
-    (third,) = {"m", "k", "l"} - {across, each}
+    (third,) = {"m", "k", "l"} - {across, line}
     fixed = _middle(p[third])
     shares = suite == "shares"
     what, unit, size = ("total_s", "seconds", 1) if shares else ("online_s", "minutes", 60)
     series = []
-    for line in p[each]:
-        own = [
+    for value in p[line]:
+        points = [
             point
             for point in result["points"]
-            if (point["suite"], point[each], point[third]) == (suite, line, fixed)
+            if (point["suite"], point[line], point[third]) == (suite, value, fixed)
         ]
-        own.sort(key=lambda point: int(point[across]))
-        times = [point[what] / size for point in own]
-        x = [point[across] for point in own]
-        series.append(Series(f"{each} = {line}", x, times, estimated=not shares))
+        points.sort(key=lambda point: int(point[across]))
+        times = [point[what] / size for point in points]
+        x = [point[across] for point in points]
+        series.append(Series(f"{line} = {value}", x, times, estimated=not shares))
     how = "offline + online, measured" if shares else "pipelined online, estimated"
     title = f"{suite} ({how}), {third} = {fixed:,}"
     return Panel(title, LABELS[across], f"{unit} per iteration", series)

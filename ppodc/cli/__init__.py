@@ -11,18 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ppodc.bench import experiment_commands  # noqa: F401 - registers its commands
-from ppodc.bench.commands import (
-    POINTS,
-    Attributes,
-    Clusters,
-    PlotFile,
-    PointsFile,
-    Records,
-    bench,
-    deliver,
-    numbers,
-)
+from ppodc.cli.bench import bench
 from ppodc.cli.local import pair
 from ppodc.cli.options import (
     Config1,
@@ -368,62 +357,6 @@ def demo_command(
 
     if not demo(folder, suite.value, rows, pairs):
         raise typer.Exit(1)
-
-
-@bench.command("platform")
-def bench_platform_command(
-    m: Records = 10_000,
-    l: Attributes = 10,
-    k: Clusters = 4,
-    pairs: Annotated[int, typer.Option(help="Worker pairs.")] = 1,
-    iterations: Annotated[int, typer.Option(min=2, help="Iterations of the job.")] = 50,
-    owners: Annotated[int, typer.Option(min=1, help="Owners that upload at once.")] = 100,
-    suite: SuiteOption = SuiteName.SHARES,
-    json_file: JsonFile = None,
-) -> None:
-    """What orchestration costs, whether memory grows, and many owners uploading at once."""
-    from client import bench_platform
-    from ppodc.bench import figure
-
-    with err.status("measuring: a job, then uploads ..."):
-        result = bench_platform.run(
-            m, l, k, pairs=pairs, iterations=iterations, owners=owners, suite=suite.value
-        )
-    bench_platform.show(result)
-    write_json(json_file, {**result, "machine": figure.machine()})
-
-
-@bench.command("pairs")
-def bench_pairs_command(
-    pairs: Annotated[str, typer.Option(help="Numbers of worker pairs.")] = "1,2,4,8",
-    m: Records = 10_000,
-    l: Attributes = 10,
-    k: Clusters = 4,
-    suite: SuiteOption = SuiteName.SHARES,
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations to measure over.")] = 5,
-    deployment: Annotated[
-        Path | None,
-        typer.Option(help="Folder of `ppodc init` whose clouds run; this machine if left out."),
-    ] = None,
-    points: PointsFile = POINTS,
-    json_file: JsonFile = None,
-    plot: PlotFile = None,
-) -> None:
-    """Figure 5.6: one iteration over worker pairs on Ray; CPU, critical path, wall time."""
-    from client import bench_pairs
-    from ppodc.bench.points import Points
-
-    result = bench_pairs.run(
-        numbers(pairs),
-        m=m,
-        l=l,
-        k=k,
-        suite=suite.value,
-        iterations=iterations,
-        deployment=deployment,
-        points=Points(points),
-    )
-    deliver(bench_pairs, result, json_file, plot)
 
 
 def main() -> None:

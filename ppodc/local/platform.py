@@ -16,8 +16,41 @@ from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import PpodcError
 from ppodc.service import deployment
 
+_PPODC = (sys.executable, "-m", "ppodc.cli")
 
-class LocalPlatform:
+
+class RunningClouds:
+    """A folder of `ppodc init` whose clouds run; all that is asked of them goes by the command."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = dict(os.environ)
+
+    def config(self, party: str) -> Path:
+        """A party's configuration file."""
+        name = party if party in ("cloud1", "cloud2", "operator") else "owner"
+        return self.folder / party / f"{name}.toml"
+
+    def command(self, party: str, *arguments: str | Path, quiet: bool = True) -> None:
+        """`ppodc ARGUMENTS --config ...` as this party would; its screen is ours unless quiet."""
+        process = subprocess.Popen(
+            [*_PPODC, *arguments, "--config", self.config(party)],
+            env=self._environment,
+            stdout=subprocess.DEVNULL if quiet else None,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            _, said = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+        if process.returncode != 0:
+            lines = said.strip().splitlines()
+            raise PpodcError(lines[-1].removeprefix("error: ") if lines else "the job was killed")
+
+
+class LocalPlatform(RunningClouds):
     """Running clouds; use as a context manager, so that nothing outlives the block."""
 
     def __init__(
@@ -29,18 +62,17 @@ class LocalPlatform:
         key_bits: int = 2048,
         insecure_key_bits: int = 0,
     ) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.pairs = pairs
         self._options = (owners, key_bits, insecure_key_bits)
         self._stack = contextlib.ExitStack()
-        self._environment: dict[str, str] = {}
 
     def __enter__(self) -> "LocalPlatform":
         owners, key_bits, insecure = self._options
         with contextlib.ExitStack() as stack:
             resources = {"cloud1": self.pairs, "cloud2": self.pairs}
             ray = stack.enter_context(LocalRay.start(resources))
-            self._environment = {**os.environ, **ray.environment}
+            self._environment |= ray.environment
             ports = _free_ports(2)
             deployment.create(
                 self.folder,
@@ -60,59 +92,19 @@ class LocalPlatform:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def config(self, party: str) -> Path:
-        """A party's configuration file."""
-        name = party if party in ("cloud1", "cloud2", "operator") else "owner"
-        return self.folder / party / f"{name}.toml"
-
     def run(
         self, dataset: str, suite: str, *, quiet: bool = True, json_file: Path | None = None
     ) -> None:
-        """`ppodc run` as the operator of cloud 1 would; its screen is ours unless quiet."""
-        command = ["run", dataset, "--config", str(self.config("cloud1"))]
-        options = ["--suite", suite, "--pairs", str(self.pairs)]
-        if json_file is not None:
-            options += ["--json", str(json_file)]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ppodc.cli", *command, *options],
-            env=self._environment,
-            stdout=subprocess.DEVNULL if quiet else None,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            _, said = process.communicate()
-        except BaseException:
-            _end(process)
-            raise
-        if process.returncode != 0:
-            lines = said.strip().splitlines()
-            raise PpodcError(lines[-1].removeprefix("error: ") if lines else "the job was killed")
-
-    def memory(self) -> int:
-        """Resident bytes of the services and of everything below this process, workers too."""
-        parents: dict[int, int] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
-                    parents[int(entry.name)] = int(stat[1])
-        ours, grown = {os.getpid()}, True
-        while grown:
-            below = {pid for pid, parent in parents.items() if parent in ours} - ours
-            grown = bool(below)
-            ours |= below
-        pages = 0
-        for pid in ours - {os.getpid()}:
-            with contextlib.suppress(OSError):
-                pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        """`ppodc run` on all pairs, as the operator of cloud 1 would."""
+        figures = [] if json_file is None else ["--json", str(json_file)]
+        pairs = ("--pairs", str(self.pairs))
+        self.command("cloud1", "run", dataset, "--suite", suite, *pairs, *figures, quiet=quiet)
 
     def _serve(self, stack: contextlib.ExitStack, cloud: str) -> None:
         """Start one cloud's service and wait until its port is open."""
         log = stack.enter_context((self.folder / cloud / "service.log").open("w"))
         process = subprocess.Popen(
-            [sys.executable, "-m", "ppodc.cli", cloud, "serve", "--config", self.config(cloud)],
+            [*_PPODC, cloud, "serve", "--config", self.config(cloud)],
             env=self._environment,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -1,20 +1,31 @@
 """What every measurement must give: a document for JSON and a plot with something on it."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 from matplotlib.image import imread
+from rich.console import Console
 
-FIELDS = {"schema", "bench", "machine", "parameters", "points", "published", "notes"}
+from ppodc.bench.document import show
+
+FIELDS = {"schema", "bench", "machine", "notes", "tables"}
 
 
-def check_document(result: dict[str, Any], bench: str) -> None:
+def check_document(result: dict[str, Any], bench: str) -> str:
+    """Check its form; what its tables and notes say, for a closer look."""
     assert result.keys() >= FIELDS
     assert (result["schema"], result["bench"]) == (1, bench)
     assert result["machine"].keys() >= {"processor", "cores", "python", "packages"}
-    assert result["points"]
     assert json.loads(json.dumps(result)) == result
+    assert result["tables"]
+    for table in result["tables"]:
+        assert table["rows"]
+        assert {len(row) for row in table["rows"]} == {len(table["columns"])}
+    into = io.StringIO()
+    show(result, Console(file=into, width=400))
+    return into.getvalue()
 
 
 def check_plot(file: Path) -> None:

@@ -1,7 +1,6 @@
 """The KEGG experiment: scaling, sampling, exactness, resuming; small samples of small tables."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +9,10 @@ from typer.testing import CliRunner
 from ppodc.bench import kegg
 from ppodc.bench.kegg import Shape
 from ppodc.bench.points import Points
+from ppodc.cli import app
 from ppodc.errors import InputError
 from tests.bench.look import check_document, check_plot
-
-DATA = Path(__file__).parents[3] / "shared" / "data" / "keggundirected" / "data.csv.gz"
-needs_data = pytest.mark.skipif(
-    not DATA.exists(), reason="KEGG is not beside the checkout (../shared/data/keggundirected)"
-)
+from tests.outside_data import KEGG, needs_kegg
 
 
 @pytest.fixture
@@ -69,37 +65,34 @@ def test_the_star_has_every_value_of_the_lists_once():
     assert Shape(63_608, 27, 4) in shapes
 
 
-def test_jobs_are_exact_and_kept(table, tmp_path, capsys, monkeypatch):
-    file = tmp_path / "points.jsonl"
-    shapes = kegg.grid((20, 60), (3,), (2,))
+def test_jobs_are_exact_and_kept(table, tmp_path, monkeypatch):
+    records, file = kegg.load(table), tmp_path / "points.jsonl"
     options = {"paillier_rows": (2, 3), "key_bits": (512,)}
-    result = kegg.run(table, shapes, points=Points(file), **options)
-    check_document(result, "kegg")
-    shares = [p for p in result["points"] if p["suite"] == "shares"]
-    assert [p["m"] for p in shares] == [20, 60]
-    assert all(p["exact"] and p["converged"] for p in shares)
-    few, more, line = (p for p in result["points"] if p["suite"] == "paillier")
+    result = kegg.run_shapes(records, [Shape(60, 3, 2)], points=Points(file), **options)
+    shown = check_document(result, "kegg")
+    assert "extrapolated" in shown
+    assert "2,676" in shown
+    job, few, more, line = result["points"]
+    assert job["exact"]
+    assert job["converged"]
     assert few["exact"]
     assert more["exact"]
     assert line["extrapolated_from_rows"] == [2, 3]
     expected = line["fixed_s"] + line["per_record_s"] * line["m"]
     assert line["total_s"] == pytest.approx(expected)
-    kegg.show(result)
-    shown = capsys.readouterr().out
-    assert "extrapolated" in shown
-    assert "2,676" in shown
-    kegg.plot(result, tmp_path / "plot.png")
+    kegg.draw(result, tmp_path / "plot.png")
     check_plot(tmp_path / "plot.png")
 
     monkeypatch.setattr(kegg.iteration, "run_records", None)  # nothing may be measured again
-    assert kegg.run(table, shapes, points=Points(file), **options) == result
+    again = kegg.run_shapes(records, [Shape(60, 3, 2)], points=Points(file), **options)
+    assert again == result
 
 
-@needs_data
+@needs_kegg
 def test_a_sample_of_the_real_data_is_exact():
-    assert kegg.load(DATA).shape == (63_608, 27)
-    result = kegg.run(DATA, [Shape(200, 5, 4)], paillier_rows=())
-    (point,) = result["points"]
+    records = kegg.load(KEGG)
+    assert records.shape == (63_608, 27)
+    (point,) = kegg.run_shapes(records, [Shape(200, 5, 4)], points=Points())["points"]
     assert point["exact"]
     assert point["converged"]
 
@@ -114,9 +107,6 @@ def test_stored_results_are_exact_and_include_all_records():
 
 
 def test_the_command_without_data_shows_what_is_stored(tmp_path):
-    import ppodc.bench.experiment_commands  # noqa: F401 - registers commands
-    from ppodc.cli import app
-
     file = tmp_path / "out.json"
     done = CliRunner().invoke(app, ["bench", "kegg", "--json", str(file)])
     assert done.exit_code == 0, done.output
@@ -154,7 +144,8 @@ def test_rows_of_the_paillier_suite_are_those_that_are_there(table, monkeypatch)
         return []
 
     monkeypatch.setattr(kegg, "measure", never)
-    kegg.run(table, [Shape(20, 3, 2)], paillier_rows=(8, 32, 64), key_bits=(512,))
+    records, options = kegg.load(table), {"key_bits": (512,), "points": Points()}
+    kegg.run_shapes(records, [Shape(20, 3, 2)], paillier_rows=(8, 32, 64), **options)
     assert seen == [8, 20]
     with pytest.raises(InputError, match="4 records or more"):
-        kegg.run(table, [Shape(20, 3, 4)], paillier_rows=(2, 8))
+        kegg.run_shapes(records, [Shape(20, 3, 4)], paillier_rows=(2, 8), **options)

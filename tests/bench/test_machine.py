@@ -1,6 +1,9 @@
-"""Others' load counts on the cores that this process may use, and on no others."""
+"""Load of others on this process's own cores; processes below this one; the code's fingerprint."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 from ppodc.bench import machine
 
@@ -15,15 +18,75 @@ intr 1 2 3
 def test_only_own_cores_count(tmp_path, monkeypatch):
     file = tmp_path / "stat"
     file.write_text(STAT.format(first=100))
-    monkeypatch.setattr(machine, "_STAT", file)
+    monkeypatch.setattr(machine, "_PROC", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 12})
     tick = os.sysconf("SC_CLK_TCK")
     assert machine._busy() == (100 + 1 + 2 + 3 + 4 + 5 + 700) / tick
 
 
 def test_without_such_a_file_nothing_is_claimed(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "_STAT", tmp_path / "nothing")
+    monkeypatch.setattr(machine, "_PROC", tmp_path / "nothing")
+    assert machine.processes() == []
     with machine.watched() as seen:
         pass
     assert seen.others is None
     assert seen.seconds > 0
+
+
+CHILD = """
+import subprocess, sys
+with subprocess.Popen([sys.executable, "-c", "input()", "grandchild"], stdin=sys.stdin):
+    print("started", flush=True)
+"""
+
+
+def test_all_processes_below_this_one_are_seen():
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, "child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        seen = {process.pid: process for process in machine.processes()}
+        child.communicate(b"\n")
+    assert os.getpid() not in seen
+    assert seen[child.pid].parent == os.getpid()
+    (grandchild,) = [process for process in seen.values() if process.parent == child.pid]
+    for process in (seen[child.pid], grandchild):
+        assert process.title.startswith(sys.executable)
+        assert process.memory > 1 << 20
+        assert process.cpu_s >= 0
+    assert not {child.pid, grandchild.pid} & {process.pid for process in machine.processes()}
+
+
+def test_a_watch_looks_until_the_end_and_once_more():
+    seen, value = [], 0
+    with machine.Watch(lambda: seen.append(value), 0.001):
+        while not seen:
+            pass
+        value = 1
+    assert seen[0] == 0
+    assert seen[-1] == 1
+
+
+def test_the_fingerprint_is_of_what_is_measured(tmp_path, monkeypatch):
+    expected = {
+        "ppodc/records/sharing.py": True,
+        "ppodc/bench/report.py": False,
+        "ppodc/bench/iteration.py": True,
+        "ppodc/cli/bench.py": False,
+        "master/job.py": True,
+    }
+    for name in expected:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "ppodc" / "bench" / "machine.py"))
+    before, changes = machine._code(), {}
+    for name in expected:
+        (tmp_path / name).write_text("x = 2\n")
+        changes[name] = machine._code() != before
+        (tmp_path / name).write_text("x = 1\n")
+    assert changes == expected
+
+
+def test_every_file_that_only_shows_values_is_there():
+    package = Path(machine.__file__).parents[1]
+    assert all((package / f"{name}.py").exists() for name in machine._LOOKS)

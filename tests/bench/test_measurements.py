@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from ppodc.bench import breakdown, estimate, modes, primitives, published, share_primitives, sweep
 from ppodc.bench.paillier_steps import make_case
-from ppodc.bench.points import Points
+from ppodc.bench.points import Points, measure
 from ppodc.cli import app
 from ppodc.errors import InputError
 from tests.bench.look import check_document, check_plot
 
 KEY_BITS = 512
-TINY = {"key_bits": KEY_BITS, "records": 2, "iterations": 1}
+TINY = {"suite": None, "key_bits": KEY_BITS, "records": 2, "iterations": 1}
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +27,21 @@ def points(tmp_path_factory):
     return Points(tmp_path_factory.mktemp("points") / "points.jsonl")
 
 
-def test_sweep_has_every_case_of_the_three_plots_once(points, tmp_path, capsys):
-    result = sweep.run((40,), (2, 3), (2,), points=points, **TINY)
-    check_document(result, "sweep")
+def test_sweep_has_every_case_of_the_three_plots_once(points, tmp_path):
+    result = sweep.run(m=(40,), k=(2, 3), l=(2,), points=points, **TINY)
+    assert "estimated" in check_document(result, "sweep")
     cases = [(p["suite"], p["m"], p["k"], p["l"]) for p in result["points"]]
     assert sorted(cases) == sorted((s, 40, k, 2) for s in ("shares", "paillier") for k in (2, 3))
     for point in result["points"]:
         assert point["estimated"] == (point["suite"] == "paillier")
         assert point["online_s"] > 0
         assert point["suite"] == "paillier" or point["exact"]
-    sweep.show(result)
-    assert "estimated" in capsys.readouterr().out
-    sweep.plot(result, tmp_path / "sweep.png")
+    sweep.draw(result, tmp_path / "sweep.png")
     check_plot(tmp_path / "sweep.png")
 
 
-def test_breakdown_parts_add_up(points, tmp_path, capsys):
-    result = breakdown.run((2, 3), m=40, l=2, points=points, **TINY)
+def test_breakdown_parts_add_up(points, tmp_path):
+    result = breakdown.run(k=(2, 3), m=40, l=2, points=points, **TINY)
     check_document(result, "breakdown")
     assert [p["k"] for p in result["points"]] == [2, 3, 2, 3]
     for point in result["points"]:
@@ -51,16 +49,17 @@ def test_breakdown_parts_add_up(points, tmp_path, capsys):
         assert 0 < point["comparing"] < 1
         assert ("SBD" in point["parts"]) == (point["suite"] == "paillier")
     assert result["published"] == [], "published for 10 attributes, not for 2"
-    breakdown.show({**result, "published": [{"k": 2, "comparing": 0.85}]})
-    assert "85%" in capsys.readouterr().out, "the published part for k = 2"
-    breakdown.plot(result, tmp_path / "breakdown.png")
+    first, _ = breakdown._tables({**result, "published": [{"k": 2, "comparing": 0.85}]})
+    place = first["columns"].index("published")
+    assert [row[place] for row in first["rows"]] == ["85%", ""], "published for k = 2"
+    breakdown.draw(result, tmp_path / "breakdown.png")
     check_plot(tmp_path / "breakdown.png")
 
 
-def test_primitives_of_both_suites_beside_the_table(points, tmp_path, capsys, monkeypatch):
+def test_primitives_of_both_suites_beside_the_table(points, tmp_path, monkeypatch):
     monkeypatch.setattr(published, "SHAPE", {"l": 2, "k": 2})
     result = primitives.run(m=40, l=2, k=2, points=points, **TINY)
-    check_document(result, "primitives")
+    assert "33,486" in check_document(result, "primitives"), "the published SMIN_k"
     by_suite = {
         suite: {(p["primitive"], p["mode"]) for p in result["points"] if p["suite"] == suite}
         for suite in ("shares", "paillier")
@@ -71,16 +70,12 @@ def test_primitives_of_both_suites_beside_the_table(points, tmp_path, capsys, mo
     three = ("SMP", "SSED_OP", "SBD + SMIN_k")
     assert by_suite["shares"] == {(name, mode) for name in three for mode in modes[:2]}
     assert len(result["stages"]) == 3
-    primitives.show(result)
-    said = capsys.readouterr().out
-    assert "33,486" in said, "the published SMIN_k"
-    primitives.plot(result, tmp_path / "primitives.png")
+    primitives.draw(result, tmp_path / "primitives.png")
     check_plot(tmp_path / "primitives.png")
 
 
 def test_every_second_of_a_step_goes_to_one_primitive(points):
-    task = share_primitives.task(40, 2, 3, 1)
-    cost = points.get(task.key) or task.work(lambda _: None)
+    (cost,) = measure("test", [share_primitives.task(40, 2, 3, 1)], points)
     for phase in ("offline", "online"):
         steps = sum(step["wall_s"] for step in cost["steps"] if step["phase"] == phase)
         parts = sum(times[f"{phase}_s"] for times in cost["primitives"].values())
@@ -122,7 +117,7 @@ def test_a_list_that_is_none_is_refused(bad):
 @pytest.mark.parametrize(("m", "l", "k"), [(3, 2, 4), (3, 2, 0), (3, 2, 1), (3, 0, 2)])
 def test_a_job_that_cannot_be_is_refused_by_the_paillier_benches_too(m, l, k):
     with pytest.raises(InputError, match="clusters"):
-        modes.run([m], l=l, k=k, key_bits=512, records=2)
+        modes.run([m], l=l, k=k, key_bits=512, records=2, points=Points())
 
 
 def test_fewer_records_than_asked_for_are_divided_by_their_number(monkeypatch):

@@ -29,16 +29,13 @@ def without_spu(tmp_path):
     return file
 
 
-def test_without_spu_the_reason_is_said(without_spu, tmp_path, capsys):
-    result = peers.run(40, 2, 2, runs=1, python=without_spu)
-    check_document(result, "peers")
+def test_without_spu_the_reason_is_said(without_spu, tmp_path):
+    result = peers.run(40, 2, 2, runs=1, python=without_spu, points=Points())
+    assert "SPU was skipped" in check_document(result, "peers")
     (own,) = result["points"]
     assert own["system"] == "ppodc shares"
     assert own["error"] == 0
-    peers.show(result)
-    shown = capsys.readouterr().out
-    assert "SPU was skipped" in shown
-    peers.plot(result, tmp_path / "plot.png")
+    peers.draw(result, tmp_path / "plot.png")
     check_plot(tmp_path / "plot.png")
 
 

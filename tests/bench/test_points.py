@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ppodc.bench import figure
+from ppodc.bench import machine
 from ppodc.bench.points import Points, Task, measure
 from ppodc.errors import InputError
 
@@ -46,28 +46,9 @@ def test_a_point_is_found_by_all_its_parameters_and_on_its_own_machine(tmp_path)
 def test_a_point_of_other_code_is_not_found(tmp_path, monkeypatch):
     file = tmp_path / "points.jsonl"
     Points(file).add(KEY, {"seconds": 1.0})
-    here = figure.machine()
-    monkeypatch.setattr("ppodc.bench.points.machine", lambda: {**here, "code": "other"})
+    here = machine.describe()
+    monkeypatch.setattr(machine, "describe", lambda: {**here, "code": "other"})
     assert Points(file).get(KEY) is None
-
-
-def test_the_fingerprint_is_of_what_is_measured(tmp_path, monkeypatch):
-    names = (
-        "ppodc/records/sharing.py",
-        "ppodc/bench/page.py",
-        "ppodc/bench/iteration.py",
-        "master/job.py",
-    )
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x = 1\n")
-    monkeypatch.setattr(figure, "__file__", str(tmp_path / "ppodc" / "bench" / "figure.py"))
-    before, seen = figure._code(), []
-    for name in names:
-        (tmp_path / name).write_text("x = 2\n")
-        seen.append(figure._code() != before)
-        (tmp_path / name).write_text("x = 1\n")
-    assert seen == [True, False, True, True]
 
 
 def test_a_later_point_replaces_and_what_is_handed_out_is_a_copy(tmp_path):

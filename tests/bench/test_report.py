@@ -1,26 +1,21 @@
-"""The page: what commands printed as tables, plots inside, nothing from outside, resumable."""
+"""The page: tables of documents, plots inside, nothing from outside, resumable; its first table."""
 
-import json
 import re
 from html.parser import HTMLParser
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 from typer.testing import CliRunner
 
-from ppodc.bench import figure, page, report
-from ppodc.bench.report import Section
+from ppodc.bench import document, kegg, machine, report
+from ppodc.bench.report import Outcome, Section
+from ppodc.cli import app
 from ppodc.errors import InputError
 
 SMALL = Section(
     "iteration", "One iteration", ("--m", "40", "--l", "2", "--k", "2", "--iterations", "1"),
     draws=False, resumes=False,
 )  # fmt: skip
-DRAWN = Section(
-    "sweep", "Figure 5.3",
-    ("--suite", "shares", "--m", "20,40", "--k", "2", "--l", "2", "--iterations", "1"),
-)  # fmt: skip
+DRAWN = Section("kegg", "KEGG, a real data set")
 WRONG = Section("iteration", "Too many pairs", ("--m", "4", "--pairs", "9"), False, False)
 
 
@@ -42,25 +37,19 @@ class Reader(HTMLParser):
             self._in = False
 
 
-def test_what_a_command_prints_becomes_tables(capsys):
-    table = Table("name", "value & unit", title="A <title> that is longer than the table is wide")
-    table.add_row("first", "1")
-    table.add_row("second", "")
-    Console(width=200).print(table, "A note below.", sep="\n")
-    parts = page.printed("Before.\n" + capsys.readouterr().out)
-    assert len(parts) == 3
-    assert parts[0] == "<p>Before.</p>"
-    assert "<caption>A &lt;title&gt; that is longer than the table is wide</caption>" in parts[1]
-    assert Reader(parts[1]).cells[:4] == ["name", "value & unit", "first", "1"]
-    assert parts[1].count("<tr>") == 3
-    assert parts[2] == "<p>A note below.</p>"
+def test_a_table_is_escaped():
+    rows = [("first", "1"), ("second", "")]
+    drawn = report._table(document.table("A <title>", ("name", "value & unit"), rows))
+    assert "<caption>A &lt;title&gt;</caption>" in drawn
+    assert Reader(drawn).cells[:4] == ["name", "value & unit", "first", "1"]
+    assert drawn.count("<tr>") == 3
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A small report that was really run."""
     file = tmp_path_factory.mktemp("report") / "page.html"
-    assert report.run(file, chosen=[SMALL, DRAWN]) == []
+    assert report.run(file, [SMALL, DRAWN]) == []
     return file
 
 
@@ -73,7 +62,14 @@ def test_the_page_needs_nothing_else(written):
     assert all(address.startswith("data:image/png;base64,") for address in pictures)
     assert {f'id="{address[1:]}"' for address in inside} == set(re.findall(r'id="[^"]*"', text))
     assert not re.search(r"https?://", text)
-    for value in ("33,486", "1,190", "2,676", "online, s", "exact", figure.machine()["processor"]):
+    for value in (
+        "33,486",
+        "1,190",
+        "2,676",
+        "online, s",
+        "exact",
+        machine.describe()["processor"],
+    ):
         assert value in text, value
     assert "ppodc bench iteration --m 40 --l 2 --k 2 --iterations 1" in text
     assert str(written.parent) not in text, "no path of this machine"
@@ -82,37 +78,35 @@ def test_the_page_needs_nothing_else(written):
 def test_a_finished_section_is_not_run_again(written, monkeypatch):
     before = written.read_text()
     monkeypatch.setattr(report.subprocess, "Popen", None)
-    assert report.run(written, chosen=[SMALL, DRAWN]) == []
+    assert report.run(written, [SMALL, DRAWN]) == []
     clean = [re.sub(r"Written [^,]*,", "", text) for text in (before, written.read_text())]
     assert clean[0] == clean[1]
 
 
-def test_a_failed_section_says_why_and_is_tried_again(tmp_path):
-    file = tmp_path / "page.html"
-    assert report.run(file, chosen=[WRONG]) == ["iteration"]
-    assert "This section failed" in file.read_text()
-    kept = json.loads((tmp_path / "page.html.d" / "iteration.outcome.json").read_text())
-    assert kept["failed"]
-    assert report.run(file, chosen=[WRONG]) == ["iteration"]
-
-
-def test_what_an_earlier_run_left_is_not_shown_for_one_that_failed(tmp_path):
-    file = tmp_path / "page.html"
-    folder = tmp_path / "page.html.d"
+def test_a_failed_section_says_why_and_is_tried_again(tmp_path, monkeypatch):
+    """What an earlier run left is not shown for one that failed."""
+    file, folder = tmp_path / "page.html", tmp_path / "page.html.d"
     folder.mkdir()
-    (folder / "iteration.json").write_text('{"suite": "shares"}')
-    (folder / "sweep.png").write_bytes(b"old")
-    wrong = Section("sweep", "More clusters than records", ("--m", "2", "--k", "4"))
-    assert report.run(file, chosen=[WRONG, wrong]) == ["iteration", "sweep"]
-    assert not (folder / "iteration.json").exists()
-    assert "<img" not in file.read_text()
+    (folder / "iteration.json").write_text('{"tables": [], "notes": ["old"]}')
+    assert report.run(file, [WRONG]) == ["iteration"]
+    page = file.read_text()
+    assert "This section failed: error: use 1 to m pairs" in page
+    assert "old" not in page
+    monkeypatch.setattr(report, "_run", lambda *_: small_document())
+    assert report.run(file, [WRONG]) == [], "it was tried again"
+    assert "This section failed" not in file.read_text()
+
+
+def small_document():
+    figures = {"suite": "shares", "m": 4, "l": 1, "k": 1, "pairs": 1}
+    return document.make("iteration", lambda _: [], **figures)
 
 
 def test_paths_in_failures_are_reduced_to_names():
     said = "cannot read /home/ann/secret place/x.csv: no such file '/home/b.txt'"
-    assert report._named("error: /home/ann/data/x.csv: gone") == "error: x.csv: gone"
-    assert "/home" not in report._named(said)
-    assert report._named("3 of 4, and/or none") == "3 of 4, and/or none"
+    assert report._without_paths("error: /home/ann/data/x.csv: gone") == "error: x.csv: gone"
+    assert "/home" not in report._without_paths(said)
+    assert report._without_paths("3 of 4, and/or none") == "3 of 4, and/or none"
 
 
 def test_sections_are_chosen_by_name(tmp_path):
@@ -125,14 +119,75 @@ def test_sections_are_chosen_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("section", [*report.QUICK, *report.FULL], ids=lambda s: s.name)
-def test_every_section_is_a_command_with_these_options(section, tmp_path):
+def test_every_section_is_a_command_with_these_options(section):
     """Options are checked without running anything: help after them shows only if all are known."""
-    import ppodc.bench.experiment_commands  # noqa: F401 - registers commands
-    from ppodc.cli import app
-
-    command = report._command(section, tmp_path)[1:]
+    command = [*section.words()[1:], "--json", "x.json"]
+    command += ["--points", "x.jsonl"] if section.resumes else []
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0, done.output
     shown = re.sub(r"\x1b\[[0-9;]*m", "", done.output)
     for option in (word for word in command if word.startswith("--")):
         assert option in shown, option
+    assert ("--plot" in shown) == section.draws
+    assert ("--points" in shown) == section.resumes
+
+
+# ------------------------------------------------------------- at a glance
+
+ITERATION = {"suite": "shares", "m": 10_000, "l": 10, "k": 4, "pairs": 1, "total_s": 2.022,
+             "exact": True}  # fmt: skip
+
+
+def glance(name, figures):
+    """Lines of the report's first table for one section."""
+    return report._glance([(Section(name, name), Outcome(figures, 1.0))])["rows"]
+
+
+def test_times_faster_than_published():
+    (line,) = glance("iteration", ITERATION)
+    assert line[1:4] == ["337 min, 8 pairs", "2.02 s", "10,000"]
+    assert line[-1] == "iteration"
+
+
+def test_another_size_is_not_compared_with_the_published_one():
+    assert glance("iteration", {**ITERATION, "m": 9_999}) == []
+
+
+def test_a_wrong_result_is_said():
+    (line,) = glance("iteration", {**ITERATION, "exact": False})
+    assert "NOT EXACT" in line[4]
+
+
+def test_modes_compare_the_published_size_only():
+    points = [
+        {"m": m, "mode": mode, "iteration_s": 2676 * 6.0}
+        for m in (2_000, 10_000)
+        for mode in ("online", "pipelined")
+    ]
+    parameters = {"l": 10, "k": 4, "key_bits": 1024, "records": 4}
+    (line,) = glance("modes", {"parameters": parameters, "points": points})
+    assert line[1:4] == ["2,676 min, 1 pair", "4.46 h", "10"]
+    assert "estimated" in line[4]
+
+
+def test_the_worst_check_of_a_simulation():
+    errors = [(0.9, True), (0.02, False), (-0.11, False)]
+    checks = [
+        {"pairs": 1, "link": "wan" if e < 0 else None, "error": e, "used_to_calibrate": used}
+        for e, used in errors
+    ]
+    (line,) = glance("simulate", {"parameters": {"checks": checks}})
+    assert line[2] == "11.0% off at most"
+    assert line[4] == "pairs: 1, 1 (wan)"
+
+
+def test_stored_kegg_jobs_are_counted():
+    jobs, largest = glance("kegg", kegg.stored())
+    count = sum(p["suite"] == "shares" for p in kegg.stored()["points"])
+    assert jobs[2] == f"{count} of {count} exact"
+    assert "63,608 records" in largest[0]
+
+
+def test_a_section_that_failed_or_compares_nothing_has_no_line():
+    assert glance("iteration", None) == []
+    assert glance("sweep", {}) == []

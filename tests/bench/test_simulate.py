@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ppodc.bench import cost_model, network_presets, simulate
-from ppodc.bench.cost_model import Costs, Line, Setting, StepCost
+from ppodc.bench.cost_model import Costs, Setting, StepCost
+from ppodc.bench.estimate import Line
 from ppodc.bench.event_simulator import Clock, Pool
-from ppodc.bench.experiment_commands import duration, whole
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
+from ppodc.bench.simulate import Assumed, Runs
+from ppodc.cli.bench import duration, whole
 from ppodc.errors import InputError
 from ppodc.kmeans.shares import half
 from tests.bench.look import check_document, check_plot
@@ -135,7 +137,7 @@ def test_money_and_bytes_of_a_hand_worked_job():
     """Two pairs: 4 cores for 0.5 + 0.25 + 0.2 s; bytes of both directions at a dollar a GB."""
     job = simulate.Job(1000, iterations=3)
     link = Link("dear", gbit_s=1e9, one_way_ms=0, usd_per_gb=1.0)
-    point = simulate._point(job, costs(), 2, Setting(None, link), simulate.Prices(3600.0))
+    point = simulate._point(job, costs(), 2, Setting(None, link), Assumed(3600.0))
     sent = 2 * (1000 * 1000 + 1000 * 100 + 500)
     assert point["bytes"] == pytest.approx(sent)
     assert point["iteration_s"] == pytest.approx(0.95)
@@ -148,7 +150,7 @@ def test_money_and_bytes_of_a_hand_worked_job():
 
 def fewest(job, within_s, dispatch_s):
     setting = Setting(None, None, dispatch_s)
-    return simulate._fewest(job, costs(), setting, simulate.Prices(), within_s)
+    return simulate._fewest(job, costs(), setting, Assumed(), within_s)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.3, 0.1, 0.02])
@@ -174,7 +176,7 @@ def test_the_best_number_may_lie_between_the_powers_of_two():
     assert best["pairs"] not in simulate.PAIRS
     setting = Setting(None, None, 0.003)
     others = [
-        simulate._point(job, costs(), pairs, setting, simulate.Prices())["job_s"]
+        simulate._point(job, costs(), pairs, setting, Assumed())["job_s"]
         for pairs in simulate.PAIRS
     ]
     assert best["job_s"] < min(others)
@@ -210,21 +212,30 @@ def test_links_can_be_changed_and_wrong_ones_are_refused():
         network_presets.link("moon")
 
 
+RUNS = Runs((40, 160), 80, 1)
+JOB = simulate.Job(300, 2, 2, iterations=5, key_bits=512)
+LINKS = tuple(network_presets.LINKS.values())
+
+
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory):
     """A real calibration, small, kept on disk as the command keeps it."""
     file = tmp_path_factory.mktemp("simulate") / "points.jsonl"
-    job = simulate.Job(100_000, 2, 2, iterations=5, key_bits=512)
-    result = simulate.run(
-        job, pairs=(1, 4, 64), within_s=1.0, sizes=(40, 160), check=80,
-        measured_iterations=1, points=Points(file),
-    )  # fmt: skip
-    return job, result, file
+    return predicted(file, 1.0), file
 
 
-def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path, capsys):
-    _, result, _ = calibrated
-    check_document(result, "simulate")
+def predicted(file, within_s, pairs=(1, 4, 64), links=LINKS):
+    points = Points(file)
+    return simulate.simulate(
+        JOB, pairs, links, Assumed(), within_s=within_s, runs=RUNS, points=points
+    )
+
+
+def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path):
+    result, _ = calibrated
+    shown = check_document(result, "simulate")
+    for text in ("SIMULATED", "Model against measurement", "for each record"):
+        assert text in shown, text
     checks = result["parameters"]["checks"]
     assert [c["pairs"] for c in checks] == [1, 1, 1, 2, 1]
     assert [c["link"] for c in checks] == [None] * 4 + ["wan"]
@@ -233,47 +244,31 @@ def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path, ca
     plain = [x for x in result["points"] if "answer" not in x]
     assert [x["pairs"] for x in plain] == [1, 4, 64] * 3
     assert all(x["simulated"] and x["usd_iteration"] > 0 for x in plain)
-    simulate.plot(result, tmp_path / "plot.png")
+    simulate.draw(result, tmp_path / "plot.png")
     check_plot(tmp_path / "plot.png")
-    simulate.show(result)
-    shown = capsys.readouterr().out
-    assert "SIMULATED" in shown
-    assert "Model against measurement" in shown
-    assert "for each record" in shown
 
 
 def test_measured_points_are_not_measured_again(calibrated, monkeypatch):
-    job, result, file = calibrated
-
-    def never(*_args, **_options):
-        raise AssertionError("measured again")
-
-    monkeypatch.setattr(simulate.iteration, "run_records", never)
-    again = simulate.run(
-        job, pairs=(1, 4, 64), within_s=1.0, sizes=(40, 160), check=80,
-        measured_iterations=1, points=Points(file),
-    )  # fmt: skip
-    assert again == result
+    result, file = calibrated
+    monkeypatch.setattr(simulate.iteration, "run_records", None)
+    assert predicted(file, 1.0) == result
 
 
 def test_the_answer_names_its_pairs(calibrated):
-    job, result, file = calibrated
+    result, file = calibrated
     limit = max(x["job_s"] for x in result["points"])
-    found = simulate.run(
-        job, pairs=(), links=(network_presets.LINKS["lan"],), within_s=limit, sizes=(40, 160),
-        check=80, measured_iterations=1, points=Points(file),
-    )  # fmt: skip
-    (answer,) = found["points"]
+    again = predicted(file, limit, (), [network_presets.LINKS["lan"]])
+    (answer,) = again["points"]
     assert answer["answer"]
     assert answer["job_s"] <= limit
-    assert f"{answer['pairs']} pair(s)" in simulate.answers(found)[0]
+    assert f"{answer['pairs']} pair(s)" in again["notes"][0]
 
 
 @pytest.mark.parametrize("m", [100, 160, 80, 40])
 def test_no_run_both_calibrates_and_checks(m, monkeypatch):
     seen = []
     monkeypatch.setattr(simulate, "measure", lambda _, tasks, __: seen.extend(tasks))
-    simulate._measure(simulate.Job(m, 2, 2), (40, 160, 80), 1, Points())
+    simulate._measure(simulate.Job(m, 2, 2), RUNS, Points())
     assert len({str(sorted(task.key.items(), key=str)) for task in seen}) == 5
     rows = [task.key["rows"] for task in seen]
     assert rows[2] == rows[3] == rows[4]
@@ -284,27 +279,24 @@ def test_no_run_both_calibrates_and_checks(m, monkeypatch):
 def test_more_clusters_than_rows_of_a_run(monkeypatch):
     seen = []
     monkeypatch.setattr(simulate, "measure", lambda _, tasks, __: seen.extend(tasks))
-    simulate._measure(simulate.Job(1000, 2, 8, suite="paillier"), (6, 18, 24), 1, Points())
+    runs = Runs((6, 18), 24, 1)
+    simulate._measure(simulate.Job(1000, 2, 8, suite="paillier"), runs, Points())
     assert min(task.key["rows"] for task in seen) == 8
     with pytest.raises(InputError, match="too few"):
-        simulate._measure(simulate.Job(8, 2, 8), (6, 18, 24), 1, Points())
+        simulate._measure(simulate.Job(8, 2, 8), runs, Points())
 
 
 def test_what_cannot_be_done_in_time_is_said(calibrated):
-    job, _, file = calibrated
-    found = simulate.run(
-        job, pairs=(), links=(network_presets.LINKS["wan"],), within_s=1e-3, sizes=(40, 160),
-        check=80, measured_iterations=1, points=Points(file),
-    )  # fmt: skip
-    assert not found["points"][0]["answer"]
-    assert "no number of pairs" in simulate.answers(found)[0]
+    _, file = calibrated
+    again = predicted(file, 1e-3, (), [network_presets.LINKS["wan"]])
+    assert not again["points"][0]["answer"]
+    assert "no number of pairs" in again["notes"][0]
 
 
 def test_too_many_pairs_or_records_are_refused():
-    with pytest.raises(InputError):
-        simulate.run(simulate.Job(100), pairs=(2000,))
-    with pytest.raises(InputError):
-        simulate.run(simulate.Job(10**10))
+    for m, pairs in ((100, (2000,)), (10**10, (1,))):
+        with pytest.raises(InputError, match="simulate k to"):
+            simulate.simulate(simulate.Job(m), pairs, LINKS, Assumed(), points=Points())
 
 
 def test_numbers_of_records_as_people_write_them():

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ppodc.bench import iteration
 from ppodc.bench.network_presets import Link
 from ppodc.bench.slow_network import _Lane, slow
 
@@ -75,14 +74,3 @@ def test_a_link_that_ends_with_open_connections_ends_in_silence(echo, caplog):
     with connection, contextlib.suppress(ConnectionError):
         assert connection.recv(1) == b"", "the other end is told"
     assert not caplog.records
-
-
-def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
-    shape = {"m": 40, "l": 2, "k": 2, "iterations": 1, "ub": 10, "key_bits": 512}
-    plain = iteration.run(**shape)
-    over = iteration.run(**shape, link=Link("far", 1, 5, 0))
-    assert over["exact"]
-    assert over["bytes_c1_to_c2"] == plain["bytes_c1_to_c2"]
-    assert over["rounds"] == plain["rounds"]
-    assert "5 ms one way" in over["link"]
-    assert plain["link"] is None

@@ -1,11 +1,9 @@
-import json
 import os
 
 import numpy as np
 import pytest
 from gmpy2 import gcd, jacobi, legendre, mpz, powmod
 
-from ppodc.bench import paillier_beside_phe as bench
 from ppodc.crypto.paillier import Cipher, Ciphertexts, generate_insecure
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import (
@@ -185,30 +183,3 @@ def test_what_was_reserved_is_not_for_a_closed_pool_nor_for_a_child(tmp_path):
 
 def test_nothing_secret_shows(tmp_path):
     assert repr(pooled(tmp_path, 3)) == f"PooledRandomisers({tmp_path}, 3 left)"
-
-
-def test_benchmark_measures_every_case_and_shows_it(capsys):
-    result = bench.run(key_bits=256, seconds=0.2)
-    assert json.loads(json.dumps(result)) == result
-    assert len(result["cases"]) == 10
-    assert all(case["seconds"] > 0 and case["phe_seconds"] > 0 for case in result["cases"])
-    for case in result["cases"]:
-        low, high = case["ratio_quartiles"]
-        assert low <= case["ratio"] <= high
-    bench.show(result)
-    shown = capsys.readouterr().out
-    assert "256 bits" in shown
-    assert "decrypt" in shown
-
-
-@pytest.mark.parametrize(
-    ("quartiles", "goal", "told"),
-    [
-        ([12, 14], 10, "10 met"),
-        ([0.97, 1.03], 1, "1 level"),
-        ([8, 9], 10, "10 missed"),
-        ([1, 2], None, ""),
-    ],
-)
-def test_benchmark_calls_a_goal_met_only_beyond_the_noise(quartiles, goal, told):
-    assert bench._verdict({"goal": goal, "ratio_quartiles": quartiles}) == told

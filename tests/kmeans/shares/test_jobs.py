@@ -2,7 +2,6 @@
 
 import gzip
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +20,8 @@ from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
 from tests.kmeans.suite_jobs import Job, check, random_job, run_half
 from tests.mpc.pair import SECRET, key
+from tests.outside_data import KEGG, needs_kegg
 from tests.two_clouds import together
-
-KEGG = Path(__file__).parents[4] / "shared" / "data" / "keggundirected" / "data.csv.gz"
 
 
 def make(role, channel, params, **options):
@@ -65,7 +63,7 @@ def test_larger_job():
     check(make, Job(np.clip(points, 0, 1000), 8, 1000, max_iter=2))
 
 
-@pytest.mark.skipif(not KEGG.exists(), reason="the KEGG table is not on this machine")
+@needs_kegg
 def test_kegg():
     with gzip.open(KEGG, "rt") as lines:
         table = np.genfromtxt(lines, delimiter=",", max_rows=6000, usecols=range(1, 11))

@@ -1,27 +1,14 @@
-"""One look for all measurements: a table for people, a JSON document, a plot for a paper.
+"""Plots for a paper: lines, and bars.
 
-Plots are told apart by markers, line styles and hatches as well as by colour, so they survive a
+They are told apart by markers, line styles and hatches as well as by colour, so they survive a
 black and white printer. Hollow markers are estimates, crosses are published values.
 """
 
-import hashlib
-import os
-import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
-from rich.table import Table
-
-SCHEMA = 1
-_PACKAGES = ("ppodc", "numpy", "gmpy2", "numba", "pyzmq", "cryptography", "ray")
-_CODE = ("ppodc", "cloud1", "cloud2", "master", "client")
-# Of `bench`, what only shows values.
-_LOOKS = ("figure", "page", "report", "glance", "commands", "experiment_commands", "published")
 # Okabe and Ito's colours: different for all kinds of colour vision, and different in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">")
@@ -66,22 +53,12 @@ class Bars:
 
 
 def lines(
-    file: File,
-    series: Sequence[Series],
-    x_label: str,
-    y_label: str,
-    title: str,
-    *,
-    log: str = "",
-) -> None:
-    """A plot of lines; `log` names the logarithmic axes: "", "x", "y" or "xy"."""
-    panels(file, [Panel("", x_label, y_label, series)], title, log=log)
-
-
-def panels(
     file: File, plots: Sequence[Panel], title: str, *, log: str = "", columns: int = 0
 ) -> None:
-    """Plots of lines with one legend, `columns` side by side; a name has one style everywhere."""
+    """Plots of lines with one legend, `columns` side by side; a name has one style everywhere.
+
+    `log` names the logarithmic axes: "", "x", "y" or "xy".
+    """
     figure, grid = _grid(len(plots), columns or len(plots))
     names = list(dict.fromkeys(s.name for plot in plots for s in plot.series))
     shown: dict[str, Any] = {}
@@ -96,24 +73,9 @@ def panels(
 
 
 def bars(
-    file: File,
-    groups: Sequence[str],
-    values: Mapping[str, Sequence[float]],
-    x_label: str,
-    y_label: str,
-    title: str,
-    *,
-    stacked: bool = True,
-    log: str = "",
-) -> None:
-    """A bar for every group: the named values on top of each other, or side by side."""
-    bar_panels(file, [Bars("", x_label, y_label, groups, values)], title, stacked=stacked, log=log)
-
-
-def bar_panels(
     file: File, plots: Sequence[Bars], title: str, *, stacked: bool = True, log: str = ""
 ) -> None:
-    """The same side by side, with one legend."""
+    """Plots of bars with one legend; the values of a group stand on each other or side by side."""
     figure, grid = _grid(len(plots), len(plots))
     names = list(dict.fromkeys(name for plot in plots for name in plot.values))
     shown: dict[str, Any] = {}
@@ -207,101 +169,3 @@ def _save(figure: Any, file: File) -> None:
     if isinstance(file, Path):
         file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=_DPI, format=None if isinstance(file, Path) else "png")
-
-
-# ------------------------------------------------------------- JSON and tables
-
-
-def document(
-    bench: str,
-    parameters: dict[str, Any],
-    points: Sequence[dict[str, Any]],
-    *,
-    published: Sequence[dict[str, Any]] = (),
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """What every measurement writes as JSON: its points, and all it takes to judge them."""
-    return {
-        "schema": SCHEMA,
-        "bench": bench,
-        "machine": machine(),
-        "parameters": parameters,
-        "points": list(points),
-        "published": list(published),
-        "notes": list(notes),
-    }
-
-
-def table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table whose first column is words and whose other columns are figures."""
-    made = Table(title=title)
-    for number, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if number else "left")
-    for row in rows:
-        made.add_row(*row)
-    return made
-
-
-def show(tables: Sequence[Table], notes: Sequence[str], console: Console | None = None) -> None:
-    """Tables and what must be said about them."""
-    console = console or Console(highlight=False)
-    for each in tables:
-        console.print(each)
-    for note in notes:
-        console.print(note, markup=False)
-
-
-def seconds(value: float | None) -> str:
-    """A time with three significant digits, in the unit that people would use."""
-    if value is None:
-        return "-"
-    for size, unit in ((86400 * 2, "d"), (3600 * 2, "h"), (120, "min")):
-        if value >= size:
-            return f"{value / {'d': 86400, 'h': 3600, 'min': 60}[unit]:,.3g} {unit}"
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
-
-
-@cache
-def _machine() -> dict[str, Any]:
-    found: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "processor": _processor(),
-        "cores": usable,
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "code": _code(),
-        "packages": found,
-    }
-
-
-def machine() -> dict[str, Any]:
-    """Processor, cores, memory, system and versions; no name of the machine or its user."""
-    return dict(_machine())
-
-
-def _code() -> str:
-    """A fingerprint of all code that a measured value may depend on."""
-    top = Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for file in sorted(file for name in _CODE for file in (top / name).rglob("*.py")):
-        path = file.relative_to(top)
-        if path.parts[1:-1] != ("bench",) or path.stem not in _LOOKS:
-            digest.update(f"{path}\n".encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from ppodc.bench import iteration
-from ppodc.errors import InputError
+from ppodc.bench.network_presets import Link
+from ppodc.errors import InputError, PpodcError
+from tests.bench.look import check_document
 
 KEYS = {
     "suite", "m", "l", "k", "pairs", "iterations", "offline_s", "online_s", "total_s", "cpu_c1_s",
@@ -13,8 +15,13 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("suite", "pairs"), [("shares", 2), ("paillier", 1)])
-def test_figures_of_a_small_job(suite, pairs, capsys):
-    result = iteration.run(suite, m=24, l=2, k=2, pairs=pairs, iterations=2, ub=10, key_bits=512)
+def test_figures_of_a_small_job(suite, pairs):
+    result = iteration.run(
+        suite, m=24, l=2, k=2, pairs=pairs, iterations=2,
+        link=None, gbit=None, latency_ms=None, key_bits=512,
+    )  # fmt: skip
+    shown = check_document(result, "iteration")
+    assert "every iteration exact" in shown
     assert result.keys() >= KEYS
     assert result["exact"] is True
     assert result["bytes_c1_to_c2"] > 0
@@ -22,8 +29,6 @@ def test_figures_of_a_small_job(suite, pairs, capsys):
     if suite == "shares":
         phases = {step["phase"] for step in result["steps"]}
         assert phases == {"offline", "online"}
-    iteration.show(result)
-    assert "exact" in capsys.readouterr().out
 
 
 def test_iterations_to_warm_up_are_checked_but_not_counted():
@@ -48,5 +53,21 @@ def test_a_job_that_converges_at_once_is_measured_all_the_same():
 
 
 def test_an_unknown_suite_is_refused():
-    with pytest.raises(InputError):
-        iteration.run("abacus")
+    with pytest.raises(InputError, match="no suite"):
+        iteration.run_records(iteration.random_records(4, 2), "abacus")
+
+
+def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
+    records, options = iteration.random_records(40, 2, 10), {"ub": 10, "key_bits": 512}
+    plain = iteration.run_records(records, "shares", 2, 1, 1, **options)
+    over = iteration.run_exact(records, "shares", 2, 1, 1, link=Link("far", 1, 5, 0), **options)
+    assert over["bytes_c1_to_c2"] == plain["bytes_c1_to_c2"]
+    assert over["rounds"] == plain["rounds"]
+    assert "5 ms one way" in over["link"]
+    assert plain["link"] is None
+
+
+def test_figures_of_a_wrong_result_are_refused(monkeypatch):
+    monkeypatch.setattr(iteration, "run_records", lambda *_, **__: {"exact": False})
+    with pytest.raises(PpodcError, match="another result"):
+        iteration.run_exact(iteration.random_records(4, 2), "shares")

@@ -1,0 +1,424 @@
+"""`ppodc bench ...`: one table of measurements; every line of it becomes a command.
+
+A measurement is a module of `ppodc.bench` with `run(...)`, which takes the options of its line and
+gives a document, and with `draw(document, file)` if it draws. The module is loaded only when its
+command is called. All commands show the document's tables, and write it as JSON if asked to.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ppodc.bench.network_presets import USD_PER_CORE_HOUR, LinkName
+from ppodc.cli.options import (
+    JsonFile,
+    SuiteName,
+    SuiteOption,
+    err,
+    file_to_write,
+    write_json,
+)
+from ppodc.errors import InputError
+
+bench = typer.Typer(
+    help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
+    no_args_is_help=True,
+)
+
+
+# ------------------------------------------------------------- values as people write them
+
+
+def numbers(text: str) -> list[int]:
+    """What a list such as "2,4,8" means, in order and each once."""
+    try:
+        values = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{text!r} is not a list of whole numbers such as 2,4,8.") from None
+    if min(values) < 1:
+        raise InputError(f"{text!r}: all numbers must be at least 1.")
+    return sorted(set(values))
+
+
+def numbers_or_none(text: str) -> list[int]:
+    """The same; "none" is an empty list."""
+    return [] if text == "none" else numbers(text)
+
+
+def whole(text: str) -> int:
+    """A whole number, also written as 1e6 or 63,608."""
+    try:
+        value = float(text.replace(",", ""))
+        if value == int(value):
+            return int(value)
+    except (ValueError, OverflowError):
+        pass
+    raise InputError(f"{text!r} is not a whole number of records such as 63608 or 1e6.")
+
+
+def duration(text: str) -> float:
+    """Seconds, from "3600", "90s", "60min" or "1h"."""
+    match = re.fullmatch(r"([0-9.]+) *(s|min|h|d|)", text.strip())
+    try:
+        value = float(match[1]) if match else 0.0
+    except ValueError:
+        value = 0.0
+    if match is None or value <= 0:
+        raise InputError(f"{text!r} is not a time such as 90s, 30min, 1h or 2d.")
+    return value * {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86400}[match[2]]
+
+
+def _png(file: Path | None) -> Path | None:
+    if file is not None and file.suffix.lower() != ".png":
+        raise typer.BadParameter(f"{file} must end in .png.")
+    return file_to_write(file)
+
+
+# ------------------------------------------------------------- options
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a user may choose, as typer takes it: a parameter's annotation and its default."""
+
+    annotation: Any
+    default: Any
+
+
+def choice(kind: Any, default: Any, text: str, *names: str, **limits: Any) -> Choice:
+    return Choice(kind, typer.Option(default, *names, help=text, **limits))
+
+
+def parsed(parser: Callable[[str], Any], default: str | None, text: str) -> Choice:
+    """An option that is written as text and means something else."""
+    return choice(Any, default, text, parser=parser, metavar="TEXT")
+
+
+def records(default: int = 10_000, text: str = "Records.") -> dict[str, Choice]:
+    return {"m": choice(int, default, text)}
+
+
+def several(name: str, default: str) -> dict[str, Choice]:
+    """A list of records, attributes or clusters."""
+    texts = {
+        "m": "Records, such as 2000,10000.",
+        "l": "Attributes, such as 5,10.",
+        "k": "Clusters, such as 2,4,8.",
+    }
+    return {name: parsed(numbers, default, texts[name])}
+
+
+def few(default: int) -> dict[str, Choice]:
+    text = "Records of the paillier suite, extrapolated to all m."
+    return {"records": choice(int, default, text, min=1)}
+
+
+def worker_pairs(**limits: int) -> dict[str, Choice]:
+    return {"pairs": choice(int, 1, "Worker pairs.", **limits)}
+
+
+def link(text: str, gbit: str, latency: str) -> dict[str, Choice]:
+    return {
+        "link": choice(LinkName | None, None, text),
+        "gbit": choice(float | None, None, gbit),
+        "latency_ms": choice(float | None, None, latency),
+    }
+
+
+ATTRIBUTES = {"l": choice(int, 10, "Attributes.")}
+CLUSTERS = {"k": choice(int, 4, "Clusters.")}
+SUITE = {"suite": Choice(SuiteOption, SuiteName.SHARES)}
+ANY_SUITE = {"suite": choice(SuiteName | None, None, "One suite; both if left out.")}
+KEY_TEXT = "Paillier key: 2048 or 3072 bits; less to compare with published figures."
+KEY_BITS = {"key_bits": choice(int, 2048, KEY_TEXT)}
+ITERATIONS = {"iterations": choice(int, 3, "Iterations of the shares suite.", min=1)}
+POINTS = {
+    "points": choice(
+        Path, "bench-points.jsonl", "Finished points are kept here and not measured again."
+    )
+}
+JSON = {"json_file": Choice(JsonFile, None)}
+PLOT = {"plot": choice(Path | None, None, "Draw a plot here (PNG).", callback=_png)}
+
+
+# ------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A command; `points` if it keeps finished ones, `draws` if it can plot."""
+
+    name: str
+    help: str
+    choices: dict[str, Choice]
+    points: bool = True
+    draws: bool = True
+    module: str = ""  # if it is not named like the command
+
+    def command(self) -> Callable[..., None]:
+        """What typer calls: its parameters are this measurement's options."""
+        tail = (POINTS if self.points else {}) | JSON | (PLOT if self.draws else {})
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=chosen.default,
+                annotation=chosen.annotation,
+            )
+            for name, chosen in (self.choices | tail).items()
+        ]
+
+        def command(**values: Any) -> None:
+            _measure(self, values)
+
+        command.__doc__ = self.help
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        vars(command)["__signature__"] = inspect.Signature(parameters)
+        return command
+
+
+def _measure(measurement: Measurement, values: dict[str, Any]) -> None:
+    """Run it; then the one look of all measurements: tables, JSON, plot."""
+    from ppodc.bench.document import show
+    from ppodc.bench.points import Points
+
+    json_file, picture = values.pop("json_file"), values.pop("plot", None)
+    values = {n: v.value if isinstance(v, Enum) else v for n, v in values.items()}
+    if measurement.points:
+        values["points"] = Points(values["points"])
+    _warn_of_key(values.get("key_bits"))
+    module = import_module(f"ppodc.bench.{measurement.module or measurement.name}")
+    document = module.run(**values)
+    show(document)
+    write_json(json_file, document)
+    if picture is not None:
+        module.draw(document, picture)
+        err.print(f"written: {picture}", markup=False)
+
+
+def _warn_of_key(bits: int | Sequence[int] | None) -> None:
+    if isinstance(bits, int) and bits < 2048:
+        err.print(f"[yellow]A key of {bits} bits is for comparison with published figures only; "
+                  "it does not protect data.")  # fmt: skip
+
+
+MEASUREMENTS = (
+    Measurement(
+        "iteration",
+        "One iteration between two processes: offline, online, bytes, rounds, memory, by step.",
+        SUITE
+        | records()
+        | ATTRIBUTES
+        | CLUSTERS
+        | worker_pairs()
+        | {"iterations": choice(int, 5, "Iterations to measure over.")}
+        | link(
+            "Imitate what lies between the clouds; else loopback.",
+            "Gbit/s of the link, each direction.",
+            "Its one-way latency.",
+        )
+        | KEY_BITS,
+        points=False,
+        draws=False,
+    ),
+    Measurement(
+        "primitives",
+        "Table 5.3: SMP, SSED_OP, SBD, SMIN_k per invocation, both suites, with counts.",
+        ANY_SUITE
+        | KEY_BITS
+        | records(6000, "Records of the job (fixes the widths).")
+        | ATTRIBUTES
+        | CLUSTERS
+        | {"records": choice(int, 24, "Records the paillier suite measures over.", min=1)},
+    ),
+    Measurement(
+        "sweep",
+        "Figure 5.3: seconds per iteration over m, k and l.",
+        ANY_SUITE
+        | several("m", "2000,4000,6000,8000,10000")
+        | several("k", "2,4,6,8")
+        | several("l", "5,10,15,20")
+        | KEY_BITS
+        | few(8)
+        | ITERATIONS,
+    ),
+    Measurement(
+        "breakdown",
+        "Figure 5.4: what part of an iteration each primitive takes, over k.",
+        ANY_SUITE
+        | several("k", "2,3,4,5,6,7,8")
+        | records(6000)
+        | ATTRIBUTES
+        | KEY_BITS
+        | few(8)
+        | ITERATIONS,
+    ),
+    Measurement(
+        "modes",
+        "Figure 5.5: the paillier suite online + offline, online and pipelined, over m.",
+        several("m", "2000,4000,6000,8000,10000") | ATTRIBUTES | CLUSTERS | KEY_BITS | few(16),
+    ),
+    Measurement(
+        "pairs",
+        "Figure 5.6: one iteration over worker pairs on Ray; CPU, critical path, wall time.",
+        {"pairs": parsed(numbers, "1,2,4,8", "Numbers of worker pairs.")}
+        | records()
+        | ATTRIBUTES
+        | CLUSTERS
+        | SUITE
+        | {
+            "iterations": choice(int, 5, "Iterations to measure over.", min=1),
+            "deployment": choice(
+                Path | None,
+                None,
+                "Folder of `ppodc init` whose clouds run; this machine if left out.",
+            ),
+        },
+    ),
+    Measurement(
+        "simulate",
+        "SIMULATION of many pairs, calibrated here: time and money of an iteration and of a job.",
+        {"m": parsed(whole, "1e6", "Records, up to 1e9.")}
+        | ATTRIBUTES
+        | CLUSTERS
+        | SUITE
+        | KEY_BITS
+        | {
+            "pairs": parsed(
+                numbers,
+                "1,2,4,8,16,32,64,128,256,512,1024",
+                "Numbers of worker pairs, up to 1024.",
+            )
+        }
+        | link(
+            "What lies between the clouds; all three if left out.",
+            "Gbit/s of each pair and direction.",
+            "One-way latency.",
+        )
+        | {
+            "total_gbit": choice(
+                float | None, None, "Gbit/s of all pairs together, each direction."
+            ),
+            "usd_core_hour": choice(float, USD_PER_CORE_HOUR, "Price of a core for an hour."),
+            "usd_gb": choice(
+                float | None, None, "Price of a GB between the clouds: 0, 0.01, 0.09 by link."
+            ),
+            "within": parsed(
+                duration, None, "How many pairs finish the job in this time, such as 1h?"
+            ),
+            "iterations": choice(int, 20, "Iterations of the whole job.", min=1),
+            "dispatch_ms": choice(
+                float, 2.0, "Of the master, for each pair and phase (assumed).", min=0
+            ),
+        },
+    ),
+    Measurement(
+        "kegg",
+        """KEGG to convergence with the shares suite, every iteration compared with plaintext.
+
+        Without --m: m, l and k vary one at a time around 10,000 records, 10 attributes, 4
+        clusters, and all records run with 27 and 10 attributes. With --m: every combination of the
+        lists.
+        """,
+        {
+            "data": Choice(
+                Path | None,
+                typer.Argument(
+                    None, help="The data set (.csv or .csv.gz); without it, the stored results."
+                ),
+            ),
+            "m": parsed(numbers, None, "Records, with all l and k; one at a time if left out."),
+        }
+        | several("l", "5,10,15,20,27")
+        | several("k", "2,4,6,8")
+        | worker_pairs(min=1)
+        | {
+            "max_iter": choice(int, 100, "Most iterations of a job.", min=1),
+            "paillier_rows": parsed(
+                numbers_or_none,
+                "8,32",
+                "Records that the paillier suite runs; 'none' leaves it out.",
+            ),
+            "key_bits": parsed(
+                numbers,
+                "1024,2048",
+                "Paillier keys: 1,024 bits as published, 2,048 as it should be.",
+            ),
+        },
+    ),
+    Measurement(
+        "peers",
+        "The same iteration in SecretFlow SPU (Cheetah, Semi2k) beside the shares suite.",
+        records()
+        | ATTRIBUTES
+        | CLUSTERS
+        | {
+            "runs": choice(int, 3, "Iterations to take the median of.", min=1),
+            "python": choice(
+                Path | None, None, "Interpreter that has the package `spu`, if not this one."
+            ),
+        },
+    ),
+    Measurement(
+        "paillier",
+        "Encrypt, decrypt, randomise, multiply by plain and add, side by side with `phe`.",
+        KEY_BITS | {"seconds": choice(float, 30, "How long to measure.")},
+        points=False,
+        draws=False,
+        module="paillier_beside_phe",
+    ),
+    Measurement(
+        "platform",
+        "What orchestration costs, whether memory grows, and many owners uploading at once.",
+        records()
+        | ATTRIBUTES
+        | CLUSTERS
+        | worker_pairs()
+        | {
+            "iterations": choice(int, 50, "Iterations of the job.", min=2),
+            "owners": choice(int, 100, "Owners that upload at once.", min=1),
+        }
+        | SUITE,
+        points=False,
+        draws=False,
+    ),
+)
+for _measurement in MEASUREMENTS:
+    bench.command(_measurement.name)(_measurement.command())
+
+
+@bench.command("report")
+def bench_report_command(
+    page: Annotated[Path, typer.Argument(help="The page to write.")] = Path("bench-report.html"),
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="Everything (hours), or minutes.")
+    ] = False,
+    kegg: Annotated[
+        Path | None, typer.Option(help="KEGG data set, to run that experiment here too.")
+    ] = None,
+    spu_python: Annotated[
+        Path | None, typer.Option(help="Interpreter that has the package `spu`.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Some sections only, such as primitives,simulate.")
+    ] = None,
+) -> None:
+    """Run a set of measurements and write one page: tables, plots, published values, commands.
+
+    What is finished stays in a folder beside the page: repeat the command to go on after an
+    interruption, remove the folder to measure anew.
+    """
+    from ppodc.bench import report
+
+    names = None if only is None else [name.strip() for name in only.split(",")]
+    failed = report.run(page, report.sections(full, kegg, spu_python, names))
+    err.print(f"written: {page}", markup=False)
+    if failed:
+        raise typer.Exit(1)

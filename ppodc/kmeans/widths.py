@@ -7,16 +7,15 @@ sides of the stop test (Eq. 5.5, times the denominator q of beta) are at most al
 once beta is clamped to k l ub^2, which no movement of the centres can exceed.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ppodc.crypto.paillier import KEY_BITS
 from ppodc.errors import InputError, WidthError
 from ppodc.kmeans.half import Parameters
 
 STATISTICAL = 64  # bits by which a random mask exceeds the value that it hides
-OFFERED_KEYS = (2048, 3072)
 _LIMB = 64
 _MOST_RECORDS = 1 << 48  # where the search for the largest m that fits gives up
 
@@ -96,7 +95,7 @@ def check_paillier(p: Parameters, key_bits: int) -> Widths:
         if advice
         else "no number of records or clusters: lower ub or round beta"
     )
-    key = next((bits for bits in OFFERED_KEYS if _fits(p, bits)), None)
+    key = next((bits for bits in KEY_BITS if _fits(p, bits)), None)
     larger = f"a key of {key} bits fits" if key else "no offered key fits"
     raise WidthError(
         f"{p.m} records in {p.k} clusters need a key of more than {needed} bits, but this key has "
@@ -121,13 +120,3 @@ def _largest(fits: Callable[[int], bool], known_bad: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def published_w1(m: int, l: int, k: int, ub: int) -> int:
-    """Bits of a distance by the chapter's formula, which knows no re-seeding (m / k, not m + k)."""
-    return math.ceil(2 * k * math.log2(m / k) + math.log2(l) + 2 * math.log2(ub))
-
-
-def published_w2(m: int, l: int, k: int, ub: int) -> int:
-    """Bits of the left side of Eq. 5.5 by the chapter's formula."""
-    return math.ceil(4 * k * math.log2(m / k) + math.log2(k * l) + 2 * math.log2(ub))

@@ -1,79 +1,48 @@
-"""AND on XOR-shared bits, two at a time with a common factor: x & y0 and x & y1.
+"""Supplies for ANDs of XOR-shared bits (`and_bits`): random bits a, b0, b1 and a b0, a b1, shared.
 
-Offline, a *pair* is random shared bits a, b0, b1 and shares of a b0 and a b1, packed 64 to a
-word. One random transfer of two bits in each direction makes it: as sender, a cloud's share of
-(b0, b1) is the xor of the two messages; as receiver, its share of a is its choice bit.
+Such a *pair* of triples with the common factor a comes from one random transfer of two bits in
+each direction. As sender with messages x0 and x1 (two bits each), a cloud's share of (b0, b1) is
+x0 ^ x1; as receiver with choice bit a it has x_a = x0 ^ a (b0, b1) of the other's. With its own
+a (b0, b1), its share of (a b0, a b1) is a (b0, b1) ^ x0 ^ x_a: xored over both clouds this is
+(a1 ^ a2) (b of C1 ^ b of C2). Pairs are packed 64 to a word.
 
-Online, both open x ^ a, y0 ^ b0, y1 ^ b1 (uniform whatever x and y are) and compute the shares.
-
-Who learns what: nothing. Rounds: offline 1 per chunk, online 1. Bytes per pair and direction:
-offline 4, online 3/8. Operations per pair: one row of OT extension and 3 hash blocks.
+Who learns what: nothing. Rounds: 1 per chunk of 2^17. Bytes: 4 per pair and direction. Operations
+per pair: one row of OT extension and 3 hash blocks.
 """
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ppodc.crypto.single_use import Field, Layout
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.compiled import compiled, in_u8_2, out_u8_2
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.ot_extension import CHUNK
-from ppodc.mpc.session import Session
-from ppodc.mpc.xor_bits import BLOCK, WORD, XorShare, padded
-
-if TYPE_CHECKING:
-    from ppodc.mpc.supplies import Stock
+from ppodc.mpc.xor_bits import BLOCK, WORD, padded
 
 PAIRS = Layout((Field("words", np.uint64, 5),))  # a, b0, b1, c0, c1 of 64 pairs
-_OPEN = "shares.and"
 _WORDS = CHUNK // WORD
 
 
-def make(session: Session, words: int) -> tuple[Words]:
+def make(ot: ObliviousTransfer, words: int) -> tuple[Words]:
     """64 * words pairs, as rows of the layout PAIRS."""
     out = np.empty((words, 5), U64)
     scratch = np.empty((CHUNK, 2), U64)
     for start in range(0, words, _WORDS):
         size = min(_WORDS, words - start)
-        a = session.random.uint64(padded(size, BLOCK // WORD))
-        q, t = session.extend(a)
-        first = session.tweaks.reserve(len(q))
+        a = ot.random.uint64(padded(size, BLOCK // WORD))  # the choice bits
+        q, t = ot.extend(a)
+        first = ot.tweaks.reserve(len(q))
         zero, one, chosen = np.empty((3, 2, len(a)), U64)
-        _two_bits(session.hash.expand(q, first, session.role, out=scratch), zero)
-        _two_bits(
-            session.hash.expand(q ^ session.sender.delta, first, session.role, out=scratch), one
-        )
-        _two_bits(session.hash.expand(t, first, session.peer, out=scratch), chosen)
-        b = zero ^ one
+        _two_bits(ot.hash.expand(q, first, ot.role, out=scratch), zero)
+        _two_bits(ot.hash.expand(q ^ ot.sender.delta, first, ot.role, out=scratch), one)
+        _two_bits(ot.hash.expand(t, first, ot.peer, out=scratch), chosen)
+        b = zero ^ one  # as sender: x0 ^ x1
         part = out[start : start + size]
         part[:, 0] = a[:size]
         part[:, 1:3] = b[:, :size].T
+        # a b ^ x0 (own messages) ^ x_a (the peer's)
         part[:, 3:] = ((a & b) ^ zero ^ chosen)[:, :size].T
     return (out,)
-
-
-def and_two(
-    session: Session, stock: "Stock", x: XorShare, y0: XorShare, y1: XorShare
-) -> tuple[XorShare, XorShare]:
-    """(x & y0, x & y1) for shares of equal shape."""
-    shape = x.words.shape
-    a, b0, b1, c0, c1 = stock.take_pairs(x.words.size).reshape(5, *shape)
-    own = np.stack([x.words ^ a, y0.words ^ b0, y1.words ^ b1])
-    d, e0, e1 = own ^ session.link.exchange(_OPEN, own.reshape(3, -1)).reshape(own.shape)
-    z0, z1 = c0 ^ (d & b0) ^ (e0 & a), c1 ^ (d & b1) ^ (e1 & a)
-    if session.role == 1:
-        z0, z1 = z0 ^ (d & e0), z1 ^ (d & e1)
-    return XorShare(z0), XorShare(z1)
-
-
-def and_one(session: Session, stock: "Stock", x: XorShare, y: XorShare) -> XorShare:
-    """x & y; half of each pair is not used."""
-    shape = x.words.shape
-    a, b, _, c, _ = stock.take_pairs(x.words.size).reshape(5, *shape)
-    own = np.stack([x.words ^ a, y.words ^ b])
-    d, e = own ^ session.link.exchange(_OPEN, own.reshape(2, -1)).reshape(own.shape)
-    z = c ^ (d & b) ^ (e & a)
-    return XorShare(z ^ (d & e) if session.role == 1 else z)
 
 
 @compiled(in_u8_2, out_u8_2)

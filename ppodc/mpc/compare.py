@@ -9,14 +9,14 @@ Half of a batch has C1 as sender of the digits, the other half C2, so that both 
 
 Who learns what: nothing; the receiver's digits travel masked by its random choices, the tables
 by pads of which the receiver has one, the tree opens masked bits only.
-Rounds: 2 + log2(w/4). Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4. Operations:
-w/8 stocked leaves in each direction and w/4 - 1 AND pairs.
+Rounds: 2 + log2(w/4). Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4. Supplies:
+w/8 leaves in each direction and w/4 - 1 AND pairs.
 """
 
 import numpy as np
 
 from ppodc.crypto.single_use import Array
-from ppodc.mpc import and_triples
+from ppodc.mpc import and_bits
 from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.compiled import (
     compiled,
@@ -31,7 +31,7 @@ from ppodc.mpc.compiled import (
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.digit_ot import DIGIT
 from ppodc.mpc.session import Session
-from ppodc.mpc.supplies import Needs, Stock
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 UNIT = 2 * WORD  # comparisons come in batches of this size, one word for each direction
@@ -44,43 +44,48 @@ def needs(count: int, width: int) -> Needs:
     return Needs(leaves=digits * count // 2, pairs=(digits - 1) * count // WORD)
 
 
-def sign(session: Session, stock: Stock, values: AdditiveShare, width: int) -> XorShare:
+def sign(session: Session, values: AdditiveShare, width: int) -> XorShare:
     """1 where a value of -2^width < x < 2^width is negative: (n) values -> words of bits."""
     limb, bit = divmod(width, WORD)
     own = ((values.limbs[:, limb] >> U64(bit)) & U64(1)).astype(np.uint8)
-    out = carry(session, stock, values, width)
+    # bit w of x1 + x2 = (bit w of x1) ^ (bit w of x2) ^ (carry out of the bits below)
+    out = carry(session, values, width)
     words = np.zeros_like(out.words)
     packed = pack(own)
     words[: len(packed)] = packed
     return out ^ XorShare(words)
 
 
-def carry(session: Session, stock: Stock, values: AdditiveShare, width: int) -> XorShare:
+def carry(session: Session, values: AdditiveShare, width: int) -> XorShare:
     """The carry out of the low `width` bits of x1 + x2: (n) -> words, padded to a full UNIT."""
     count = padded(len(values.limbs), UNIT)
     limbs = np.zeros((count, values.length), U64)
     limbs[: len(values.limbs)] = values.limbs
     half = count // 2
+    # C1 is the sender for the first half of the batch, C2 for the second.
     mine, theirs = (
         (limbs[:half], limbs[half:]) if session.role == 1 else (limbs[half:], limbs[:half])
     )
-    as_sender, as_receiver = _digits(session, stock, mine, theirs, width)
+    as_sender, as_receiver = _digits(session, mine, theirs, width)
     order = (as_sender, as_receiver) if session.role == 1 else (as_receiver, as_sender)
     joined = np.concatenate(order, axis=2)
-    return _join(session, stock, XorShare(joined[0]), XorShare(joined[1]))
+    return _join(session, XorShare(joined[0]), XorShare(joined[1]))
 
 
-def _digits(
-    session: Session, stock: Stock, mine: Words, theirs: Words, width: int
-) -> tuple[Words, Words]:
-    """Shares of (greater, equal) of every digit: (2, digits, words) as sender and as receiver."""
+def _digits(session: Session, mine: Words, theirs: Words, width: int) -> tuple[Words, Words]:
+    """Shares of (greater, equal) of every digit: (2, digits, words) as sender and as receiver.
+
+    With s the sender's digit of 2^w - 1 - x and y the receiver's of its x: ([y > s], [y = s]).
+    """
     digits, half = -(-width // DIGIT), len(mine)
-    tables, random = stock.take_leaves(digits * half)
+    tables, random = session.supplies.take_leaves(digits * half)
     own = np.empty((2, digits, half), np.uint8)
     _nibbles(mine, width, 1, own[0])
     _nibbles(theirs, width, 0, own[1])
+    # Receiver: its digit masked by the random choice r of the leaf, y ^ r; two to a byte.
     wish = own[1].reshape(-1) ^ (random & np.uint8(15))
     wishes = session.link.exchange(_DIGITS, wish[0::2] | (wish[1::2] << DIGIT))
+    # Sender: entry y of the table is ([y > s] ^ g, [y = s] ^ e) under the pad of y ^ (y ^ r) = r.
     masks = session.random.uint64((2, digits, half // WORD))
     message = np.empty(digits * half, np.uint32)
     _masked_tables(tables, wishes, own[0].reshape(-1), masks.reshape(2, -1), message)
@@ -90,12 +95,13 @@ def _digits(
     return masks, received
 
 
-def _join(session: Session, stock: Stock, greater: XorShare, equal: XorShare) -> XorShare:
-    """The comparison from its digits, least significant first."""
+def _join(session: Session, greater: XorShare, equal: XorShare) -> XorShare:
+    """The comparison from its digits, least significant first; one round per level."""
     while (count := len(greater.words)) > 1:
         even = slice(0, count - 1, 2)
         odd = slice(1, count, 2)
-        carried, both = and_triples.and_two(session, stock, equal[odd], greater[even], equal[even])
+        # greater = gh ^ (eh & gl), equal = eh & el
+        carried, both = and_bits.and_two(session, equal[odd], greater[even], equal[even])
         rest = slice(count - count % 2, count)
         greater = XorShare.concat([greater[odd] ^ carried, greater[rest]])
         equal = XorShare.concat([both, equal[rest]])

@@ -1,9 +1,12 @@
 """Correlated transfers: shares of sum_o (u_o xor v_o) * x_o, or of sum_o v_o * x_o.
 
-For each transfer o the sender holds a row x_o of numbers (and its bit u_o), the receiver a bit
-v_o. With pads p0, p1 from the transfer's keys the sender sends p0 + c - p1, c = x_o or -x_o as
-u_o is 0 or 1, and keeps u_o x_o - p0; the receiver, who knows p_v, obtains p0 + v_o c. Added up,
-these are shares of u x + v (1 - 2u) x = (u xor v) x. With all u = 0 it is v x.
+For each transfer o the sender holds a row x_o of numbers and its bit u_o, the receiver a bit v_o.
+With pads p0, p1 = H(keys), of which the receiver knows p_v, and c = (1 - 2u) x, that is x or -x:
+
+    sender    sends  y = p0 + c - p1     keeps  u x - p0
+    receiver  has    p_v + v y = p0 + v c   (p0 where v = 0; p1 + p0 + c - p1 where v = 1)
+
+These add up to u x + v (1 - 2u) x = (u xor v) x. With all u = 0 it is v x.
 
 Both directions run at once, in batches: a cloud sends a batch before it waits for the peer's.
 
@@ -21,7 +24,7 @@ from numpy.typing import NDArray
 from ppodc.mpc.additive import LIMB_BITS, U64, Words, add_carry, sub_borrow
 from ppodc.mpc.aes import BATCH_BLOCKS
 from ppodc.mpc.compiled import compiled, i64, in_u1, in_u8_2, inlined, out_u8_2
-from ppodc.mpc.session import Session
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 
 Bits = NDArray[np.uint8]
 _MESSAGE = "shares.correlated"
@@ -73,6 +76,7 @@ class Batch:
 
     @property
     def columns(self) -> int:
+        """Numbers in a row."""
         return int(self.sums.shape[1]) // self.limbs
 
     @property
@@ -83,6 +87,7 @@ class Batch:
 
     @property
     def row_bytes(self) -> int:
+        """Bytes of a message for one transfer."""
         return self.columns * (8 * (self.limbs - 1) + self.top)
 
 
@@ -93,7 +98,7 @@ def top_bytes(bits: int) -> int:
 
 
 def run(
-    session: Session,
+    ot: ObliviousTransfer,
     keys: Keys,
     batch: Batch,
     sending: Sending | None,
@@ -106,9 +111,9 @@ def run(
     # The peer's message is awaited only after the next own one is on its way.
     for number in range(len(spans) + 1):
         if sending is not None and number < len(spans):
-            _send_part(session, keys, batch, sending, spans[number], scratch)
+            _send_part(ot, keys, batch, sending, spans[number], scratch)
         if choices is not None and number > 0:
-            _receive_part(session, keys, batch, choices, spans[number - 1], scratch)
+            _receive_part(ot, keys, batch, choices, spans[number - 1], scratch)
 
 
 class _Scratch:
@@ -122,7 +127,7 @@ class _Scratch:
 
 
 def _send_part(
-    session: Session,
+    ot: ObliviousTransfer,
     keys: Keys,
     batch: Batch,
     sending: Sending,
@@ -135,8 +140,8 @@ def _send_part(
         zero, one = keys.as_sender(at, to)
         tweak = batch.first + at
         _send(
-            session.hash.expand(zero, tweak, session.role, batch.blocks, scratch.pads[0]),
-            session.hash.expand(one, tweak, session.role, batch.blocks, scratch.pads[1]),
+            ot.hash.expand(zero, tweak, ot.role, batch.blocks, scratch.pads[0]),
+            ot.hash.expand(one, tweak, ot.role, batch.blocks, scratch.pads[1]),
             sending.flips[at:to],
             sending.signs[at:to],
             sending.rows,
@@ -150,11 +155,11 @@ def _send_part(
         )
     size = end - start
     last = scratch.last[:size].astype(_TOP_TYPES[batch.top])
-    session.link.send(_MESSAGE, scratch.full[:size], last)
+    ot.link.send(_MESSAGE, scratch.full[:size], last)
 
 
 def _receive_part(
-    session: Session,
+    ot: ObliviousTransfer,
     keys: Keys,
     batch: Batch,
     choices: Bits,
@@ -163,7 +168,7 @@ def _receive_part(
 ) -> None:
     start, end = span
     size, kind = end - start, _TOP_TYPES[batch.top]
-    full, small = session.link.receive_two(
+    full, small = ot.link.receive_two(
         _MESSAGE,
         (U64, (size, batch.columns * (batch.limbs - 1))),
         (kind, (size, batch.columns)),
@@ -171,8 +176,8 @@ def _receive_part(
     last = small.astype(U64)
     for at in range(start, end, scratch.step):
         to = min(at + scratch.step, end)
-        pads = session.hash.expand(
-            keys.as_receiver(at, to), batch.first + at, session.peer, batch.blocks, scratch.pads[0]
+        pads = ot.hash.expand(
+            keys.as_receiver(at, to), batch.first + at, ot.peer, batch.blocks, scratch.pads[0]
         )
         _receive(
             pads,
@@ -209,6 +214,7 @@ def _send(
     last: Words,
     sums: Words,
 ) -> None:
+    """The messages p0 + c - p1, and u x - p0 into the sums, limb by limb with carries."""
     row, total = start % rows.shape[0], start // group
     left = group - start % group
     inner = limbs - 1
@@ -256,6 +262,7 @@ def _receive(
     top: int,
     sums: Words,
 ) -> None:
+    """p_v + v (p0 + c - p1) into the sums, limb by limb with carries."""
     total = start // group
     left = group - start % group
     inner = limbs - 1

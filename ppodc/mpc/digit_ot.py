@@ -16,8 +16,8 @@ from ppodc.crypto.single_use import Array, Field, Layout
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.aes import BATCH_BLOCKS
 from ppodc.mpc.compiled import compiled, in_u8_2, inlined, out_u4, out_u8_2, u64
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.ot_extension import CHUNK
-from ppodc.mpc.session import Session
 from ppodc.mpc.xor_bits import BLOCK, WORD, padded, unpack
 
 LEAVES = Layout(
@@ -32,7 +32,7 @@ _PART = CHUNK // DIGIT
 _REDUCTION = U64(0x87)  # X^128 = X^7 + X^2 + X + 1
 
 
-def make(session: Session, count: int) -> tuple[Array, Array]:
+def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array]:
     """`count` leaves in each direction, as rows of the layout LEAVES."""
     tables = np.empty(count, np.uint32)
     mine = np.empty(count, np.uint8)
@@ -40,13 +40,13 @@ def make(session: Session, count: int) -> tuple[Array, Array]:
     for start in range(0, count, _PART):
         size = min(_PART, count - start)
         words = padded(size, BLOCK // DIGIT) // WORD
-        bits = session.random.uint64(DIGIT * words)
-        q, t = session.extend(bits)
-        first = session.tweaks.reserve(WORD * words)
+        bits = ot.random.uint64(DIGIT * words)
+        q, t = ot.extend(bits)
+        first = ot.tweaks.reserve(WORD * words)
         _combine(q, combined[: WORD * words])
-        tables[start : start + size] = _tables(session, combined[:size], first)
+        tables[start : start + size] = _tables(ot, combined[:size], first)
         _combine(t, combined[: WORD * words])
-        pads = session.hash.expand(combined[:size], first, session.peer)[:, 0] & U64(3)
+        pads = ot.hash.expand(combined[:size], first, ot.peer)[:, 0] & U64(3)
         digits = unpack(bits.reshape(DIGIT, words), size)
         choices = digits[0] | digits[1] << 1 | digits[2] << 2 | digits[3] << 3
         mine[start : start + size] = choices | pads.astype(np.uint8) << DIGIT
@@ -68,18 +68,18 @@ def multiples(delta: Words) -> Words:
     return table
 
 
-def _tables(session: Session, combined: Words, first: int) -> Array:
+def _tables(ot: ObliviousTransfer, combined: Words, first: int) -> Array:
     """The 16 pads of each leaf, two bits each in a word of 32."""
     tables = np.empty(len(combined), np.uint32)
-    offsets = multiples(session.sender.delta)
+    offsets = multiples(ot.sender.delta)
     step = BATCH_BLOCKS // _VALUES
     hashed = np.empty((BATCH_BLOCKS, 2), U64)
     for start in range(0, len(combined), step):
         part = combined[start : start + step]
         size = len(part) * _VALUES
-        inputs = session.hash.inputs(size)
-        _offset_inputs(part, offsets, U64(first + start), U64(session.role << 32), inputs)
-        session.hash.finish(size, hashed[:size])
+        inputs = ot.hash.inputs(size)
+        _offset_inputs(part, offsets, U64(first + start), U64(ot.role << 32), inputs)
+        ot.hash.finish(size, hashed[:size])
         _pack_pads(hashed[:size], tables[start : start + step])
     return tables
 

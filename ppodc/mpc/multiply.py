@@ -1,11 +1,12 @@
 """Multiply additively shared numbers (Gilboa): a share's bits choose multiples of the other's.
 
-a * b = a1 b1 + a2 b2 + a1 b2 + a2 b1. For a1 b2 the bits of a1 choose, in one correlated transfer
-each, 2^i * b2; the other cross product runs the other way at the same time. One scalar may
-multiply several columns for the same number of transfers. Meant for cluster-scale values.
+a * b = a1 b1 + a2 b2 + a1 b2 + a2 b1. For a1 b2 = sum_i a1[i] 2^i b2 the bits a1[i] choose, in
+one correlated transfer each, 2^i * b2; the other cross product runs the other way at the same
+time. One scalar may multiply several columns for the same number of transfers. Meant for few
+values: a row of a table takes too many transfers.
 
 Who learns what: nothing. Rounds: 2. Bytes per product and direction: 64 L transfers of 8 L bytes
-per column. Operations: 64 L stocked transfers.
+per column. Supplies: 64 L transfers.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from ppodc.mpc.compiled import compiled, in_u8_3, out_u8_2
 from ppodc.mpc.correlated_ot import Batch, Sending
 from ppodc.mpc.select import claim
 from ppodc.mpc.session import Session
-from ppodc.mpc.supplies import Needs, Stock
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import unpack
 
 _TABLE_BYTES = 1 << 25
@@ -27,9 +28,7 @@ def needs(scalars: int, limbs: int) -> Needs:
     return Needs(transfers=scalars * LIMB_BITS * limbs)
 
 
-def scale(
-    session: Session, stock: Stock, scalars: AdditiveShare, rows: AdditiveShare
-) -> AdditiveShare:
+def scale(session: Session, scalars: AdditiveShare, rows: AdditiveShare) -> AdditiveShare:
     """scalars[i] * rows[i, c]: (n) and (n, C) -> (n, C)."""
     count, columns, limbs = rows.limbs.shape
     per_scalar = LIMB_BITS * limbs * columns * limbs * 8
@@ -37,25 +36,27 @@ def scale(
     parts = []
     for start in range(0, count, step):
         part = slice(start, start + step)
-        parts.append(_scale(session, stock, scalars.limbs[part], rows.limbs[part]))
+        parts.append(_scale(session, scalars.limbs[part], rows.limbs[part]))
     return AdditiveShare.concat(parts)
 
 
-def multiply(session: Session, stock: Stock, a: AdditiveShare, b: AdditiveShare) -> AdditiveShare:
+def multiply(session: Session, a: AdditiveShare, b: AdditiveShare) -> AdditiveShare:
     """a[i] * b[i]."""
-    return scale(session, stock, a, b.reshape(-1, 1)).reshape(-1)
+    return scale(session, a, b.reshape(-1, 1)).reshape(-1)
 
 
-def _scale(session: Session, stock: Stock, scalars: Words, rows: Words) -> AdditiveShare:
+def _scale(session: Session, scalars: Words, rows: Words) -> AdditiveShare:
     count, columns, limbs = rows.shape
+    # 64 L choice bits per scalar; transfer (n, i) carries 2^i times the row that n multiplies
     bits = unpack(scalars, LIMB_BITS * limbs).reshape(-1)
-    keys, flips = claim(session, stock, bits)
+    keys, flips = claim(session, bits)
     table = np.empty((len(bits), columns * limbs), U64)
     _doublings(np.ascontiguousarray(rows), table)
+    # the own product a1 b1, to which the transfers add both cross products
     sums = product(np.broadcast_to(scalars[:, None, :], rows.shape), rows)
     sums = sums.reshape(count, columns * limbs)
-    batch = Batch(len(bits), LIMB_BITS * limbs, limbs, session.tweaks.reserve(len(bits)), sums)
-    correlated_ot.run(session, keys, batch, Sending(table, np.zeros_like(bits), flips), bits)
+    batch = Batch(len(bits), LIMB_BITS * limbs, limbs, session.ot.tweaks.reserve(len(bits)), sums)
+    correlated_ot.run(session.ot, keys, batch, Sending(table, np.zeros_like(bits), flips), bits)
     return AdditiveShare(sums.reshape(count, columns, limbs))
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ppodc.crypto.single_use import Array, Field, Layout
 from ppodc.mpc.additive import U64
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.ot_extension import CHUNK
-from ppodc.mpc.session import Session
 from ppodc.mpc.xor_bits import BLOCK, WORD, padded, unpack
 
 TRANSFERS = Layout(
@@ -24,7 +24,7 @@ TRANSFERS = Layout(
 )
 
 
-def make(session: Session, count: int) -> tuple[Array, Array, Array]:
+def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array, Array]:
     """`count` transfers in each direction, as rows of the layout TRANSFERS."""
     pairs = np.empty((count, 4), U64)
     keys = np.empty((count, 2), U64)
@@ -32,11 +32,11 @@ def make(session: Session, count: int) -> tuple[Array, Array, Array]:
     for start in range(0, count, CHUNK):
         size = min(CHUNK, count - start)
         part = slice(start, start + size)
-        bits = session.random.uint64(padded(size, BLOCK) // WORD)
-        q, t = session.extend(bits)
-        first = session.tweaks.reserve(len(q))
-        pairs[part, :2] = session.hash.expand(q[:size], first, session.role)
-        pairs[part, 2:] = session.hash.expand(q[:size] ^ session.sender.delta, first, session.role)
-        keys[part] = session.hash.expand(t[:size], first, session.peer)
+        bits = ot.random.uint64(padded(size, BLOCK) // WORD)
+        q, t = ot.extend(bits)
+        first = ot.tweaks.reserve(len(q))
+        pairs[part, :2] = ot.hash.expand(q[:size], first, ot.role)
+        pairs[part, 2:] = ot.hash.expand(q[:size] ^ ot.sender.delta, first, ot.role)
+        keys[part] = ot.hash.expand(t[:size], first, ot.peer)
         choices[part] = unpack(bits, size)
     return pairs, keys, choices.reshape(-1, 1)

@@ -1,7 +1,11 @@
 """A half's supplies: what is at hand, what is stored, and making more when both run dry.
 
-Both halves ask for the same amounts in the same order, so their stocks stay in step and both
-notice a shortage at the same moment. Making is offline work: it depends on no records.
+Both halves ask for the same amounts in the same order, so their supplies stay in step and both
+notice a shortage at the same moment. Making is offline work: it depends on no records. Every row
+is used once (`single_use`).
+
+Who learns what: nothing but the cursors of each other's folders. Rounds: one to agree on the
+folders, then those of the makers. Bytes: 4 per row of OT extension and direction (`Needs.work`).
 """
 
 import secrets
@@ -25,7 +29,8 @@ from ppodc.crypto.single_use import (
 from ppodc.errors import ChannelError
 from ppodc.mpc import and_triples, digit_ot, random_ot
 from ppodc.mpc.additive import Words
-from ppodc.mpc.session import Session
+from ppodc.mpc.meter import Meter
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.transport.wire import Body
 
 Progress = Callable[[int], None]
@@ -78,7 +83,7 @@ class Inventory(Body, frozen=True):
     fresh: tuple[_Name, ...]
 
 
-Maker = Callable[[Session, int], Sequence[Array]]
+Maker = Callable[[ObliviousTransfer, int], Sequence[Array]]
 _KINDS: dict[str, tuple[Layout, Maker, int]] = {
     # layout, maker, rows of OT extension per row
     "leaves": (digit_ot.LEAVES, digit_ot.make, 4),
@@ -87,11 +92,11 @@ _KINDS: dict[str, tuple[Layout, Maker, int]] = {
 }
 
 
-class Stock:
-    """The supplies of one session."""
+class Supplies:
+    """The supplies of one session; with a folder, what is left over serves a later one."""
 
-    def __init__(self, session: Session, folder: Path | None) -> None:
-        self._session = session
+    def __init__(self, ot: ObliviousTransfer, meter: Meter, folder: Path | None) -> None:
+        self._ot, self._meter = ot, meter
         self._ready = {kind: MemoryPool(layout) for kind, (layout, _, _) in _KINDS.items()}
         self._stored: dict[str, SingleUsePool] = {}
         try:
@@ -146,6 +151,7 @@ class Stock:
         return Needs(**amounts)
 
     def close(self) -> None:
+        """Release the folders."""
         for pool in self._stored.values():
             pool.close()
         self._stored = {}
@@ -161,8 +167,8 @@ class Stock:
 
     def _make(self, kind: str, count: int) -> Sequence[Array]:
         _, maker, _ = _KINDS[kind]
-        with self._session.meter.step(kind, offline=True):
-            return maker(self._session, count)
+        with self._meter.step(kind, offline=True):
+            return maker(self._ot, count)
 
     def _agree(self) -> None:
         """Both halves go on from the same rows or start with none, under C1's new names."""
@@ -173,14 +179,14 @@ class Stock:
             tuple(pool.end for pool in pools),
             tuple(secrets.token_bytes(NAME_BYTES) for _ in pools),
         )
-        other = self._session.link.exchange_body(_POOLS, own, Inventory)
+        other = self._ot.link.exchange_body(_POOLS, own, Inventory)
         lengths = map(len, (own.names, other.names, other.cursors, other.ends, other.fresh))
         if len(set(lengths)) != 1:
             raise ChannelError(
                 "one cloud keeps its pools in a folder and the other does not. "
                 "Configure a pool folder at both clouds or at none."
             )
-        first = own if self._session.role == 1 else other
+        first = own if self._ot.role == 1 else other
         for i, pool in enumerate(pools):
             cursor = max(own.cursors[i], other.cursors[i])
             end = min(own.ends[i], other.ends[i])

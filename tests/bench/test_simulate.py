@@ -14,7 +14,7 @@ from ppodc.bench.points import Points
 from ppodc.bench.simulate import Assumed, Runs
 from ppodc.cli.bench import duration, whole
 from ppodc.errors import InputError
-from ppodc.kmeans.shares import half
+from ppodc.kmeans.shares import demand
 from tests.bench.look import check_document, check_plot
 
 
@@ -184,7 +184,7 @@ def test_the_best_number_may_lie_between_the_powers_of_two():
 
 
 def test_rounds_come_back_with_every_chunk():
-    assert cost_model.CHUNK_ROWS == half._CHUNK_ROWS, "the model must follow the suite"
+    assert cost_model.CHUNK_ROWS == demand.CHUNK_ROWS, "the model must follow the suite"
     step = StepCost("SMIN_k", False, Line(), Line(), Line(19.0))
     assert step.rounds_at(cost_model.CHUNK_ROWS) == 19
     assert step.rounds_at(4 * cost_model.CHUNK_ROWS + 1) == 5 * 19

@@ -15,20 +15,11 @@ from ppodc.errors import InputError, WidthError
 from ppodc.kmeans import widths
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.reference import movement
-from ppodc.kmeans.widths import Widths, check_paillier, clamp_beta, published_w1, published_w2
+from ppodc.kmeans.widths import Widths, check_paillier, clamp_beta
 from tests.kmeans.oracle import scaled_distances, stop_sides
 
 PUBLISHED = Parameters(6000, 10, 4, 1000, Fraction(0))
 LARGE = Parameters(63_608, 27, 64, 1000, Fraction(0))
-
-
-def test_published_widths():
-    """The chapter: 108 bits for m = 6,000, l = 10, k = 4 and ub = 1,000."""
-    assert published_w1(6000, 10, 4, 1000) == 108
-    assert published_w2(6000, 10, 4, 1000) == 195
-    # re-seeding raises m / k to (m + k) / k: less than a bit here
-    ours = Widths.of(PUBLISHED)
-    assert (ours.distance, ours.stop) == (108, 195)
 
 
 @given(st.integers(1, 30), st.integers(1, 4))

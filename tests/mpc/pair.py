@@ -1,23 +1,20 @@
 """Both halves of a pair inside one process, and a channel that remembers what it sent."""
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ppodc.crypto.paillier import generate_insecure
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.kmeans.half import Parameters
 from ppodc.mpc import additive
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.session import Session
-from ppodc.mpc.supplies import Stock
 from ppodc.transport.channel import Channel, memory_pair
 from tests.two_clouds import together
 
 SECRET = generate_insecure(256)
-PARAMETERS = Parameters(m=100, l=2, k=3, ub=100, beta=Fraction(0))
+JOB = "sums of 100 rows"
 
 
 def key(role: int) -> Any:
@@ -49,27 +46,20 @@ class Recorder:
 
 
 class Pair:
-    """Two sessions with stocks; `run` lets both do the same step and returns both results."""
+    """Two sessions; `run` lets both do the same step and returns both results."""
 
     def __init__(self) -> None:
         ends = memory_pair()
         self.channels = (Recorder(ends[0]), Recorder(ends[1]))
         self.sessions = together(
-            lambda c: Session.start(1, c, PARAMETERS, key(1)),
-            lambda c: Session.start(2, c, PARAMETERS, key(2)),
-            self.channels,
-        )
-        self.stocks = together(
-            lambda _: Stock(self.sessions[0], None),
-            lambda _: Stock(self.sessions[1], None),
+            lambda c: Session.start(1, c, JOB, key(1)),
+            lambda c: Session.start(2, c, JOB, key(2)),
             self.channels,
         )
 
     def run(self, step: Callable[..., Any], *arguments: tuple[Any, Any]) -> tuple[Any, Any]:
-        """step(session, stock, own argument, ...) at both clouds."""
-        first, second = (
-            [pair[role] for pair in ((self.sessions), (self.stocks), *arguments)] for role in (0, 1)
-        )
+        """step(session, own argument, ...) at both clouds."""
+        first, second = ([pair[role] for pair in (self.sessions, *arguments)] for role in (0, 1))
         return together(lambda _: step(*first), lambda _: step(*second), self.channels)
 
 

@@ -1,14 +1,16 @@
-"""Select, multiply, compare, ingest and SMIN_k against plaintext."""
+"""Select, multiply, compare, widen, AND and unmask against plaintext."""
 
 import random
 
 import numpy as np
 import pytest
 
-from ppodc.kmeans.shares import ingest, scaling, smin_k
-from ppodc.kmeans.shares.products import TransferProducts
-from ppodc.mpc import compare, correlated_ot, multiply, select
+from ppodc.mpc import additive, and_bits, compare, correlated_ot, multiply, select
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.unmask import needs as unmask_needs
+from ppodc.mpc.unmask import unmask
+from ppodc.mpc.widen import widen
+from ppodc.mpc.xor_bits import XorShare, pack
 from ppodc.records.sharing import mask, split
 from tests.mpc.pair import opened, share
 
@@ -54,8 +56,6 @@ def test_sign_of_edges_and_random_numbers(pair, limbs, width):
 
 def test_sign_when_shares_are_extreme(pair):
     """Carries through all digits and none: shares chosen, not drawn."""
-    from ppodc.mpc import additive
-
     top = (1 << 128) - 1
     own = [0, top, 1, 1 << 127, (1 << 127) - 1, top]
     values = [0, 0, -1, 5, -5, -1]
@@ -68,73 +68,75 @@ def test_sign_when_shares_are_extreme(pair):
 def test_widen_keeps_the_number(pair):
     values = [0, 1, (1 << 64) - 1, 12345678901234567890]
     for limbs in (1, 2, 4):
-        assert opened(pair.run(scaling.widen, share(values, 1), (limbs, limbs))) == values
+        assert opened(pair.run(widen, share(values, 1), (limbs, limbs))) == values
 
 
-@pytest.mark.parametrize("k", range(1, 9))
-def test_products_of_all_and_of_all_others(pair, k):
-    counts = [random.Random(k).randrange(1, 1000) for _ in range(k)]
-    first, second = pair.run(scaling._products, share(counts, 2))
-    whole = 1
-    for count in counts:
-        whole *= count
-    assert opened((first[0], second[0])) == [whole]
-    assert opened((first[1], second[1])) == [whole // count for count in counts]
-
-
-@pytest.mark.parametrize("k", [2, 3, 4, 5, 7, 8, 13])
-def test_smin_k_is_argmin_with_ties_to_the_lowest(pair, k):
-    g = np.random.default_rng(k)
-    columns = g.integers(-2, 3, (150, k - 1))  # few values: many ties
-    columns[0] = 0
-    values = share(columns.reshape(-1).tolist(), 2, (150, k - 1))
-    before = pair.stocks[0].available()
-    needs = smin_k.needs(150, k, 70)
-    pair.run(lambda _, stock: stock.reserve(needs))
-    had = pair.stocks[0].available()
-    first, second = pair.run(smin_k.smin_k, values, (70, 70))
-    hot = np.stack([(a ^ b).unpack(150) for a, b in zip(first, second, strict=True)])
-    expected = np.argmin(np.hstack([np.zeros((150, 1), int), columns]), axis=1)
-    assert np.array_equal(hot, np.eye(k, dtype=np.uint8)[expected].T)
-    left = pair.stocks[0].available()
-    assert had - left == needs, "needs() must be what is used"
-    assert before.leaves <= had.leaves
-
-
-@pytest.mark.parametrize(("ub", "limbs", "top"), [(1, 1, 4), (1000, 2, 8), (1023, 3, 1)])
-def test_ingest_and_products(pair, ub, limbs, top):
-    g = np.random.default_rng(ub)
-    records = g.integers(0, ub + 1, (70, 3))
-    records[0], records[1] = 0, ub
+def unmasked(pair, records, bits, **ring):
+    """A table of shared records at both clouds, and what its additive shares open to."""
+    rows, columns = records.shape
     own, seed = split(records)
-    shares = (own, mask(seed, 0, 70, 3))
+    tables = pair.run(
+        lambda session, part: unmask(session, part, bits, Budget(1 << 30), **ring),
+        (own, mask(seed, 0, rows, columns)),
+    )
+    return tables, opened(tuple(table.additive(0, rows) for table in tables))
+
+
+@pytest.mark.parametrize(("ub", "limbs", "top"), [(1, 1, 8), (1000, 2, 8), (1023, 3, 1)])
+def test_unmask_gives_bits_and_numbers(pair, ub, limbs, top):
+    records = np.random.default_rng(ub).integers(0, ub + 1, (70, 3))
+    records[0], records[1] = 0, ub
     bits = ub.bit_length()
-    first, second = pair.run(
-        lambda session, stock, part: ingest.ingest(
-            session, stock, part, bits, limbs, top, Budget(1 << 30)
-        ),
-        shares,
-    )
-    modulus = 1 << (64 * (limbs - 1) + (64 if limbs == 1 else 8 * top))
-    values = [x % modulus for x in opened((first.additive(0, 70), second.additive(0, 70)))]
-    assert values == records.reshape(-1).tolist()
-    made = pair.run(
-        lambda session, _, shard: TransferProducts().make(session, shard, 10, 60, 4),
-        (first, second),
-    )
-    matrix = np.array(opened((made[0].matrix, made[1].matrix)), object).reshape(3, 4)
-    products = np.array(opened((made[0].products, made[1].products)), object).reshape(50, 4)
+    needs = unmask_needs(70, 3, bits)
+    pair.run(lambda session: session.supplies.reserve(needs))
+    before = pair.sessions[0].supplies.available()
+    (first, second), values = unmasked(pair, records, bits, limbs=limbs, top=top)
+    assert before - pair.sessions[0].supplies.available() == needs, "needs() must be what is used"
     modulus = 1 << (64 * (limbs - 1) + 8 * top)
-    assert np.array_equal(products % modulus, (records[10:60].astype(object) @ matrix) % modulus)
+    assert [x % modulus for x in values] == records.reshape(-1).tolist()
+    shared = first.choices(5, 60) ^ second.choices(5, 60)
+    expected = (records[5:60, :, None] >> np.arange(bits)) & 1
+    assert np.array_equal(shared, expected.reshape(-1))
+    first.close()
+    second.close()
+
+
+def test_sums_of_squares_from_bits_and_numbers(pair):
+    """sum t^2 = sum_j 2^j sum_i bit_j(i) t_i: what a job on columns needs of the engine."""
+    records = np.random.default_rng(7).integers(0, 1001, (70, 1))
+    tables, _ = unmasked(pair, records, 10)
+
+    def squares(session, table):
+        planes = pack(np.ascontiguousarray(table.choices(0, 70).reshape(70, 10).T))
+        members = [XorShare(plane) for plane in planes]
+        by_bit = select.sum_selected(session, members, table.additive(0, 70))
+        powers = [by_bit[j].times(1 << j) for j in range(10)]
+        return sum(powers[1:], powers[0])
+
+    assert opened(pair.run(squares, tables)) == [int((records**2).sum())]
 
 
 def test_an_upload_out_of_range_becomes_a_number_of_the_agreed_bits(pair):
     shares = (np.full((1, 1), 5000, np.uint64), np.zeros((1, 1), np.uint64))
     first, second = pair.run(
-        lambda session, stock, part: ingest.ingest(session, stock, part, 10, 1, 8, Budget(1 << 30)),
-        shares,
+        lambda session, part: unmask(session, part, 10, Budget(1 << 30)), shares
     )
     assert opened((first.additive(0, 1), second.additive(0, 1))) == [5000 % 1024]
+
+
+@pytest.mark.parametrize("count", [1, 64, 200])
+def test_and_of_shared_bits(pair, count):
+    g = np.random.default_rng(count)
+    x, y0, y1 = (g.integers(0, 2**64, count, np.uint64) for _ in range(3))
+    shares = [
+        (XorShare(own), XorShare(own ^ plain))
+        for plain, own in ((p, g.integers(0, 2**64, count, np.uint64)) for p in (x, y0, y1))
+    ]
+    first, second = pair.run(and_bits.and_two, *shares)
+    for a, b, expected in zip(first, second, (x & y0, x & y1), strict=True):
+        assert np.array_equal((a ^ b).words, expected)
+    one = pair.run(and_bits.and_one, *shares[:2])
+    assert np.array_equal((one[0] ^ one[1]).words, x & y0)
 
 
 @pytest.mark.parametrize(

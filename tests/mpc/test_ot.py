@@ -14,11 +14,11 @@ from ppodc.mpc import and_triples, base_ot, compare, digit_ot, ot_extension, ran
 from ppodc.mpc.additive import AdditiveShare, limbs_of
 from ppodc.mpc.aes import _INSTANCES, Hash, Tweaks
 from ppodc.mpc.messages import Link
-from ppodc.mpc.meter import Meter
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.session import Session
 from ppodc.mpc.xor_bits import unpack
 from ppodc.transport.channel import memory_pair
-from tests.mpc.pair import PARAMETERS, SECRET, Pair, key
+from tests.mpc.pair import JOB, SECRET, Pair, key
 from tests.two_clouds import together
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "ot_extension.json").read_text())
@@ -31,8 +31,8 @@ def digest(*arrays: np.ndarray) -> str:
     return hasher.hexdigest()
 
 
-def fixed_sessions() -> tuple[Session, Session]:
-    """Two sessions whose every secret follows from a seed; the base transfers are given."""
+def fixed_ends() -> tuple[ObliviousTransfer, ObliviousTransfer]:
+    """Transfers whose every secret follows from a seed; the base transfers are given."""
     source = SecureRandom(bytes.fromhex(VECTORS["seed"]))
     ends = []
     for _ in range(2):
@@ -46,7 +46,7 @@ def fixed_sessions() -> tuple[Session, Session]:
     channels = memory_pair()
     randoms = [SecureRandom(source.bytes(32)) for _ in range(2)]
     return tuple(
-        Session(
+        ObliviousTransfer(
             role,
             Link(channels[role - 1]),
             randoms[role - 1],
@@ -54,27 +54,26 @@ def fixed_sessions() -> tuple[Session, Session]:
             ends[role - 1][0],
             ends[2 - role][1],
             Tweaks(),
-            Meter(channels[role - 1].traffic),
         )
         for role in (1, 2)
     )
 
 
 def known_answers() -> dict[str, list[str]]:
-    """What both clouds get from fixed sessions, in this order."""
-    sessions = fixed_sessions()
+    """What both clouds get from fixed secrets, in this order."""
+    sides = fixed_ends()
     steps = {
-        "rows": lambda session: session.extend(session.random.uint64(8)),
-        "transfers": lambda session: random_ot.make(session, 100),
-        "pairs": lambda session: and_triples.make(session, 20),
-        "leaves": lambda session: digit_ot.make(session, 100),
+        "rows": lambda ot: ot.extend(ot.random.uint64(8)),
+        "transfers": lambda ot: random_ot.make(ot, 100),
+        "pairs": lambda ot: and_triples.make(ot, 20),
+        "leaves": lambda ot: digit_ot.make(ot, 100),
     }
     answers = {}
     for name, step in steps.items():
         first, second = together(
-            lambda _, step=step: step(sessions[0]),
-            lambda _, step=step: step(sessions[1]),
-            tuple(session.link.channel for session in sessions),
+            lambda _, step=step: step(sides[0]),
+            lambda _, step=step: step(sides[1]),
+            tuple(ot.link.channel for ot in sides),
         )
         answers[name] = [digest(*first), digest(*second)]
     return answers
@@ -106,10 +105,10 @@ def test_the_hash_is_the_formula_of_its_docstring():
 def test_rows_differ_by_delta_where_the_choice_is_one(pair):
     choices = [s.random.uint64(16) for s in pair.sessions]
     (q1, t1), (q2, t2) = pair.run(
-        lambda session, _, own: [rows.copy() for rows in session.extend(own)], tuple(choices)
+        lambda session, own: [rows.copy() for rows in session.ot.extend(own)], tuple(choices)
     )
     for sender, q, t, chosen in ((0, q1, t2, choices[1]), (1, q2, t1, choices[0])):
-        delta = pair.sessions[sender].sender.delta
+        delta = pair.sessions[sender].ot.sender.delta
         expected = t ^ (unpack(chosen, 1024)[:, None].astype(np.uint64) * delta)
         assert np.array_equal(q, expected)
         assert len(np.unique(t, axis=0)) == len(t)
@@ -131,7 +130,7 @@ def test_the_sender_lacks_exactly_the_leaf_of_its_delta():
 
 @pytest.mark.parametrize("count", [1, 64, 700, ot_extension.CHUNK + 5])
 def test_random_transfers(pair, count):
-    first, second = pair.run(lambda session, _: random_ot.make(session, count))
+    first, second = pair.run(lambda session: random_ot.make(session.ot, count))
     for (pairs, _, _), (_, keys, choices) in ((first, second), (second, first)):
         assert np.array_equal(keys, np.where(choices == 1, pairs[:, 2:], pairs[:, :2]))
         assert len(choices) == count
@@ -139,7 +138,7 @@ def test_random_transfers(pair, count):
 
 @pytest.mark.parametrize("words", [1, 9, ot_extension.CHUNK // 64 + 1])
 def test_and_pairs(pair, words):
-    (first,), (second,) = pair.run(lambda session, _: and_triples.make(session, words))
+    (first,), (second,) = pair.run(lambda session: and_triples.make(session.ot, words))
     a, b0, b1, c0, c1 = (first ^ second).T
     assert np.array_equal(c0, a & b0)
     assert np.array_equal(c1, a & b1)
@@ -147,7 +146,7 @@ def test_and_pairs(pair, words):
 
 @pytest.mark.parametrize("count", [1, 200, ot_extension.CHUNK // 4 + 3])
 def test_leaves(pair, count):
-    first, second = pair.run(lambda session, _: digit_ot.make(session, count))
+    first, second = pair.run(lambda session: digit_ot.make(session.ot, count))
     for (tables, _), (_, mine) in ((first, second), (second, first)):
         choices = (mine & 15).astype(np.uint32)
         assert np.array_equal((tables >> (2 * choices)) & 3, mine >> 4)
@@ -197,7 +196,7 @@ def test_two_sessions_share_no_secret():
     first, second = Pair(), Pair()
     for role in (0, 1):
         a, b = first.sessions[role], second.sessions[role]
-        assert not np.array_equal(a.sender.delta, b.sender.delta)
+        assert not np.array_equal(a.ot.sender.delta, b.ot.sender.delta)
 
 
 def test_tweaks_end_before_they_repeat():
@@ -210,11 +209,10 @@ def test_tweaks_end_before_they_repeat():
 
 
 def test_halves_of_different_jobs_or_roles_refuse():
-    other = PARAMETERS.__class__(99, 2, 3, 100, PARAMETERS.beta)
     with pytest.raises(InputError, match="different jobs"):
         together(
-            lambda c: Session.start(1, c, PARAMETERS, key(1)),
-            lambda c: Session.start(2, c, other, key(2)),
+            lambda c: Session.start(1, c, JOB, key(1)),
+            lambda c: Session.start(2, c, "another job", key(2)),
         )
     with pytest.raises(InputError, match="role 1"):
-        Session.start(1, memory_pair()[0], PARAMETERS, key(2))
+        Session.start(1, memory_pair()[0], JOB, key(2))

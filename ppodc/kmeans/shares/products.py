@@ -2,29 +2,27 @@
 
 A `ProductStep` makes shares of t . R for all records t of a stretch and a *random* matrix R that
 neither cloud knows. That depends on no centre, so it is offline work; online, the centres' matrix
-V minus R is opened (masked by R) and t . V = t . R + t . (V - R) is local. Another way to make
-t . R (fewer bytes for slow links) need only implement `make`.
+V minus R is opened (masked by R) and t . V = t . R + t . (V - R) is local. A matrix R serves once.
+`product_step` is the one place that chooses how a job's products are made.
 
-`TransferProducts`: R = R1 + R2, each cloud draws one. Sum over attributes s and bits j of
-2^j tbit R[s] is one correlated transfer per bit and direction whose row covers all columns, on
-the static keys of the shard.
-
-Who learns what: nothing. Rounds: 1 (batches overlap). Bytes per bit of a record and direction:
-those of a distance (w1 + 1 bits) per column. Operations per bit: 3 L / 2 hash blocks per column.
-A matrix R serves once.
+Who learns what: nothing, whichever way is chosen.
 """
 
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ppodc.kmeans.shares.ingest import Shard, StaticKeys
+from ppodc.kmeans.shares.ingest import Shard
 from ppodc.mpc import correlated_ot
 from ppodc.mpc.additive import U64, AdditiveShare
 from ppodc.mpc.correlated_ot import Batch, Sending
 from ppodc.mpc.multiply import doublings
 from ppodc.mpc.session import Session
+
+_AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,21 +42,66 @@ class ProductStep(Protocol):
         """For rows start..end-1 of the shard, modulo 2^(64 (limbs - 1) + 8 top) of the shard."""
 
 
+def product_step() -> ProductStep:
+    """How the products of a job are made; both clouds must choose alike."""
+    return TransferProducts()
+
+
 class TransferProducts:
-    """Random products by correlated transfers on static keys."""
+    """Random products by correlated transfers on the shard's static keys.
+
+    With R = R1 + R2, each cloud drawing one, and tbit the shared bits of t:
+    t . R = sum_s sum_j 2^j tbit_sj R[s], one correlated transfer per bit and direction whose row
+    2^j R[s] covers all columns.
+
+    Rounds: 1 (batches overlap). Bytes per bit of a record and direction: those of a distance
+    (w1 + 1 bits) per column. Operations per bit: 3 L / 2 hash blocks per column.
+    """
 
     def make(
         self, session: Session, shard: Shard, start: int, end: int, columns: int
     ) -> RandomProducts:
-        rows, limbs = end - start, shard.limbs
-        matrix = session.random.uint64((shard.attributes, columns, limbs))
-        choices = shard.choices(start, end)
+        """For rows start..end-1 of the shard."""
+        table, ot = shard.table, session.ot
+        rows, limbs = end - start, table.limbs
+        matrix = session.random.uint64((table.columns, columns, limbs))
+        choices = table.choices(start, end)
         sums = np.zeros((rows, columns * limbs), U64)
-        first = session.tweaks.reserve(len(choices))
-        batch = Batch(len(choices), shard.per_row, limbs, first, sums, shard.top)
-        table = doublings(matrix, shard.bits)
-        sending = Sending(table, choices, np.zeros_like(choices))
-        keys = StaticKeys(shard, start * shard.per_row)
-        correlated_ot.run(session, keys, batch, sending, choices)
+        first = ot.tweaks.reserve(len(choices))
+        batch = Batch(len(choices), table.per_row, limbs, first, sums, shard.top)
+        # 2^j R[s] of this cloud's R, chosen by the bits of t; the peer's R the other way
+        sending = Sending(doublings(matrix, table.bits), choices, np.zeros_like(choices))
+        keys = table.transfers.starting_at(start * table.per_row)
+        correlated_ot.run(ot, keys, batch, sending, choices)
         products = AdditiveShare(sums.reshape(rows, columns, limbs))
         return RandomProducts(AdditiveShare(matrix), products)
+
+
+class ProductsAhead:
+    """Random products of later iterations, by shard, as far as they fit in memory.
+
+    `make(shard)` gives those of one iteration, a `RandomProducts` per chunk of the shard.
+    """
+
+    def __init__(self, make: Callable[[Shard], list[RandomProducts]], bytes_per_row: int) -> None:
+        self._make, self._bytes_per_row = make, bytes_per_row
+        self._ready: dict[str, deque[list[RandomProducts]]] = {}
+
+    def take(self, name: str) -> Sequence[RandomProducts] | None:
+        """One iteration's products of a shard, if they were made ahead."""
+        ready = self._ready.get(name)
+        return ready.popleft() if ready else None
+
+    def count(self, name: str) -> int:
+        """For how many iterations a shard has its products."""
+        return len(self._ready.get(name, ()))
+
+    def fill(self, shards: Mapping[str, Shard], iterations: int) -> None:
+        """Make those of so many iterations, the nearest ones of all shards first."""
+        sizes = {name: self._bytes_per_row * shard.rows for name, shard in shards.items()}
+        left = _AHEAD_BYTES - sum(sizes[name] * self.count(name) for name in shards)
+        for number in range(iterations):
+            for name, shard in shards.items():
+                if self.count(name) <= number and sizes[name] <= left:
+                    left -= sizes[name]
+                    self._ready.setdefault(name, deque()).append(self._make(shard))

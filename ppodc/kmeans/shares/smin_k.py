@@ -1,12 +1,12 @@
 """SMIN_k: the one-hot vector of the least of k numbers, for every record; ties to the lowest.
 
-A tournament of neighbours, any k: a match takes the sign c of (right - left), so that the right
-one wins only if it is strictly less; the winner's value is left + c (right - left) by select, and
-the one-hots of the two sides are ANDed with c. A player without a match moves up. The last
-member of a one-hot follows from the others.
+A tournament of neighbours, any k. A match of values a (left) and b (right) with one-hots A and B:
+c = [b - a < 0], so that the right one wins only if it is strictly less; the winner's value is
+a + c (b - a) by select, its one-hot A ^ (c & A) followed by c & B. A player without a match moves
+up. The last member of a one-hot follows from the others, as A xors to 1.
 
-Who learns what: nothing. Rounds: per level those of a comparison, a select and an AND. Supplies:
-k - 1 comparisons, k - 2 selects and about k log2(k) / 4 AND pairs per record.
+Who learns what: nothing. Rounds: per level those of a comparison, a select and an AND. Bytes:
+theirs. Supplies: k - 1 comparisons, k - 2 selects and about k log2(k) / 4 AND pairs per record.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.mpc import and_triples, compare, select
+from ppodc.mpc import and_bits, compare, select
 from ppodc.mpc.additive import U64, AdditiveShare, zeros
 from ppodc.mpc.session import Session
-from ppodc.mpc.supplies import Needs, Stock
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, padded
 
 
@@ -49,9 +49,7 @@ def always(role: int, rows: int) -> XorShare:
     return XorShare(np.zeros(padded(rows, compare.UNIT) // WORD, U64)).negated(role)
 
 
-def smin_k(
-    session: Session, stock: Stock, differences: AdditiveShare, width: int
-) -> list[XorShare]:
+def smin_k(session: Session, differences: AdditiveShare, width: int) -> list[XorShare]:
     """The one-hot of the least of (0, differences[:, 0], ...): k rows of bits, padded to a UNIT."""
     rows, others = differences.shape
     count = padded(rows, compare.UNIT)
@@ -60,24 +58,26 @@ def smin_k(
     sure = [always(session.role, rows)]
     players = [Player(AdditiveShare(column), sure) for column in columns]
     while len(players) > 1:
-        players = _level(session, stock, players, width)
+        players = _level(session, players, width)
     return players[0].hot
 
 
-def _level(session: Session, stock: Stock, players: list[Player], width: int) -> list[Player]:
+def _level(session: Session, players: list[Player], width: int) -> list[Player]:
     """One round of matches."""
     left, right = players[0:-1:2], players[1::2]
     gaps = AdditiveShare.concat([b.value - a.value for a, b in zip(left, right, strict=True)])
-    wins = compare.sign(session, stock, gaps, width)
+    # c = [b - a < 0]
+    wins = compare.sign(session, gaps, width)
     right_wins = XorShare(wins.words.reshape(len(left), -1))
     if len(players) > 2:
+        # a + c (b - a)
         chosen = select.select(
-            session, stock, wins.unpack(len(gaps.limbs)), gaps.reshape(len(gaps.limbs), 1)
+            session, wins.unpack(len(gaps.limbs)), gaps.reshape(len(gaps.limbs), 1)
         )
         values = AdditiveShare.concat([a.value for a in left]) + chosen.reshape(-1)
     else:
         values = zeros((len(gaps.limbs),), gaps.length)  # nobody plays the final's winner
-    hots = _one_hots(session, stock, left, right, right_wins)
+    hots = _one_hots(session, left, right, right_wins)
     per_match = len(left[0].value.limbs)
     winners = [
         Player(values[i * per_match : (i + 1) * per_match], hot) for i, hot in enumerate(hots)
@@ -87,7 +87,6 @@ def _level(session: Session, stock: Stock, players: list[Player], width: int) ->
 
 def _one_hots(
     session: Session,
-    stock: Stock,
     left: Sequence[Player],
     right: Sequence[Player],
     right_wins: XorShare,
@@ -101,11 +100,12 @@ def _one_hots(
             free.append(XorShare(np.zeros_like(free[0].words)))
         members += free
         factors += [right_wins[i]] * (len(free) // 2)
-    products = iter(_and_all(session, stock, factors, members))
+    products = iter(_and_all(session, factors, members))
     result = []
     for i, (a, b) in enumerate(zip(left, right, strict=True)):
         wins = right_wins[i]
         lost = wins.negated(session.role)
+        # A ^ (c & A) sums to 1 ^ c, and c & B to c: the last members make up for it
         kept = [member ^ next(products) for member in a.hot[:-1]]
         taken = [next(products) for _ in b.hot[:-1]]
         if (len(kept) + len(taken)) % 2:
@@ -114,15 +114,12 @@ def _one_hots(
     return result
 
 
-def _and_all(
-    session: Session, stock: Stock, factors: list[XorShare], members: list[XorShare]
-) -> list[XorShare]:
+def _and_all(session: Session, factors: list[XorShare], members: list[XorShare]) -> list[XorShare]:
     """factors[i] & members[2 i] and factors[i] & members[2 i + 1], in one round."""
     if not factors:
         return []
-    first, second = and_triples.and_two(
+    first, second = and_bits.and_two(
         session,
-        stock,
         _stack(factors),
         _stack(members[0::2]),
         _stack(members[1::2]),

@@ -28,8 +28,11 @@ def ssed_op(
     random: RandomProducts,
 ) -> AdditiveShare:
     """S_h - S_0 for rows start..end-1: (rows, k - 1)."""
+    # open V - R, the centres' matrix masked by a random one
     own = np.ascontiguousarray((centres.directions - random.matrix).limbs)
     other = session.link.exchange(_OPEN, own)
     opened = (AdditiveShare(own) + AdditiveShare(other)).limbs
-    local = matrix_product(shard.additive(start, end).limbs, opened)
+    # t . V = t . R + t . (V - R): the second product is local, as V - R is public
+    local = matrix_product(shard.table.additive(start, end).limbs, opened)
+    # S_h - S_0 = t . (V_h - V_0) + ||A_h||^2 - ||A_0||^2
     return random.products + AdditiveShare(local) + centres.constants

@@ -1,4 +1,4 @@
-"""After an iteration: empty clusters, the stop test (SETC), output and labels.
+"""After an iteration: empty clusters and the stop test (SETC).
 
 *Re-seeding*: b = [count = 0] is the sign of count - 1; b times the candidate is added.
 
@@ -7,21 +7,22 @@ E_h = sum_s e_h[s]^2 (small numbers), g_h = alpha_h alpha'_h and f = alpha alpha
 when q sum_h g_h^2 E_h <= p f^2 for beta = p / q. One bit is opened.
 
 Who learns what: both clouds learn the stop bit, nobody that a cluster was empty. Rounds: about
-50, most of them inside `scaling`. Supplies: O(k l) products, see `needs`.
+50, most of them inside `scaling`. Bytes: those of 3 k + 2 products of stop-test size and
+k (l + 2) smaller ones (`multiply`). Supplies: see `reseed_needs`, `stop_needs`.
 """
 
 import numpy as np
 
 from ppodc.errors import WireError
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.kmeans.shares.scaling import Scaled, widen, widen_needs
-from ppodc.mpc import compare, multiply, select
+from ppodc.kmeans.shares.scaling import Scaled
+from ppodc.mpc import compare, multiply, select, widen
 from ppodc.mpc.additive import AdditiveShare, Words, public
 from ppodc.mpc.session import Session
-from ppodc.mpc.supplies import Needs, Stock
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
 
-_STOP, _MASK = "shares.stop", "shares.output-mask"
+_STOP = "shares.stop"
 _COUNT_BITS = 63
 
 
@@ -30,13 +31,15 @@ def reseed_needs(k: int) -> Needs:
     return compare.needs(k, _COUNT_BITS) + select.needs(k)
 
 
-def reseed(session: Session, stock: Stock, sums: Words, candidates: Words) -> Words:
+def reseed(session: Session, sums: Words, candidates: Words) -> Words:
     """Clusters (k, l + 1) in which an empty one has become its candidate."""
     k = len(sums)
+    # b_h = [|c_h| - 1 < 0]
     one = public([1] * k, 1, session.role)
-    empty = compare.sign(session, stock, AdditiveShare(sums[:, -1:].copy()) - one, _COUNT_BITS)
+    empty = compare.sign(session, AdditiveShare(sums[:, -1:].copy()) - one, _COUNT_BITS)
+    # (lambda_h, |c_h|) + b_h (candidate_h, 1)
     rows = AdditiveShare(np.ascontiguousarray(candidates)[..., None])
-    added = select.select(session, stock, empty.unpack(k), rows)
+    added = select.select(session, empty.unpack(k), rows)
     clusters: Words = sums + added.limbs[..., 0]
     return clusters
 
@@ -46,35 +49,37 @@ def stop_needs(k: int, l: int, rings: Rings) -> Needs:
     return (
         multiply.needs(2 * k, rings.movement)
         + multiply.needs(k * l, rings.movement)
-        + widen_needs(k, rings.movement, rings.stop)
+        + widen.needs(k, rings.movement, rings.stop)
         + multiply.needs(2 * (k + 1) + k, rings.stop)
         + compare.needs(1, rings.stop_bits)
     )
 
 
-def stop_test(session: Session, stock: Stock, old: Scaled, new: Scaled, rings: Rings) -> bool:
+def stop_test(session: Session, old: Scaled, new: Scaled, rings: Rings) -> bool:
     """Whether the centres moved by at most beta in all; both clouds learn it."""
-    moved = widen(session, stock, _movements(session, stock, old, new, rings.movement), rings.stop)
+    # E_h, in the ring of the test
+    moved = widen.widen(session, _movements(session, old, new, rings.movement), rings.stop)
+    # g_h = alpha_h alpha'_h and f = alpha alpha', then their squares
     ours = AdditiveShare.concat([old.alphas, old.alpha])
     theirs = AdditiveShare.concat([new.alphas, new.alpha])
-    scales = multiply.multiply(session, stock, ours, theirs)
-    squares = multiply.multiply(session, stock, scales, scales)
-    left = multiply.multiply(session, stock, squares[:-1], moved).sum()
+    scales = multiply.multiply(session, ours, theirs)
+    squares = multiply.multiply(session, scales, scales)
+    # sum_h g_h^2 E_h, and f^2
+    left = multiply.multiply(session, squares[:-1], moved).sum()
     right = squares[-1:]
+    # open the sign of p f^2 - q sum_h g_h^2 E_h
     gap = right.times(rings.beta.numerator) - left.reshape(1).times(rings.beta.denominator)
-    return not _open(session, compare.sign(session, stock, gap, rings.stop_bits))
+    return not _open(session, compare.sign(session, gap, rings.stop_bits))
 
 
-def _movements(
-    session: Session, stock: Stock, old: Scaled, new: Scaled, limbs: int
-) -> AdditiveShare:
-    """E_h for each cluster."""
+def _movements(session: Session, old: Scaled, new: Scaled, limbs: int) -> AdditiveShare:
+    """E_h = sum_s (|c'_h| lambda_h[s] - |c_h| lambda'_h[s])^2 for each cluster."""
     k, l = old.sums.shape
     counts = AdditiveShare.concat([new.counts, old.counts]).low(limbs)
     sums = AdditiveShare.concat([old.sums, new.sums]).low(limbs)
-    crossed = multiply.scale(session, stock, counts, sums)
+    crossed = multiply.scale(session, counts, sums)
     gaps = (crossed[:k] - crossed[k:]).reshape(k * l)
-    return multiply.multiply(session, stock, gaps, gaps).reshape(k, l).sum(axis=1)
+    return multiply.multiply(session, gaps, gaps).reshape(k, l).sum(axis=1)
 
 
 def _open(session: Session, share: XorShare) -> bool:
@@ -84,34 +89,3 @@ def _open(session: Session, share: XorShare) -> bool:
     if other[0] > 1:
         raise WireError("the peer's share of the stop bit is no bit; stop both clouds.")
     return bool((own ^ other)[0])
-
-
-def remask(session: Session, values: Words) -> Words:
-    """Fresh shares of the same numbers modulo 2^64: owners see no share the protocol used."""
-    if session.role == 1:
-        mask = session.random.uint64(values.shape)
-        session.link.send(_MASK, mask)
-        return values + mask
-    return values - session.link.receive(_MASK, np.uint64, *values.shape)
-
-
-def label_needs(rows: int, k: int) -> Needs:
-    """Supplies of `labels`."""
-    return select.needs(rows * (k - 1).bit_length())
-
-
-def labels(session: Session, stock: Stock, hot: list[XorShare], rows: int) -> Words:
-    """Additive shares modulo 2^64 of the index of each record's cluster."""
-    width = (len(hot) - 1).bit_length()
-    if width == 0:
-        return np.zeros(rows, np.uint64)
-    planes = np.empty((rows, width), np.uint8)
-    for j in range(width):
-        words = np.zeros_like(hot[0].words)
-        for h, member in enumerate(hot):
-            if h >> j & 1:
-                words ^= member.words
-        planes[:, j] = XorShare(words).unpack(rows)
-    powers = public([1 << j for j in range(width)], 1, session.role).reshape(width, 1)
-    chosen = select.select(session, stock, planes.reshape(-1), powers, width)
-    return chosen.limbs[:, 0, 0]

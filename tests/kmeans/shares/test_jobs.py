@@ -12,7 +12,7 @@ from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.half import Half1, Half2
 from ppodc.kmeans.reference import kmeans
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
-from ppodc.kmeans.shares import half as half_module
+from ppodc.kmeans.shares import demand as demand_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.records.output_half import open_output
@@ -49,7 +49,7 @@ def test_edges_of_the_parameters(m, k, l, ub):
 
 
 def test_several_chunks_and_keys_on_disk(monkeypatch, tmp_path):
-    monkeypatch.setattr(half_module, "_CHUNK_ROWS", 100)
+    monkeypatch.setattr(demand_module, "CHUNK_ROWS", 100)
     records = np.random.default_rng(1).integers(0, 101, (357, 3))
     job = Job(records, 5, 100, max_iter=2)
     check(lambda *a: make(*a, memory=0, scratch=tmp_path), job)

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from ppodc.kmeans.reference import kmeans
-from ppodc.kmeans.shares import half as half_module
-from ppodc.kmeans.shares import ingest
+from ppodc.kmeans.shares import demand as demand_module
 from ppodc.kmeans.shares.half import SharesHalf
+from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import TransferProducts
 from ppodc.mpc import additive, compare, digit_ot, multiply, select
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.aes import Hash
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
+from ppodc.mpc.unmask import unmask
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
 from tests.kmeans.suite_jobs import Job, run_half
@@ -126,7 +127,7 @@ def directions(sums: list[list[int]], sizes: list[int]) -> list[int]:
 
 def test_opened_centres_are_masked_afresh_in_every_chunk_and_iteration(monkeypatch):
     """With public centres all V are known: what was opened gives away R, which serves once."""
-    monkeypatch.setattr(half_module, "_CHUNK_ROWS", 40)
+    monkeypatch.setattr(demand_module, "CHUNK_ROWS", 40)
     g = np.random.default_rng(4)
     records, centres = g.integers(0, 1001, (150, 3)), g.integers(0, 1001, (4, 3))
     job = Job(records, 4, 1000, max_iter=3, centres=centres)
@@ -152,11 +153,11 @@ def test_opened_centres_are_masked_afresh_in_every_chunk_and_iteration(monkeypat
 
 def test_random_matrices_are_drawn_anew_by_both_clouds(pair):
     shard = pair.run(
-        lambda session, stock, part: ingest.ingest(session, stock, part, 4, 2, 8, Budget(1 << 20)),
+        lambda session, part: Shard(unmask(session, part, 4, Budget(1 << 20), limbs=2), 8),
         (np.zeros((20, 3), np.uint64), np.zeros((20, 3), np.uint64)),
     )
     made = [
-        pair.run(lambda session, _, own: TransferProducts().make(session, own, 0, 20, 4), shard)
+        pair.run(lambda session, own: TransferProducts().make(session, own, 0, 20, 4), shard)
         for _ in range(2)
     ]
     for role in (0, 1):
@@ -170,7 +171,7 @@ def test_what_a_cloud_has_of_compared_digits_tells_nothing(pair, word, greater):
     """Constant digits: the sender's masks alone, and what the receiver gets alone, are balanced."""
     values = np.full((512, 2), word, np.uint64)
     (sent1, got1), (sent2, got2) = pair.run(
-        lambda session, stock: compare._digits(session, stock, values, values, 100)
+        lambda session: compare._digits(session, values, values, 100)
     )
     for sent, got in ((sent1, got2), (sent2, got1)):
         for share in (sent, got):
@@ -207,22 +208,22 @@ def test_an_output_is_masked_afresh():
         assert np.all(halves[1] != halves[2])
 
 
-def zero_select(session, stock):
+def zero_select(session):
     rows = AdditiveShare(np.zeros((1, 1, 1), np.uint64))
-    return select.select(session, stock, np.zeros(8192, np.uint8), rows)
+    return select.select(session, np.zeros(8192, np.uint8), rows)
 
 
-def zero_multiply(session, stock):
+def zero_multiply(session):
     zero = AdditiveShare(np.zeros((64, 2), np.uint64))
-    return multiply.multiply(session, stock, zero, zero)
+    return multiply.multiply(session, zero, zero)
 
 
-def zero_compare(session, stock):
-    return compare.sign(session, stock, AdditiveShare(np.zeros((1024, 2), np.uint64)), 100)
+def zero_compare(session):
+    return compare.sign(session, AdditiveShare(np.zeros((1024, 2), np.uint64)), 100)
 
 
-def zero_extension(session, _):
-    return session.extend(np.zeros(128, np.uint64))
+def zero_extension(session):
+    return session.ot.extend(np.zeros(128, np.uint64))
 
 
 SUPPLIES = Needs(leaves=25 * 512, pairs=500, transfers=8192)  # for any one of these
@@ -243,7 +244,7 @@ def whole_words(data: np.ndarray) -> np.ndarray:
 
 def run_twice(pair, step):
     """The messages of two runs, with supplies that were made in one go."""
-    pair.run(lambda _, stock: stock.reserve(SUPPLIES * 2))
+    pair.run(lambda session: session.supplies.reserve(SUPPLIES * 2))
     for recorder in pair.channels:
         recorder.sent.clear()
     for _ in range(2):
@@ -272,7 +273,7 @@ def test_no_and_mask_is_used_twice(pair):
 def test_a_cloud_whose_own_share_is_all_zeros_does_not_show_it(step, kinds):
     """Choice bits and digits that are all zero at this cloud: only the masks are seen."""
     pair = Pair()
-    pair.run(lambda _, stock: stock.reserve(SUPPLIES))
+    pair.run(lambda session: session.supplies.reserve(SUPPLIES))
     for recorder in pair.channels:
         recorder.sent.clear()
     pair.run(step)
@@ -319,9 +320,9 @@ def test_hash_tweaks_never_repeat(monkeypatch):
         note(self, sender, first, keys)
         return expand(self, keys, first, sender, blocks, out)
 
-    def noted_tables(session, combined, first):
-        note(session.hash, session.role, first, combined)
-        return tables(session, combined, first)
+    def noted_tables(ot, combined, first):
+        note(ot.hash, ot.role, first, combined)
+        return tables(ot, combined, first)
 
     monkeypatch.setattr(Hash, "expand", noted_expand)
     monkeypatch.setattr(digit_ot, "_tables", noted_tables)

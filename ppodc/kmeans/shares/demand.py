@@ -1,0 +1,69 @@
+"""What a job of the shares suite will use up: chunks of records, and supplies of each step.
+
+All of it follows from the public numbers of the job, so both clouds compute the same.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares import scaling, smin_k, sums, update
+from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.mpc import unmask
+from ppodc.mpc.digit_ot import DIGIT
+from ppodc.mpc.supplies import Needs
+
+CHUNK_ROWS = 1 << 14
+_CHUNK_BYTES = 1 << 27  # of a chunk's distances and supplies
+_DIGIT_BYTES = 12  # of supplies per digit of a comparison: leaves and AND pairs
+
+
+class Demand:
+    """Chunks and supplies of one job."""
+
+    def __init__(self, parameters: Parameters, rings: Rings) -> None:
+        self._p, self._rings = parameters, rings
+
+    def chunks(self, rows: int) -> list[tuple[int, int]]:
+        """Stretches of rows of nearly equal size; distances and supplies of one fit in memory."""
+        digits = -(-self._rings.distance_bits // DIGIT)
+        per_row = max(1, self._p.k - 1) * (8 * self._rings.distance + _DIGIT_BYTES * digits)
+        most = max(1, min(CHUNK_ROWS, _CHUNK_BYTES // per_row))
+        count = -(-rows // most)
+        edges = [rows * i // max(count, 1) for i in range(count + 1)]
+        return list(pairwise(edges))
+
+    def chunk(self, rows: int) -> Needs:
+        """Supplies for assigning a chunk of so many records."""
+        k = self._p.k
+        return smin_k.needs(rows, k, self._rings.distance_bits) + sums.needs(rows, k)
+
+    def scaling(self) -> Needs:
+        """Supplies for the scaling factors of k clusters."""
+        return scaling.scale_needs(self._p.k, self._p.l, self._rings)
+
+    def centres(self) -> Needs:
+        """Supplies for what SSED_OP needs of scaled clusters."""
+        return scaling.centre_needs(self._p.k, self._p.l, self._rings)
+
+    def update(self) -> Needs:
+        """Supplies for re-seeding and the stop test."""
+        k, l = self._p.k, self._p.l
+        return update.reseed_needs(k) + update.stop_needs(k, l, self._rings)
+
+    def iteration(self, shards: Sequence[int]) -> Needs:
+        """Supplies of one iteration over shards of these sizes, update included."""
+        total = self.update() + self.scaling()
+        if self._p.k > 1:
+            total += self.centres()
+        for rows in shards:
+            for start, end in self.chunks(rows):
+                total += self.chunk(end - start)
+        return total
+
+    def ingest(self, shards: Sequence[int]) -> Needs:
+        """Supplies for taking in shards of these sizes."""
+        total = Needs()
+        for rows in shards:
+            total += unmask.needs(rows, self._p.l, self._rings.bits)
+        return total

@@ -1,0 +1,68 @@
+"""Transfers whose choice bits are a party's shares of stored bits: made once, used many times.
+
+One row of OT extension per bit and direction, q_i = t_i ^ r_i D with r_i the receiver's share of
+bit i. The rows themselves are the keys: each use hashes them under instance numbers of its own
+(`aes.Tweaks`), so that all pads are new. They belong to the session, whose secret D they hold,
+and are never stored beyond it.
+
+Who learns what: nothing. Rounds: 1 per chunk of 2^17. Bytes: 4 per bit and direction. Memory: 32
+bytes per bit (in a file without a name beyond a budget, `spill`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppodc.mpc.additive import U64, Words
+from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
+from ppodc.mpc.ot_extension import CHUNK
+from ppodc.mpc.spill import Budget, Spool
+from ppodc.mpc.xor_bits import BLOCK, pack, padded
+
+
+class StaticTransfers:
+    """One cloud's keys of `count` such transfers in each direction."""
+
+    def __init__(self, ot: ObliviousTransfer, count: int, budget: Budget) -> None:
+        self._ot = ot
+        self._sender = Spool(count, 2, U64, budget)
+        self._receiver = Spool(count, 2, U64, budget)
+
+    def append(self, choices: Bits) -> None:
+        """The next transfers, for these choice bits."""
+        for start in range(0, len(choices), CHUNK):
+            part = choices[start : start + CHUNK]
+            missing = padded(len(part), BLOCK) - len(part)
+            q, t = self._ot.extend(pack(np.pad(part, (0, missing))))
+            self._sender.append(q[: len(part)])
+            self._receiver.append(t[: len(part)])
+
+    def starting_at(self, first: int) -> "StaticKeys":
+        """The keys of transfers from number `first` on."""
+        return StaticKeys(self._sender, self._receiver, self._ot.sender.delta, first)
+
+    def close(self) -> None:
+        """Forget the keys."""
+        self._sender.close()
+        self._receiver.close()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StaticKeys:
+    """Static transfers from one number on, as `correlated_ot.Keys`."""
+
+    sender: Spool
+    receiver: Spool
+    delta: Words
+    first: int
+
+    def as_sender(self, start: int, end: int) -> tuple[Words, Words]:
+        """Both keys of transfers start..end-1: q and q ^ D."""
+        q = self.sender.read(self.first + start, self.first + end)
+        return q, q ^ self.delta
+
+    def as_receiver(self, start: int, end: int) -> Words:
+        """The chosen keys t."""
+        t: Words = self.receiver.read(self.first + start, self.first + end)
+        return t

@@ -1,0 +1,69 @@
+"""Scaling, SMIN_k, taking in records and their products against plaintext."""
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares import scaling, smin_k
+from ppodc.kmeans.shares.ingest import ingest
+from ppodc.kmeans.shares.products import TransferProducts
+from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.mpc.spill import Budget
+from ppodc.records.sharing import mask, split
+from tests.mpc.pair import opened, share
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_products_of_all_and_of_all_others(pair, k):
+    counts = [random.Random(k).randrange(1, 1000) for _ in range(k)]
+    first, second = pair.run(scaling._products, share(counts, 2))
+    whole = 1
+    for count in counts:
+        whole *= count
+    assert opened((first[0], second[0])) == [whole]
+    assert opened((first[1], second[1])) == [whole // count for count in counts]
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 7, 8, 13])
+def test_smin_k_is_argmin_with_ties_to_the_lowest(pair, k):
+    g = np.random.default_rng(k)
+    columns = g.integers(-2, 3, (150, k - 1))  # few values: many ties
+    columns[0] = 0
+    values = share(columns.reshape(-1).tolist(), 2, (150, k - 1))
+    needs = smin_k.needs(150, k, 70)
+    pair.run(lambda session: session.supplies.reserve(needs))
+    before = pair.sessions[0].supplies.available()
+    first, second = pair.run(smin_k.smin_k, values, (70, 70))
+    hot = np.stack([(a ^ b).unpack(150) for a, b in zip(first, second, strict=True)])
+    expected = np.argmin(np.hstack([np.zeros((150, 1), int), columns]), axis=1)
+    assert np.array_equal(hot, np.eye(k, dtype=np.uint8)[expected].T)
+    left = pair.sessions[0].supplies.available()
+    assert before - left == needs, "needs() must be what is used"
+
+
+@pytest.mark.parametrize(("ub", "limbs", "top"), [(1, 1, 4), (1000, 2, 8), (1023, 3, 1)])
+def test_ingest_and_products(pair, ub, limbs, top):
+    records = np.random.default_rng(ub).integers(0, ub + 1, (70, 3))
+    records[0], records[1] = 0, ub
+    own, seed = split(records)
+    rings = replace(
+        Rings.of(Parameters(70, 3, 2, ub, Fraction(0))), distance=limbs, distance_top=top
+    )
+    shards = pair.run(
+        lambda session, part: ingest(session, part, rings, Budget(1 << 30)),
+        (own, mask(seed, 0, 70, 3)),
+    )
+    modulus = 1 << (64 * (limbs - 1) + (64 if limbs == 1 else 8 * top))
+    values = opened(tuple(shard.table.additive(0, 70) for shard in shards))
+    assert [x % modulus for x in values] == records.reshape(-1).tolist()
+    made = pair.run(
+        lambda session, shard: TransferProducts().make(session, shard, 10, 60, 4), shards
+    )
+    matrix = np.array(opened((made[0].matrix, made[1].matrix)), object).reshape(3, 4)
+    products = np.array(opened((made[0].products, made[1].products)), object).reshape(50, 4)
+    modulus = 1 << (64 * (limbs - 1) + 8 * top)
+    assert np.array_equal(products % modulus, (records[10:60].astype(object) @ matrix) % modulus)

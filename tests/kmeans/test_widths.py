@@ -22,6 +22,12 @@ PUBLISHED = Parameters(6000, 10, 4, 1000, Fraction(0))
 LARGE = Parameters(63_608, 27, 64, 1000, Fraction(0))
 
 
+def test_widths_are_those_of_the_chapter():
+    """108 bits for m = 6,000, l = 10, k = 4 and ub = 1,000; re-seeding adds less than a bit."""
+    ours = Widths.of(PUBLISHED)
+    assert (ours.distance, ours.stop) == (108, 195)
+
+
 @given(st.integers(1, 30), st.integers(1, 4))
 @settings(deadline=None)
 def test_alpha_max_bounds_every_product_of_sizes(m, k):

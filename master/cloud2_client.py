@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError
+from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError, StoppingError
 from ppodc.pairs import control_messages
 from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config
@@ -17,6 +17,7 @@ from ppodc.transport.wire import Array
 
 _SECONDS = 30.0  # how long C2 may take to answer, or to come back after a restart
 _START_SECONDS = 300.0  # starting Ray and its workers can take a while
+_OVER = (SessionLostError.code, StoppingError.code)  # refusals after which a new session helps
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -95,7 +96,7 @@ class Cloud2Client:
         try:
             answer, _ = self._client.call(op, body, arrays, reply=reply, timeout=seconds)
         except RefusedError as error:
-            if error.code == SessionLostError.code:
+            if error.code in _OVER:
                 raise SessionLostError(str(error)) from error
             raise
         return answer

@@ -1,0 +1,1 @@
+"""Clustering under differential privacy: records perturbed at their owner, one collector."""

@@ -1,0 +1,160 @@
+"""What a mechanism guarantees for one record, exactly; composition; the report of it.
+
+The unit is one record with all its attributes, against a collector that knows the mechanism and
+every public parameter. Independent parts of a report add up: epsilon is the sum over attributes.
+D bits flipped with probability q = 1/(e^b + 1), p = 1 - q, in which two inputs differ, have
+epsilon = b D, and for a smaller epsilon exactly
+
+    delta_D(epsilon) = sum_j C(D, j) max(0, p^j q^(D-j) - e^epsilon p^(D-j) q^j),
+
+since the likelihood ratio depends only on the number j of bits that speak for the first input.
+The published analyses of bit vectors bound single outputs instead and call that delta: 2^D such
+terms add up, and by their formula more published bits would be more private.
+
+Noise in the two clouds is accounted in zero-concentrated privacy: rho adds up over iterations, and
+(sqrt(L + epsilon) - sqrt(L))^2 with L = ln(1/delta) is the rho that gives (epsilon, delta).
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+
+DELTA = 1e-6  # at which the second figure of a report is given
+_HALVINGS = 100
+
+
+def flip_delta(b: float, differing: int, epsilon: float) -> float:
+    """delta_D(epsilon) of D = `differing` flipped bits; tight."""
+    if differing < 0 or b <= 0 or epsilon < 0:
+        raise InputError("delta needs b > 0, epsilon >= 0 and a number of bits from 0")
+    least = (differing + epsilon / b) / 2  # only j above this have a positive term
+    first = math.floor(least) + 1
+    if first > differing:
+        return 0.0
+    j = np.arange(first, differing + 1, dtype=np.float64)
+    log_q = -math.log1p(math.exp(b)) if b < 700 else -b
+    log_p = log_q + b
+    logs = _log_binomials(differing)[first:] + j * log_p + (differing - j) * log_q
+    logs += np.log(-np.expm1(np.minimum(epsilon - b * (2 * j - differing), -1e-300)))
+    top = float(logs.max())
+    return min(1.0, math.exp(top) * float(np.exp(logs - top).sum()))
+
+
+@lru_cache(maxsize=8)
+def _log_binomials(n: int) -> NDArray[np.float64]:
+    """ln C(n, j) for j = 0..n."""
+    factorials = np.array([math.lgamma(j + 1) for j in range(n + 1)])
+    return np.asarray(factorials[n] - factorials - factorials[::-1])
+
+
+def tight_epsilon(b: float, differing: int, delta: float) -> float:
+    """The smallest epsilon with delta_D(epsilon) <= delta; b D for delta = 0."""
+    _check_delta(delta)
+    low, high = 0.0, b * differing
+    if delta == 0:
+        return high
+    if flip_delta(b, differing, 0.0) <= delta:
+        return 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if flip_delta(b, differing, middle) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def bit_epsilon(epsilon: float, differing: int, delta: float = 0.0) -> float:
+    """The largest b of one bit with which D bits keep (epsilon, delta)."""
+    _check_delta(delta)
+    if epsilon <= 0 or differing < 1:
+        raise InputError("a bit's budget needs epsilon > 0 and at least one bit")
+    low = epsilon / differing
+    if delta == 0:
+        return low
+    high = epsilon + 100.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if flip_delta(middle, differing, epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def concentrated_rho(epsilon: float, delta: float) -> float:
+    """The rho of zero-concentrated privacy that implies (epsilon, delta)."""
+    _check_delta(delta)
+    if delta == 0 or epsilon <= 0:
+        raise InputError("noise in the two clouds needs epsilon > 0 and delta > 0")
+    log = math.log(1 / delta)
+    return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2  # without cancellation
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 <= delta < 1:
+        raise InputError("delta must be at least 0 and less than 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Epsilon with its delta."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{_number(self.epsilon)}" + (f" at delta {self.delta:g}" if self.delta else "")
+
+
+def composed(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Of everything together: epsilons and deltas add up (and hold for any later choice)."""
+    parts = list(guarantees)
+    return Guarantee(math.fsum(g.epsilon for g in parts), math.fsum(g.delta for g in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyReport:
+    """What is guaranteed for one record, beside what the source of a mechanism claims.
+
+    `guaranteed` is pure (delta = 0) unless the mechanism is approximate by design;
+    `guaranteed_at_delta` is a smaller epsilon of the same reports, where one is known.
+    """
+
+    guaranteed: Guarantee
+    per_attribute: tuple[float, ...]
+    guaranteed_at_delta: Guarantee | None = None
+    claimed: Guarantee | None = None
+    source: str = ""
+    claimed_for: str = ""
+    unit: str = "record"
+
+    @property
+    def claim_holds(self) -> bool:
+        """Whether nothing more than what is guaranteed is claimed."""
+        return self.claimed is None or self.claimed.epsilon >= self.guaranteed.epsilon
+
+    def __str__(self) -> str:
+        text = f"privacy of one {self.unit}: guaranteed epsilon {self.guaranteed}"
+        if self.guaranteed_at_delta is not None:
+            text += f" ({self.guaranteed_at_delta})"
+        if self.claimed is not None:
+            claim = f"({_number(self.claimed.epsilon)}, {self.claimed.delta:.2g})"
+            verdict = "" if self.claim_holds else "; that does not hold"
+            text += f". {self.source} states {claim} for {self.claimed_for}{verdict}"
+        return text + "."
+
+    def to_dict(self) -> dict[str, Any]:
+        """For results and ledgers: plain types."""
+        return asdict(self)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".") if value >= 100 else f"{value:.4g}"

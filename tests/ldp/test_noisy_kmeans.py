@@ -1,0 +1,157 @@
+"""Noise in the two clouds, on plaintext: the sampler's law, the sensitivity, the result."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import InputError
+from ppodc.ldp.discrete_noise import discrete_gaussian, discrete_laplace, gaussian_noise
+from ppodc.ldp.noisy_kmeans import (
+    NoisePlan,
+    moved_centres,
+    noisy_kmeans,
+    residual_sums,
+    two_clouds_noise,
+)
+from ppodc.ldp.weighted_kmeans import mean_squared_distance
+from tests.ldp.test_codebook import groups
+
+PLAN = NoisePlan(k=4, columns=2, ub=1000, epsilon=1.0, delta=1e-6, seed=3)
+
+
+def seeded(seed=0):
+    return SecureRandom(seed.to_bytes(32, "big"))
+
+
+def no_noise(shape, variance):
+    return np.zeros(shape, np.int64)
+
+
+def chi_square(draws, weight, reach):
+    total = sum(weight(x) for x in range(-50 * reach, 50 * reach + 1))
+    values, counts = np.unique(np.clip(draws, -reach, reach), return_counts=True)
+    seen = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    score = 0.0
+    for x in range(-reach, reach + 1):
+        inside = weight(x)
+        if abs(x) == reach:
+            inside = sum(weight(y) for y in range(reach, 50 * reach))
+        expected = len(draws) * inside / total
+        score += (seen.get(x, 0) - expected) ** 2 / expected
+    return score / (2 * reach)
+
+
+def test_the_samplers_follow_their_laws():
+    random = seeded()
+    laplace = [discrete_laplace(random, 2) for _ in range(6_000)]
+    assert chi_square(laplace, lambda x: math.exp(-abs(x) / 2), 8) < 2.2
+    for variance in (Fraction(1, 3), Fraction(7), Fraction(20_001, 1000)):
+        draws = gaussian_noise(random, variance, (6_000,))
+        reach = math.ceil(2.5 * math.sqrt(variance))
+        law = lambda x, v=float(variance): math.exp(-x * x / (2 * v))  # noqa: E731
+        assert chi_square(draws, law, reach) < 2.5
+
+
+def test_noise_of_great_variance_is_drawn():
+    draws = gaussian_noise(seeded(1), Fraction(10**12), (400,))
+    assert draws.std() == pytest.approx(1e6, rel=0.15)
+    with pytest.raises(InputError):
+        discrete_gaussian(seeded(), Fraction(0))
+    with pytest.raises(InputError):
+        discrete_laplace(seeded(), 0)
+
+
+def test_the_plans_numbers():
+    """rho adds up to the whole, and the variances keep it: rounding only to the private side."""
+    assert float(PLAN.rho) * 3 == pytest.approx(0.0174689, abs=1e-7)
+    r, s, c = PLAN.radius, PLAN.sum_variance, PLAN.count_variance
+    assert max(2 * r**2 / s, r**2 / s + 1 / c) <= PLAN.rho
+    assert r == math.ceil(0.5 * 1000 * math.sqrt(2) / math.sqrt(12))
+    assert len(PLAN.start()) == 12
+    with pytest.raises(InputError):
+        NoisePlan(k=4, columns=2, ub=10, epsilon=1.0, delta=0.0)
+    with pytest.raises(InputError):
+        NoisePlan(k=4, columns=2, ub=10, epsilon=1.0, delta=1e-6, centres=3)
+
+
+def test_one_record_replaced_moves_no_more_than_the_proof_says():
+    """Worst neighbours found by trying: rho of the differences stays below the plan's."""
+    records = groups(40)
+    centres = PLAN.start()
+    sums, counts = residual_sums(records, centres, PLAN.radius)
+    candidates = np.concatenate([centres, groups(60, seed=9), [[0, 0], [1000, 1000]]])
+    worst = 0.0
+    for row in range(0, 40, 7):
+        for candidate in candidates:
+            neighbour = records.copy()
+            neighbour[row] = candidate
+            other, others = residual_sums(neighbour, centres, PLAN.radius)
+            rho = ((sums - other) ** 2).sum() / (2 * PLAN.sum_variance)
+            rho += ((counts - others) ** 2).sum() / (2 * PLAN.count_variance)
+            worst = max(worst, float(rho))
+    assert 0.3 * PLAN.rho < worst <= PLAN.rho
+    # the extreme case: opposite points at the radius of one centre
+    centre, r = np.array([[500, 500]]), PLAN.radius
+    ends = [residual_sums(np.array([[500 + x, 500]]), centre, r)[0] for x in (-r, r)]
+    assert ((ends[0] - ends[1]) ** 2).sum() / (2 * PLAN.sum_variance) == pytest.approx(
+        float(PLAN.rho), rel=1e-9
+    )
+
+
+def test_residual_sums_are_their_definition():
+    records, centres = groups(500), PLAN.start()
+    sums, counts = np.zeros_like(centres), np.zeros(len(centres), np.int64)
+    for record in records:
+        squares = ((record - centres) ** 2).sum(axis=1)
+        h = int(squares.argmin())
+        if squares[h] <= PLAN.radius**2:
+            sums[h] += record - centres[h]
+            counts[h] += 1
+    found = residual_sums(records, centres, PLAN.radius)
+    assert np.array_equal(found[0], sums)
+    assert np.array_equal(found[1], counts)
+
+
+def test_centres_move_by_the_mean_and_no_farther_than_the_radius():
+    centres = np.array([[500, 500], [10, 990], [300, 300]])
+    sums = np.array([[1000, -500], [-(10**6), 10**6], [5000, 5000]])
+    counts = np.array([1000, 10_000, PLAN.least_count - 1])
+    moved = moved_centres(centres, sums, counts, PLAN)
+    assert moved.tolist() == [[501, 500], [0, 1000], [300, 300]]
+    far = moved_centres(centres, sums * 1000, counts, PLAN)
+    assert math.dist(far[0], centres[0]) == pytest.approx(PLAN.radius, abs=1)
+
+
+def test_given_noise_is_added_and_nothing_else():
+    """The same noise twice gives the same; opened values minus noise are the exact sums."""
+    records = groups(3000)
+    drawn = []
+
+    def noise(shape, variance):
+        drawn.append(gaussian_noise(seeded(len(drawn)), variance, shape))
+        return drawn[-1]
+
+    result = noisy_kmeans(records, PLAN, noise)
+    exact = residual_sums(records, PLAN.start(), PLAN.radius)
+    assert np.array_equal(result.opened[0].sums - drawn[0], exact[0])
+    assert np.array_equal(result.opened[0].counts - drawn[1], exact[1])
+    assert len(result.opened) == PLAN.iterations
+    assert len(drawn) == 2 * PLAN.iterations
+
+
+def test_the_result_is_near_that_without_noise():
+    records = groups(20_000)
+    clean = noisy_kmeans(records, PLAN, no_noise)
+    noisy = noisy_kmeans(records, PLAN, two_clouds_noise(seeded(1), seeded(2)))
+    floats = records.astype(float)
+    reference = mean_squared_distance(floats, clean.centres)
+    assert mean_squared_distance(floats, noisy.centres) < 1.2 * reference
+    assert noisy.sizes.sum() == pytest.approx(20_000, rel=0.2)
+
+
+def test_without_any_record_the_result_is_still_there():
+    empty = noisy_kmeans(np.zeros((0, 2), np.int64), PLAN, no_noise)
+    assert empty.centres.shape == (4, 2)

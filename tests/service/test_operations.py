@@ -1,7 +1,7 @@
 """Owners' and operators' operations at a desk without a socket: whose, how often, how malformed."""
 
 import secrets
-from collections import deque
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ from ppodc.service.store import Store
 from ppodc.transport import wire
 from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import CallDesk, Peer
+from ppodc.transport.memory_carrier import MemoryCarrier
 from ppodc.transport.wire import Empty
 from tests.service.data import make_spec, put_upload, records
 
@@ -56,28 +57,9 @@ OPERATIONS = {
 }
 
 
-class AtTheDesk:
-    """Carries every request to the desk `times` times, and all its replies back."""
-
-    def __init__(self, desk: CallDesk, peer: Peer, times: int) -> None:
-        self.desk, self.peer, self.times = desk, peer, times
-        self.replies: deque[list[wire.Part]] = deque()
-
-    def send(self, request):
-        self.replies.extend(self.desk.answer(self.peer, request) for _ in range(self.times))
-
-    def receive(self, seconds):
-        return self.replies.popleft() if self.replies else None
-
-    def why_silent(self, seconds):
-        return "silent"
-
-    def close(self):
-        pass
-
-
 def client(store: Store, peer: Peer, times: int = 1) -> Client:
-    return Client(AtTheDesk(CallDesk(owner_operations(store)), peer, times))
+    """Every frame of it arrives so many times."""
+    return Client(MemoryCarrier(CallDesk(owner_operations(store)), peer, repeat(times)))
 
 
 def code(caller: Client, op: str, body: msgspec.Struct | None, arrays=()) -> str:

@@ -85,7 +85,8 @@ def _digits(session: Session, mine: Words, theirs: Words, width: int) -> tuple[W
     # Receiver: its digit masked by the random choice r of the leaf, y ^ r; two to a byte.
     wish = own[1].reshape(-1) ^ (random & np.uint8(15))
     wishes = session.link.exchange(_DIGITS, wish[0::2] | (wish[1::2] << DIGIT))
-    # Sender: entry y of the table is ([y > s] ^ g, [y = s] ^ e) under the pad of y ^ (y ^ r) = r.
+    # Sender: entry v of the table is ([v > s] ^ g, [v = s] ^ e) under the pad v ^ (y ^ r), which
+    # for v = y is pad r, the one that the receiver has; g and e are the sender's shares.
     masks = session.random.uint64((2, digits, half // WORD))
     message = np.empty(digits * half, np.uint32)
     _masked_tables(tables, wishes, own[0].reshape(-1), masks.reshape(2, -1), message)

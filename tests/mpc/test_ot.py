@@ -9,16 +9,15 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError, PoolError
+from ppodc.errors import PoolError
 from ppodc.mpc import and_triples, base_ot, compare, digit_ot, ot_extension, random_ot
 from ppodc.mpc.additive import AdditiveShare, limbs_of
 from ppodc.mpc.aes import _INSTANCES, Hash, Tweaks
 from ppodc.mpc.messages import Link
 from ppodc.mpc.oblivious_transfer import ObliviousTransfer
-from ppodc.mpc.session import Session
 from ppodc.mpc.xor_bits import unpack
 from ppodc.transport.channel import memory_pair
-from tests.mpc.pair import JOB, SECRET, Pair, key
+from tests.mpc.pair import SECRET, Pair
 from tests.two_clouds import together
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "ot_extension.json").read_text())
@@ -192,13 +191,6 @@ def test_known_comparison():
     assert (signs[0] ^ signs[1]).unpack(len(own[0].limbs)).tolist() == vector["signs"]
 
 
-def test_two_sessions_share_no_secret():
-    first, second = Pair(), Pair()
-    for role in (0, 1):
-        a, b = first.sessions[role], second.sessions[role]
-        assert not np.array_equal(a.ot.sender.delta, b.ot.sender.delta)
-
-
 def test_tweaks_end_before_they_repeat():
     tweaks = Tweaks()
     assert [tweaks.reserve(5), tweaks.reserve(1), tweaks.reserve(3)] == [0, 5, 6]
@@ -206,13 +198,3 @@ def test_tweaks_end_before_they_repeat():
     tweaks.reserve(1)
     with pytest.raises(PoolError, match="start a new pair"):
         tweaks.reserve(1)
-
-
-def test_halves_of_different_jobs_or_roles_refuse():
-    with pytest.raises(InputError, match="different jobs"):
-        together(
-            lambda c: Session.start(1, c, JOB, key(1)),
-            lambda c: Session.start(2, c, "another job", key(2)),
-        )
-    with pytest.raises(InputError, match="role 1"):
-        Session.start(1, memory_pair()[0], JOB, key(2))

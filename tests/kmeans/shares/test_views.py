@@ -1,4 +1,4 @@
-"""What crosses between the clouds: sizes that tell nothing, bytes that look uniform, no reuse."""
+"""What crosses between the clouds in whole jobs: sizes that tell nothing, uniform bytes."""
 
 import math
 from collections import Counter
@@ -11,16 +11,16 @@ from ppodc.kmeans.shares import demand as demand_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import TransferProducts
-from ppodc.mpc import additive, compare, digit_ot, multiply, select
+from ppodc.mpc import additive, digit_ot
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.aes import Hash
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.supplies import Needs
 from ppodc.mpc.unmask import unmask
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
 from tests.kmeans.suite_jobs import Job, run_half
-from tests.mpc.pair import Pair, Recorder, key
+from tests.mpc.pair import Recorder, key
+from tests.mpc.uniform import assert_balanced, assert_never_again, chi_square
 from tests.two_clouds import together
 
 MASKED = (
@@ -59,14 +59,6 @@ def skewed() -> tuple[Recorder, Recorder]:
     return record(Job(np.zeros((640, 12), np.int64), 6, 1000, max_iter=1))
 
 
-def chi_square(counts: np.ndarray) -> float:
-    """Standard deviations by which a chi-square statistic exceeds its mean."""
-    expected = counts.sum() / len(counts)
-    statistic = ((counts - expected) ** 2 / expected).sum()
-    freedom = len(counts) - 1
-    return float((statistic - freedom) / np.sqrt(2 * freedom))
-
-
 def full_words(recorder: Recorder, kind: str) -> np.ndarray:
     """Bytes of messages of a kind, without the last word, which may be padding."""
     parts = []
@@ -96,23 +88,6 @@ def test_opened_bits_look_uniform_on_constant_data(skewed):
     opened = first ^ second
     assert len(opened) > 256 * 20
     assert chi_square(np.bincount(opened, minlength=256)) < 9
-
-
-def assert_balanced(words: np.ndarray, what: str = "") -> None:
-    """As many ones as zeros, and all sixteen digits alike; chances below 2^-30."""
-    data = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
-    bits = np.unpackbits(data)
-    assert len(bits) >= 1024, what
-    assert abs(bits.mean() - 0.5) < 8 * 0.5 / np.sqrt(len(bits)), what
-    digits = np.concatenate([data >> 4, data & 15])
-    assert chi_square(np.bincount(digits, minlength=16)) < 12, what
-
-
-def assert_never_again(words: np.ndarray, what: str = "") -> None:
-    """Masks of 64 bits: none is zero, none occurs twice."""
-    assert words.dtype == np.uint64
-    assert np.all(words != 0), what
-    assert len(np.unique(words)) == words.size, what
 
 
 def directions(sums: list[list[int]], sizes: list[int]) -> list[int]:
@@ -166,23 +141,6 @@ def test_random_matrices_are_drawn_anew_by_both_clouds(pair):
         assert_balanced(words)
 
 
-@pytest.mark.parametrize(("word", "greater"), [(0, 0), (2**64 - 1, 1)])
-def test_what_a_cloud_has_of_compared_digits_tells_nothing(pair, word, greater):
-    """Constant digits: the sender's masks alone, and what the receiver gets alone, are balanced."""
-    values = np.full((512, 2), word, np.uint64)
-    (sent1, got1), (sent2, got2) = pair.run(
-        lambda session: compare._digits(session, values, values, 100)
-    )
-    for sent, got in ((sent1, got2), (sent2, got1)):
-        for share in (sent, got):
-            assert_never_again(share)
-            for plane in share:  # greater, equal
-                assert_balanced(plane)
-        joined = sent ^ got
-        assert np.all(joined[0] == np.uint64(greater * (2**64 - 1)))
-        assert np.all(joined[1] == 0)
-
-
 def test_an_output_is_masked_afresh():
     """Owners may ask twice: no half equals the other answer's, nor what the protocol used."""
     records = np.random.default_rng(5).integers(0, 101, (30, 2))
@@ -206,84 +164,6 @@ def test_an_output_is_masked_afresh():
     for halves in (first, second):
         assert_never_again(np.stack([halves[1] - halves[0], halves[2] - halves[0]]))
         assert np.all(halves[1] != halves[2])
-
-
-def zero_select(session):
-    rows = AdditiveShare(np.zeros((1, 1, 1), np.uint64))
-    return select.select(session, np.zeros(8192, np.uint8), rows)
-
-
-def zero_multiply(session):
-    zero = AdditiveShare(np.zeros((64, 2), np.uint64))
-    return multiply.multiply(session, zero, zero)
-
-
-def zero_compare(session):
-    return compare.sign(session, AdditiveShare(np.zeros((1024, 2), np.uint64)), 100)
-
-
-def zero_extension(session):
-    return session.ot.extend(np.zeros(128, np.uint64))
-
-
-SUPPLIES = Needs(leaves=25 * 512, pairs=500, transfers=8192)  # for any one of these
-ZERO_STEPS = pytest.mark.parametrize(
-    ("step", "kinds"),
-    [
-        (zero_select, ["shares.choices", "shares.correlated"]),
-        (zero_multiply, ["shares.choices", "shares.correlated"]),
-        (zero_compare, ["shares.digits", "shares.tables"]),
-        (zero_extension, ["shares.extension"]),
-    ],
-)
-
-
-def whole_words(data: np.ndarray) -> np.ndarray:
-    return data[: len(data) // 8 * 8].view(np.uint64)
-
-
-def run_twice(pair, step):
-    """The messages of two runs, with supplies that were made in one go."""
-    pair.run(lambda session: session.supplies.reserve(SUPPLIES * 2))
-    for recorder in pair.channels:
-        recorder.sent.clear()
-    for _ in range(2):
-        pair.run(step)
-
-
-@ZERO_STEPS
-def test_no_mask_is_used_twice(pair, step, kinds):
-    """What a cloud sends of zeros is the mask itself (a table: the mask and a constant)."""
-    run_twice(pair, step)
-    for kind in kinds:
-        words = [whole_words(recorder.bytes_of(kind)) for recorder in pair.channels]
-        assert_never_again(np.concatenate(words), kind)
-
-
-def test_no_and_mask_is_used_twice(pair):
-    """Every digit of zeros is neither greater nor equal, so what is opened is the mask."""
-    run_twice(pair, zero_compare)
-    first, second = (whole_words(recorder.bytes_of("shares.and")) for recorder in pair.channels)
-    assert len(first) > 1000
-    assert_never_again(first ^ second)
-    assert_balanced(first ^ second)
-
-
-@ZERO_STEPS
-def test_a_cloud_whose_own_share_is_all_zeros_does_not_show_it(step, kinds):
-    """Choice bits and digits that are all zero at this cloud: only the masks are seen."""
-    pair = Pair()
-    pair.run(lambda session: session.supplies.reserve(SUPPLIES))
-    for recorder in pair.channels:
-        recorder.sent.clear()
-    pair.run(step)
-    for recorder in pair.channels:
-        for kind in kinds:
-            data = recorder.bytes_of(kind)
-            assert len(data) >= 1024
-            bits = np.unpackbits(data)
-            assert abs(bits.mean() - 0.5) < 8 * 0.5 / np.sqrt(len(bits)), kind
-            assert chi_square(np.bincount(data >> 4, minlength=16)) < 12, kind
 
 
 def test_both_clouds_send_each_masked_kind(skewed):

@@ -72,6 +72,7 @@ class AdditiveShare:
         return AdditiveShare(out.reshape(moved.shape[1:]))
 
     def reshape(self, *shape: int) -> "AdditiveShare":
+        """The same values in an array of another shape."""
         return AdditiveShare(self.limbs.reshape(*shape, self.length))
 
     def low(self, length: int) -> "AdditiveShare":
@@ -80,6 +81,7 @@ class AdditiveShare:
 
     @staticmethod
     def concat(parts: "Sequence[AdditiveShare]") -> "AdditiveShare":
+        """Arrays one behind the other, along the first axis."""
         return AdditiveShare(np.concatenate([part.limbs for part in parts]))
 
 

@@ -38,7 +38,9 @@ def send(link: Link, key: PublicKey, random: SecureRandom) -> Words:
     choices = Ciphertexts.from_array(key, question)
     cipher = Cipher(key, FreshRandomisers(key, random=random))
     differences = [b - a for a, b in zip(x0, x1, strict=True)]
+    # E(x0 + c (x1 - x0)) = E(c)^(x1 - x0) * E(x0)
     answers = cipher.add_plain(cipher.power(choices, differences), x0)
+    # sum_s 2^(128 s) x_c of every `slots`-th transfer in one ciphertext
     slots = _slots(key)
     packed = cipher.pack([answers[slot::slots] for slot in range(slots)], SLOT_BITS)
     link.send(_ANSWER, cipher.rerandomise(packed).to_array())

@@ -43,8 +43,10 @@ def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array]:
         bits = ot.random.uint64(DIGIT * words)
         q, t = ot.extend(bits)
         first = ot.tweaks.reserve(WORD * words)
+        # as sender: Q = sum X^j q_j, and the pads H(Q + v(X) D) of all v
         _combine(q, combined[: WORD * words])
         tables[start : start + size] = _tables(ot, combined[:size], first)
+        # as receiver: T = sum X^j t_j, and the pad H(T) of its choice r
         _combine(t, combined[: WORD * words])
         pads = ot.hash.expand(combined[:size], first, ot.peer)[:, 0] & U64(3)
         digits = unpack(bits.reshape(DIGIT, words), size)

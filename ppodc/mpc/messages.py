@@ -25,6 +25,7 @@ class Link:
         self.channel = channel
 
     def send(self, kind: str, *arrays: NDArray[Any]) -> None:
+        """Send arrays; they may be changed afterwards."""
         self.channel.send(kind, None, arrays)
 
     def receive(self, kind: str, dtype: type[A], *shape: int) -> NDArray[A]:

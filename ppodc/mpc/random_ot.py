@@ -35,6 +35,7 @@ def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array, Array]:
         bits = ot.random.uint64(padded(size, BLOCK) // WORD)
         q, t = ot.extend(bits)
         first = ot.tweaks.reserve(len(q))
+        # as sender H(q) and H(q ^ D), as receiver H(t) = the one that its choice names
         pairs[part, :2] = ot.hash.expand(q[:size], first, ot.role)
         pairs[part, 2:] = ot.hash.expand(q[:size] ^ ot.sender.delta, first, ot.role)
         keys[part] = ot.hash.expand(t[:size], first, ot.peer)

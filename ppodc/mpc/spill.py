@@ -73,6 +73,7 @@ class Spool:
         return np.frombuffer(data, self._dtype).reshape(-1, self._width)
 
     def close(self) -> None:
+        """Forget the rows."""
         self._memory = None
         if self._file is not None:
             self._file.close()

@@ -50,6 +50,7 @@ class XorShare:
 
     @staticmethod
     def concat(parts: "Sequence[XorShare]") -> "XorShare":
+        """Arrays one behind the other, along the first axis."""
         return XorShare(np.concatenate([part.words for part in parts]))
 
 

@@ -33,6 +33,7 @@ class Rings:
 
     @classmethod
     def of(cls, p: Parameters) -> "Rings":
+        """The rings of a job; WidthError if its numbers are too large."""
         bits = p.ub.bit_length()
         if p.ub > 1 << _MAX_VALUE_BITS:
             raise WidthError(f"ub = {p.ub} is above 2^{_MAX_VALUE_BITS}; rescale the columns.")

@@ -11,8 +11,9 @@ of it in turn, the rest at the same time), then send to each other at the same t
 the rounds: each once the one-way latency. In the products, which are most of the bytes, a cloud
 works on the next part while one is on its way: sending overlaps with work, and a part waits for
 half a latency at least. A question of the paillier suite waits for there and back, but several are
-under way. Nothing overlaps between steps, which errs on the slow side. Update and stop test run on
-one pair while the others wait.
+under way. Nothing overlaps between steps, which errs on the slow side. Pairs on the same cores fill
+each other's waits: a phase takes as long as one pair's path through it, or as the work of all pairs
+on these cores. Update and stop test run on one pair while the others wait.
 """
 
 import math
@@ -21,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ppodc.bench.estimate import Line
-from ppodc.bench.event_simulator import Clock, Pool, Process, Signal
 from ppodc.bench.network_presets import Link
 from ppodc.kmeans.paillier.half import IN_FLIGHT
 
@@ -29,7 +29,6 @@ LEAD_ONLY = ("re-seed", "stop test", "update")
 OVERLAPPING = ("products",)
 PER_CHUNK = ("SSED_OP", "SMIN_k")  # the rounds of other steps grow with their bytes
 CHUNK_ROWS = 1 << 14  # rows that the shares suite takes at a time
-_SLICES = 6  # of a step where pairs share cores or a link, so that they really mix
 _BISECTIONS = 30
 
 
@@ -112,74 +111,34 @@ def predict(costs: Costs, rows: Sequence[int], setting: Setting) -> Prediction:
 
 
 def _phase(costs: Costs, steps: Sequence[StepCost], rows: Sequence[int], setting: Setting) -> float:
-    """Seconds until the last pair is through these steps."""
-    clock = Clock()
-    site = _Site.of(clock, setting)
-    for number, own in enumerate(rows):
-        clock.start(_pair(clock, site, costs, steps, own, setting.dispatch_s * (number + 1)))
-    return clock.run()
+    """Seconds until the last pair is through these steps.
+
+    The largest pair needs its own path through them; cores that pairs share need to do the work of
+    all. Whichever takes longer counts, since one pair works while another waits.
+    """
+    path = sum(_step_s(costs, step, rows[0], len(rows), setting) for step in steps)
+    work = sum(step.cpu.at(each) for step in steps for each in rows) * (1 + costs.c2_share)
+    shared = work / setting.cores if setting.cores is not None else 0.0
+    return setting.dispatch_s * len(rows) + max(path, shared)
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """The resources of one phase."""
-
-    cores: Pool
-    up: Pool | None
-    down: Pool | None
-    latency_s: float
-    slices: int
-
-    @staticmethod
-    def of(clock: Clock, setting: Setting) -> "_Site":
-        crowded = setting.cores is not None
-        cores = Pool(clock, setting.cores or math.inf)
-        if setting.link is None:
-            return _Site(cores, None, None, 0.0, _SLICES if crowded else 1)
-        link = setting.link
-        total = math.inf if link.total_gbit_s is None else link.total_gbit_s * 1e9 / 8
-        crowded = crowded or link.total_gbit_s is not None
-        up, down = (Pool(clock, total, link.bytes_s) for _ in range(2))
-        return _Site(cores, up, down, link.one_way_ms / 1e3, _SLICES if crowded else 1)
-
-    def send(self, amount: float) -> list[Signal]:
-        """Both clouds send this much at the same time."""
-        return [pool.use(amount) for pool in (self.up, self.down) if pool is not None]
-
-
-def _pair(
-    clock: Clock,
-    site: _Site,
-    costs: Costs,
-    steps: Sequence[StepCost],
-    rows: int,
-    ordered_at: float,
-) -> Process:
-    """A pair's two workers going through the steps of a phase."""
-    yield clock.delay(ordered_at)
-    latency = costs.latencies * site.latency_s
-    for step in steps:
-        parts = site.slices
-        first = step.cpu.at(rows) / parts
-        second = first * costs.c2_share
-        sent = step.sent.at(rows) / parts
-        rounds = step.rounds_at(rows) / parts
-        for _ in range(parts):
-            began = clock.now
-            if costs.serial > 0:
-                yield site.cores.use(first * costs.serial)
-                yield site.cores.use(second * costs.serial)
-            together = 1 - costs.serial
-            work = [site.cores.use(first * together), site.cores.use(second * together)]
-            if step.name in OVERLAPPING:
-                yield [*work, *site.send(sent)]
-                hidden = clock.now - began
-                yield clock.delay(latency / parts + max(0.0, rounds * latency / 2 - hidden))
-                yield clock.delay(rounds * costs.round_s)
-            else:
-                yield work
-                yield site.send(sent)
-                yield clock.delay(rounds * (latency + costs.round_s))
+def _step_s(costs: Costs, step: StepCost, rows: int, pairs: int, setting: Setting) -> float:
+    """A step of one of so many pairs: work, then sending, then waiting."""
+    cores = setting.cores or math.inf
+    first = step.cpu.at(rows)
+    second = first * costs.c2_share
+    in_turns = (first + second) / min(1.0, cores)
+    together = max(first, second, (first + second) / cores)
+    work = costs.serial * in_turns + (1 - costs.serial) * together
+    sending, latency = 0.0, 0.0
+    if setting.link is not None:
+        sending = step.sent.at(rows) / setting.link.bytes_s_of(pairs)
+        latency = costs.latencies * setting.link.one_way_ms / 1e3
+    rounds = step.rounds_at(rows)
+    if step.name in OVERLAPPING:
+        busy = max(work, sending)
+        return busy + latency + max(0.0, rounds * latency / 2 - busy) + rounds * costs.round_s
+    return work + sending + rounds * (latency + costs.round_s)
 
 
 def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Costs:
@@ -199,46 +158,43 @@ def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Cos
 
 def _ingest(small: dict[str, Any], large: dict[str, Any], rows: tuple[int, int]) -> StepCost:
     """Taking in the records; both clouds are taken to work as long as the one that works more."""
-    two = (small, large)
-    cpu, sent, rounds = (
-        Line.through(rows, (values[0], values[1]))
-        for values in (
-            [max(run["ingest_cpu_s"]) for run in two],
-            [sum(run["ingest_bytes"]) / 2 for run in two],
-            [run["ingest_rounds"] for run in two],
-        )
-    )
-    return StepCost("ingest", True, cpu, sent, rounds)
+    costs = [
+        (max(run["ingest_cpu_s"]), sum(run["ingest_bytes"]) / 2, run["ingest_rounds"])
+        for run in (small, large)
+    ]
+    return _step("ingest", True, rows, costs)
+
+
+def _step(
+    name: str, offline: bool, rows: Sequence[int], costs: Sequence[tuple[float, float, float]]
+) -> StepCost:
+    """A step from its CPU seconds, bytes and rounds in two runs."""
+    cpu, sent, rounds = (Line.through(rows, values) for values in zip(*costs, strict=True))
+    return StepCost(name, offline, cpu, sent, rounds)
 
 
 def _steps(
     small: dict[str, Any], large: dict[str, Any], rows: tuple[int, int]
 ) -> tuple[StepCost, ...]:
     """Each step's lines; what no step was charged with is a step of its own."""
-    tables = [{(s["phase"], s["step"]): s for s in run["steps"]} for run in (small, large)]
-    empty = {"cpu_s": 0.0, "bytes": 0.0, "rounds": 0.0}
-    made = []
-    for phase, name in sorted({*tables[0], *tables[1]}):
-        two = [table.get((phase, name), empty) for table in tables]
-        cpu, sent, rounds = (
-            Line.through(rows, (two[0][what], two[1][what]))
-            for what in ("cpu_s", "bytes", "rounds")
-        )
-        made.append(StepCost(name, phase == "offline", cpu, sent, rounds))
-    rest = [
-        max(0.0, run["cpu_c1_s"] - sum(s["cpu_s"] for s in run["steps"])) for run in (small, large)
+    runs = (small, large)
+    tables = [
+        {(s["phase"], s["step"]): (s["cpu_s"], s["bytes"], s["rounds"]) for s in run["steps"]}
+        for run in runs
     ]
-    more = [max(0.0, _sent(run) - sum(s["bytes"] for s in run["steps"])) for run in (small, large)]
-    made.append(
-        StepCost(
-            "other",
-            False,
-            Line.through(rows, (rest[0], rest[1])),
-            Line.through(rows, (more[0], more[1])),
-            Line() if large["steps"] else Line.through(rows, (small["rounds"], large["rounds"])),
+    steps = []
+    for phase, name in sorted({*tables[0], *tables[1]}):
+        costs = [table.get((phase, name), (0.0, 0.0, 0.0)) for table in tables]
+        steps.append(_step(name, phase == "offline", rows, costs))
+    rest = [
+        (
+            max(0.0, run["cpu_c1_s"] - sum(s["cpu_s"] for s in run["steps"])),
+            max(0.0, _sent(run) - sum(s["bytes"] for s in run["steps"])),
+            0.0 if large["steps"] else run["rounds"],
         )
-    )
-    return tuple(made)
+        for run in runs
+    ]
+    return (*steps, _step("other", False, rows, rest))
 
 
 def _sent(run: dict[str, Any]) -> float:

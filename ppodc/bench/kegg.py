@@ -9,8 +9,8 @@ all records is a straight line through two such runs, and says so.
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,14 @@ CLUSTERS = (2, 4, 6, 8)
 ATTRIBUTES = (5, 10, 15, 20, 27)
 MIDDLE = (10_000, 10, 4)  # m, l, k around which one parameter at a time varies
 _SEED = 1
-_KEPT = (
-    "iterations", "converged", "exact", "offline_s", "online_s", "total_s", "cluster_s",
-    "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "peak_rss_mb",
-    "start_s", "ingest_s",
-)  # fmt: skip
+_COSTS = ("exact", "total_s", "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1")
+_KEPT = {
+    "shares": (
+        *_COSTS, "iterations", "converged", "offline_s", "online_s", "cluster_s", "peak_rss_mb",
+        "start_s", "ingest_s",
+    ),
+    "paillier": _COSTS,
+}  # fmt: skip
 NOTES = (
     "Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); sums, "
     "sizes and stop bit of every iteration compared with exact plaintext k-means.",
@@ -182,27 +185,32 @@ def stored() -> Document:
     return {**document, "tables": _tables(document)}
 
 
-def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) -> Task:
-    key = {
-        "bench": "kegg", "suite": "shares", "m": shape.m, "l": shape.l, "k": shape.k,
-        "pairs": pairs, "max_iter": max_iter, "of": fingerprint(records),
-    }  # fmt: skip
+def _task(
+    records: NDArray[np.int64],
+    label: str,
+    about: dict[str, Any],
+    key: dict[str, Any],
+    work: Callable[[Tell], dict[str, Any]],
+) -> Task:
+    """One run of `iteration.run_records`: what of its figures is kept, and who else was busy."""
 
+    def watched_work(tell: Tell) -> dict[str, Any]:
+        with watched() as load:
+            figures = work(tell)
+        kept = {name: figures[name] for name in _KEPT[about["suite"]]}
+        return {**about, **kept, "job_s": load.seconds, "others": load.others}
+
+    return Task(label, {"bench": "kegg", **about, **key, "of": fingerprint(records)}, watched_work)
+
+
+def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) -> Task:
     def work(tell: Tell) -> dict[str, Any]:
         rows = sample(records, shape)
-        with watched() as load:
-            result = iteration.run_records(
-                rows, "shares", shape.k, pairs, max_iter, ub=UB, tell=tell
-            )
-        about = {"suite": "shares", "m": shape.m, "l": shape.l, "k": shape.k, "pairs": pairs}
-        return {
-            **about,
-            **{name: result[name] for name in _KEPT},
-            "job_s": load.seconds,
-            "others": load.others,
-        }
+        return iteration.run_records(rows, "shares", shape.k, pairs, max_iter, ub=UB, tell=tell)
 
-    return Task(f"m = {shape.m:,}, l = {shape.l}, k = {shape.k}", key, work)
+    about = {"suite": "shares", **asdict(shape), "pairs": pairs}
+    label = f"m = {shape.m:,}, l = {shape.l}, k = {shape.k}"
+    return _task(records, label, about, {"max_iter": max_iter}, work)
 
 
 def _paillier(
@@ -220,7 +228,7 @@ def _paillier(
     wall = Line.through(sizes, [run["total_s"] for run in runs])
     cpu = Line.through(sizes, [run["cpu_c1_s"] + run["cpu_c2_s"] for run in runs])
     whole = {
-        "suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k, "pairs": 1,
+        "suite": "paillier", **asdict(shape), "pairs": 1,
         "key_bits": key_bits, "extrapolated_from_rows": list(sizes), "fixed_s": wall.fixed,
         "per_record_s": wall.each, "total_s": wall.at(shape.m), "cpu_s": cpu.at(shape.m),
     }  # fmt: skip
@@ -228,27 +236,14 @@ def _paillier(
 
 
 def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> Task:
-    key = {
-        "bench": "kegg", "suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k,
-        "rows": rows, "key_bits": key_bits, "of": fingerprint(records),
-    }  # fmt: skip
-
     def work(tell: Tell) -> dict[str, Any]:
-        some = sample(records, shape)[:rows]
-        with watched() as load:
-            result = iteration.run_records(
-                some, "paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits, tell=tell
-            )
-        kept = ("exact", "total_s", "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1")
-        about = {"suite": "paillier", "m": shape.m, "l": shape.l, "k": shape.k, "rows": rows}
-        return {
-            **about,
-            "key_bits": key_bits,
-            **{name: result[name] for name in kept},
-            "others": load.others,
-        }
+        first = sample(records, shape)[:rows]
+        return iteration.run_records(
+            first, "paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits, tell=tell
+        )
 
-    return Task(f"paillier, {key_bits} bits, {rows} records", key, work)
+    about = {"suite": "paillier", **asdict(shape), "rows": rows, "key_bits": key_bits}
+    return _task(records, f"paillier, {key_bits} bits, {rows} records", about, {}, work)
 
 
 def _tables(result: Document) -> list[Table]:

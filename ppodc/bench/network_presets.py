@@ -35,6 +35,12 @@ class Link:
     def bytes_s(self) -> float:
         return self.gbit_s * 1e9 / 8
 
+    def bytes_s_of(self, pairs: int) -> float:
+        """What a pair gets in each direction when so many send at once."""
+        if self.total_gbit_s is None:
+            return self.bytes_s
+        return min(self.gbit_s, self.total_gbit_s / pairs) * 1e9 / 8
+
     def describe(self) -> str:
         whole = f", {self.total_gbit_s:g} Gbit/s in all" if self.total_gbit_s else ""
         return (

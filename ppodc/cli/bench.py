@@ -86,66 +86,76 @@ def _png(file: Path | None) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user may choose, as typer takes it: a parameter's annotation and its default."""
+    """What a user may choose, as typer takes it: a parameter, its annotation and its default."""
 
+    name: str
     annotation: Any
     default: Any
 
 
-def choice(kind: Any, default: Any, text: str, *names: str, **limits: Any) -> Choice:
-    return Choice(kind, typer.Option(default, *names, help=text, **limits))
+def choice(name: str, kind: Any, default: Any, text: str, **limits: Any) -> Choice:
+    return Choice(name, kind, typer.Option(default, help=text, **limits))
 
 
-def parsed(parser: Callable[[str], Any], default: str | None, text: str) -> Choice:
+def parsed(name: str, parser: Callable[[str], Any], default: str | None, text: str) -> Choice:
     """An option that is written as text and means something else."""
-    return choice(Any, default, text, parser=parser, metavar="TEXT")
+    return choice(name, Any, default, text, parser=parser, metavar="TEXT")
 
 
-def records(default: int = 10_000, text: str = "Records.") -> dict[str, Choice]:
-    return {"m": choice(int, default, text)}
+def records(default: int = 10_000, text: str = "Records.") -> Choice:
+    return choice("m", int, default, text)
 
 
-def several(name: str, default: str) -> dict[str, Choice]:
-    """A list of records, attributes or clusters."""
+def many(**defaults: str) -> list[Choice]:
+    """Lists of records m, attributes l, clusters k."""
     texts = {
         "m": "Records, such as 2000,10000.",
         "l": "Attributes, such as 5,10.",
         "k": "Clusters, such as 2,4,8.",
     }
-    return {name: parsed(numbers, default, texts[name])}
+    return [parsed(name, numbers, default, texts[name]) for name, default in defaults.items()]
 
 
-def few(default: int) -> dict[str, Choice]:
+def few(default: int) -> Choice:
     text = "Records of the paillier suite, extrapolated to all m."
-    return {"records": choice(int, default, text, min=1)}
+    return choice("records", int, default, text, min=1)
 
 
-def worker_pairs(**limits: int) -> dict[str, Choice]:
-    return {"pairs": choice(int, 1, "Worker pairs.", **limits)}
+def pairs(**limits: int) -> Choice:
+    return choice("pairs", int, 1, "Worker pairs.", **limits)
 
 
-def link(text: str, gbit: str, latency: str) -> dict[str, Choice]:
-    return {
-        "link": choice(LinkName | None, None, text),
-        "gbit": choice(float | None, None, gbit),
-        "latency_ms": choice(float | None, None, latency),
-    }
+def many_pairs(default: str, text: str) -> Choice:
+    return parsed("pairs", numbers, default, text)
 
 
-ATTRIBUTES = {"l": choice(int, 10, "Attributes.")}
-CLUSTERS = {"k": choice(int, 4, "Clusters.")}
-SUITE = {"suite": Choice(SuiteOption, SuiteName.SHARES)}
-ANY_SUITE = {"suite": choice(SuiteName | None, None, "One suite; both if left out.")}
-KEY_TEXT = "Paillier key: 2048 or 3072 bits; less to compare with published figures."
-KEY_BITS = {"key_bits": choice(int, 2048, KEY_TEXT)}
-ITERATIONS = {"iterations": choice(int, 3, "Iterations of the shares suite.", min=1)}
-POINTS = {
-    "points": choice(
-        Path, "bench-points.jsonl", "Finished points are kept here and not measured again."
-    )
-}
-JSON = {"json_file": Choice(JsonFile, None)}
-PLOT = {"plot": choice(Path | None, None, "Draw a plot here (PNG).", callback=_png)}
+def iterations(default: int, text: str, **limits: int) -> Choice:
+    return choice("iterations", int, default, text, **limits)
+
+
+def optional(name: str, kind: Any, text: str) -> Choice:
+    return choice(name, kind | None, None, text)
+
+
+L = choice("l", int, 10, "Attributes.")
+K = choice("k", int, 4, "Clusters.")
+SUITE = Choice("suite", SuiteOption, SuiteName.SHARES)
+ANY_SUITE = optional("suite", SuiteName, "One suite; both if left out.")
+KEY_BITS = choice(
+    "key_bits",
+    int,
+    2048,
+    "Paillier key: 2048 or 3072 bits; less to compare with published figures.",
+)
+SHARES_ITERATIONS = iterations(3, "Iterations of the shares suite.", min=1)
+POINTS = choice(
+    "points",
+    Path,
+    "bench-points.jsonl",
+    "Finished points are kept here and not measured again.",
+)
+JSON = Choice("json_file", JsonFile, None)
+PLOT = choice("plot", Path | None, None, "Draw a plot here (PNG).", callback=_png)
 
 
 # ------------------------------------------------------------- the table
@@ -157,22 +167,18 @@ class Measurement:
 
     name: str
     help: str
-    choices: dict[str, Choice]
+    choices: Sequence[Choice]
     points: bool = True
     draws: bool = True
     module: str = ""  # if it is not named like the command
 
     def command(self) -> Callable[..., None]:
         """What typer calls: its parameters are this measurement's options."""
-        tail = (POINTS if self.points else {}) | JSON | (PLOT if self.draws else {})
+        tail = [POINTS] * self.points + [JSON] + [PLOT] * self.draws
+        kind = inspect.Parameter.KEYWORD_ONLY
         parameters = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=chosen.default,
-                annotation=chosen.annotation,
-            )
-            for name, chosen in (self.choices | tail).items()
+            inspect.Parameter(c.name, kind, default=c.default, annotation=c.annotation)
+            for c in (*self.choices, *tail)
         ]
 
         def command(**values: Any) -> None:
@@ -213,111 +219,78 @@ MEASUREMENTS = (
     Measurement(
         "iteration",
         "One iteration between two processes: offline, online, bytes, rounds, memory, by step.",
-        SUITE
-        | records()
-        | ATTRIBUTES
-        | CLUSTERS
-        | worker_pairs()
-        | {"iterations": choice(int, 5, "Iterations to measure over.")}
-        | link(
-            "Imitate what lies between the clouds; else loopback.",
-            "Gbit/s of the link, each direction.",
-            "Its one-way latency.",
-        )
-        | KEY_BITS,
+        [
+            SUITE, records(), L, K, pairs(),
+            iterations(5, "Iterations to measure over."),
+            optional("link", LinkName, "Imitate what lies between the clouds; else loopback."),
+            optional("gbit", float, "Gbit/s of the link, each direction."),
+            optional("latency_ms", float, "Its one-way latency."),
+            KEY_BITS,
+        ],
         points=False,
         draws=False,
     ),
     Measurement(
         "primitives",
         "Table 5.3: SMP, SSED_OP, SBD, SMIN_k per invocation, both suites, with counts.",
-        ANY_SUITE
-        | KEY_BITS
-        | records(6000, "Records of the job (fixes the widths).")
-        | ATTRIBUTES
-        | CLUSTERS
-        | {"records": choice(int, 24, "Records the paillier suite measures over.", min=1)},
+        [
+            ANY_SUITE, KEY_BITS, records(6000, "Records of the job (fixes the widths)."), L, K,
+            choice("records", int, 24, "Records the paillier suite measures over.", min=1),
+        ],
     ),
     Measurement(
         "sweep",
         "Figure 5.3: seconds per iteration over m, k and l.",
-        ANY_SUITE
-        | several("m", "2000,4000,6000,8000,10000")
-        | several("k", "2,4,6,8")
-        | several("l", "5,10,15,20")
-        | KEY_BITS
-        | few(8)
-        | ITERATIONS,
+        [
+            ANY_SUITE, *many(m="2000,4000,6000,8000,10000", k="2,4,6,8", l="5,10,15,20"),
+            KEY_BITS, few(8), SHARES_ITERATIONS,
+        ],
     ),
     Measurement(
         "breakdown",
         "Figure 5.4: what part of an iteration each primitive takes, over k.",
-        ANY_SUITE
-        | several("k", "2,3,4,5,6,7,8")
-        | records(6000)
-        | ATTRIBUTES
-        | KEY_BITS
-        | few(8)
-        | ITERATIONS,
+        [ANY_SUITE, *many(k="2,3,4,5,6,7,8"), records(6000), L, KEY_BITS, few(8),
+         SHARES_ITERATIONS],
     ),
     Measurement(
         "modes",
         "Figure 5.5: the paillier suite online + offline, online and pipelined, over m.",
-        several("m", "2000,4000,6000,8000,10000") | ATTRIBUTES | CLUSTERS | KEY_BITS | few(16),
+        [*many(m="2000,4000,6000,8000,10000"), L, K, KEY_BITS, few(16)],
     ),
     Measurement(
         "pairs",
         "Figure 5.6: one iteration over worker pairs on Ray; CPU, critical path, wall time.",
-        {"pairs": parsed(numbers, "1,2,4,8", "Numbers of worker pairs.")}
-        | records()
-        | ATTRIBUTES
-        | CLUSTERS
-        | SUITE
-        | {
-            "iterations": choice(int, 5, "Iterations to measure over.", min=1),
-            "deployment": choice(
-                Path | None,
-                None,
+        [
+            many_pairs("1,2,4,8", "Numbers of worker pairs."), records(), L, K, SUITE,
+            iterations(5, "Iterations to measure over.", min=1),
+            optional(
+                "deployment", Path,
                 "Folder of `ppodc init` whose clouds run; this machine if left out.",
             ),
-        },
+        ],
     ),
     Measurement(
         "simulate",
         "SIMULATION of many pairs, calibrated here: time and money of an iteration and of a job.",
-        {"m": parsed(whole, "1e6", "Records, up to 1e9.")}
-        | ATTRIBUTES
-        | CLUSTERS
-        | SUITE
-        | KEY_BITS
-        | {
-            "pairs": parsed(
-                numbers,
-                "1,2,4,8,16,32,64,128,256,512,1024",
-                "Numbers of worker pairs, up to 1024.",
-            )
-        }
-        | link(
-            "What lies between the clouds; all three if left out.",
-            "Gbit/s of each pair and direction.",
-            "One-way latency.",
-        )
-        | {
-            "total_gbit": choice(
-                float | None, None, "Gbit/s of all pairs together, each direction."
+        [
+            parsed("m", whole, "1e6", "Records, up to 1e9."), L, K, SUITE, KEY_BITS,
+            many_pairs("1,2,4,8,16,32,64,128,256,512,1024", "Numbers of worker pairs, up to 1024."),
+            optional("link", LinkName, "What lies between the clouds; all three if left out."),
+            optional("gbit", float, "Gbit/s of each pair and direction."),
+            optional("latency_ms", float, "One-way latency."),
+            optional("total_gbit", float, "Gbit/s of all pairs together, each direction."),
+            choice("usd_core_hour", float, USD_PER_CORE_HOUR, "Price of a core for an hour."),
+            optional("usd_gb", float, "Price of a GB between the clouds: 0, 0.01, 0.09 by link."),
+            parsed(
+                "within", duration, None,
+                "How many pairs finish the job in this time, such as 1h?",
             ),
-            "usd_core_hour": choice(float, USD_PER_CORE_HOUR, "Price of a core for an hour."),
-            "usd_gb": choice(
-                float | None, None, "Price of a GB between the clouds: 0, 0.01, 0.09 by link."
+            iterations(20, "Iterations of the whole job.", min=1),
+            choice(
+                "dispatch_ms", float, 2.0,
+                "Of the master, for each pair and phase (assumed).", min=0,
             ),
-            "within": parsed(
-                duration, None, "How many pairs finish the job in this time, such as 1h?"
-            ),
-            "iterations": choice(int, 20, "Iterations of the whole job.", min=1),
-            "dispatch_ms": choice(
-                float, 2.0, "Of the master, for each pair and phase (assumed).", min=0
-            ),
-        },
+        ],
     ),
     Measurement(
         "kegg",
@@ -327,49 +300,35 @@ MEASUREMENTS = (
         clusters, and all records run with 27 and 10 attributes. With --m: every combination of the
         lists.
         """,
-        {
-            "data": Choice(
-                Path | None,
-                typer.Argument(
-                    None, help="The data set (.csv or .csv.gz); without it, the stored results."
-                ),
-            ),
-            "m": parsed(numbers, None, "Records, with all l and k; one at a time if left out."),
-        }
-        | several("l", "5,10,15,20,27")
-        | several("k", "2,4,6,8")
-        | worker_pairs(min=1)
-        | {
-            "max_iter": choice(int, 100, "Most iterations of a job.", min=1),
-            "paillier_rows": parsed(
-                numbers_or_none,
-                "8,32",
+        [
+            Choice("data", Path | None, typer.Argument(
+                None, help="The data set (.csv or .csv.gz); without it, the stored results."
+            )),
+            parsed("m", numbers, None, "Records, with all l and k; one at a time if left out."),
+            *many(l="5,10,15,20,27", k="2,4,6,8"), pairs(min=1),
+            choice("max_iter", int, 100, "Most iterations of a job.", min=1),
+            parsed(
+                "paillier_rows", numbers_or_none, "8,32",
                 "Records that the paillier suite runs; 'none' leaves it out.",
             ),
-            "key_bits": parsed(
-                numbers,
-                "1024,2048",
+            parsed(
+                "key_bits", numbers, "1024,2048",
                 "Paillier keys: 1,024 bits as published, 2,048 as it should be.",
             ),
-        },
+        ],
     ),
     Measurement(
         "peers",
         "The same iteration in SecretFlow SPU (Cheetah, Semi2k) beside the shares suite.",
-        records()
-        | ATTRIBUTES
-        | CLUSTERS
-        | {
-            "runs": choice(int, 3, "Iterations to take the median of.", min=1),
-            "python": choice(
-                Path | None, None, "Interpreter that has the package `spu`, if not this one."
-            ),
-        },
+        [
+            records(), L, K, choice("runs", int, 3, "Iterations to take the median of.", min=1),
+            optional("python", Path, "Interpreter that has the package `spu`, if not this one."),
+        ],
     ),
     Measurement(
         "paillier",
         "Encrypt, decrypt, randomise, multiply by plain and add, side by side with `phe`.",
-        KEY_BITS | {"seconds": choice(float, 30, "How long to measure.")},
+        [KEY_BITS, choice("seconds", float, 30, "How long to measure.")],
         points=False,
         draws=False,
         module="paillier_beside_phe",
@@ -377,19 +336,14 @@ MEASUREMENTS = (
     Measurement(
         "platform",
         "What orchestration costs, whether memory grows, and many owners uploading at once.",
-        records()
-        | ATTRIBUTES
-        | CLUSTERS
-        | worker_pairs()
-        | {
-            "iterations": choice(int, 50, "Iterations of the job.", min=2),
-            "owners": choice(int, 100, "Owners that upload at once.", min=1),
-        }
-        | SUITE,
+        [
+            records(), L, K, pairs(), iterations(50, "Iterations of the job.", min=2),
+            choice("owners", int, 100, "Owners that upload at once.", min=1), SUITE,
+        ],
         points=False,
         draws=False,
     ),
-)
+)  # fmt: skip
 for _measurement in MEASUREMENTS:
     bench.command(_measurement.name)(_measurement.command())
 

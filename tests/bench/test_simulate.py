@@ -1,6 +1,5 @@
-"""The event engine against schedules worked out by hand, the model against measured runs."""
+"""The model against times worked out by hand and against measured runs; what it predicts."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from ppodc.bench import cost_model, network_presets, simulate
 from ppodc.bench.cost_model import Costs, Setting, StepCost
 from ppodc.bench.estimate import Line
-from ppodc.bench.event_simulator import Clock, Pool
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
 from ppodc.bench.simulate import Assumed, Runs
@@ -16,57 +14,6 @@ from ppodc.cli.bench import duration, whole
 from ppodc.errors import InputError
 from ppodc.kmeans.shares import demand
 from tests.bench.look import check_document, check_plot
-
-
-def ends(pool: Pool, clock: Clock, amounts: list[tuple[float, float]]) -> list[float]:
-    """When users that come at some time with some amount of work are done."""
-    found = [math.nan] * len(amounts)
-
-    def user(number: int, start: float, amount: float):
-        yield clock.delay(start)
-        yield pool.use(amount)
-        found[number] = clock.now
-
-    for number, (start, amount) in enumerate(amounts):
-        clock.start(user(number, start, amount))
-    clock.run()
-    return found
-
-
-def test_users_share_a_pool_fairly():
-    clock = Clock()
-    # one core: alone for 1 s, then half speed until the first is done at 3 s, then alone again
-    assert ends(Pool(clock, 1), clock, [(0, 2), (1, 2)]) == pytest.approx([3, 4])
-
-
-def test_a_user_never_gets_more_than_its_own_speed():
-    clock = Clock()
-    assert ends(Pool(clock, 8), clock, [(0, 2), (0, 3)]) == pytest.approx([2, 3])
-    clock = Clock()
-    assert ends(Pool(clock, 3, 2), clock, [(0, 3), (0, 3)]) == pytest.approx([2, 2])
-
-
-def test_three_users_on_two_cores():
-    clock = Clock()
-    assert ends(Pool(clock, 2), clock, [(0, 2), (0, 2), (0, 2)]) == pytest.approx([3, 3, 3])
-
-
-def test_a_process_waits_for_all_of_several_signals():
-    clock, times = Clock(), []
-
-    def process():
-        yield [clock.delay(1), clock.delay(3)]
-        times.append(clock.now)
-        yield []
-        times.append(clock.now)
-
-    def after(first):
-        yield first
-        times.append(clock.now)
-
-    clock.start(after(clock.start(process())))
-    assert clock.run() == 3
-    assert times == [3, 3, 3]
 
 
 def costs(**changes) -> Costs:

@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from client.both_clouds import Clouds, ListedDataset
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.errors import InputError, JobEndedError
+from ppodc.errors import InputError, JobEndedError, printable
 from ppodc.records.output_half import (
     OpenedResult,
     OutputHalf,
@@ -267,7 +267,7 @@ def _half(cloud: Cloud, reply: ResultReply, arrays: tuple[Array, ...]) -> _Half:
 
 
 def _check_alive(dataset: str, cloud: Cloud, reply: ResultReply) -> None:
-    reason = f" {reply.message}" if reply.message else ""
+    reason = f" {printable(reply.message)}" if reply.message else ""
     if reply.state == JobState.FAILED:
         raise JobEndedError(
             f"the job of dataset {dataset!r} failed at cloud {cloud}; its operator can go on with "

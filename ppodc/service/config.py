@@ -200,12 +200,12 @@ def peers(config: CloudConfig) -> dict[bytes, Peer]:
         listed.append((config.cloud1.public_key, Peer("cloud1", "cloud1")))
     listed += [(key, Peer("operator", name)) for name, key in config.operators.items()]
     listed += [(key, Peer("owner", name)) for name, key in config.owners.items()]
-    found: dict[bytes, Peer] = {}
+    by_key: dict[bytes, Peer] = {}
     for key, peer in listed:
-        other = found.setdefault(key.encode(), peer)
+        other = by_key.setdefault(key.encode(), peer)
         if other != peer:
             raise InputError(f"{peer.name!r} and {other.name!r} have the same public key.")
-    return found
+    return by_key
 
 
 def save(path: Path, config: CloudConfig | OwnerConfig) -> None:

@@ -124,11 +124,7 @@ class _Operations:
     def result(self, peer: Peer, body: Named) -> Answer:
         self._check_has_records(peer, body.dataset)
         job = self._store.jobs.get(body.dataset)
-        # Cloud 1 is done only after both clouds have saved halves of the same run.
-        ready = self._store.results.has(body.dataset)
-        if self._store.role == "cloud1":
-            ready = ready and job.state == JobState.DONE
-        if not ready:
+        if not self._has_result(body.dataset):
             return ResultReply(job.state, job.iteration, job.message, False), ()
         result = self._store.results.half(body.dataset)
         self._store.ledger.append("result half given", body.dataset, {"owner": peer.name})
@@ -144,6 +140,8 @@ class _Operations:
         spec = self._store.datasets.spec(body.dataset)
         if body.name not in spec.kind.row_outputs(spec):
             raise AccessError(f"the spec of dataset {body.dataset!r} offers no {body.name}.")
+        if not self._has_result(body.dataset):
+            raise InputError(f"dataset {body.dataset!r} has no {body.name} yet.")
         half = self._store.results.own_rows(body.dataset, body.name, body.upload_id)
         detail = {"owner": peer.name, "upload": body.upload_id}
         self._store.ledger.append(f"{body.name} half given", body.dataset, detail)
@@ -156,6 +154,13 @@ class _Operations:
     def ledger(self, peer: Peer, body: LedgerAsk) -> Answer:
         entries = self._store.ledger.entries(after=body.after, limit=LEDGER_PAGE)
         return LedgerReply(tuple(entries)), ()
+
+    def _has_result(self, dataset: str) -> bool:
+        """Whether halves may be given: cloud 1 is done once both have theirs of the same run."""
+        if not self._store.results.has(dataset):
+            return False
+        done = self._store.jobs.get(dataset).state == JobState.DONE
+        return done or self._store.role == "cloud2"
 
     def _state(self, upload_id: str) -> UploadState:
         committed = self._store.uploads.get(upload_id).committed

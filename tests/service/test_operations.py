@@ -211,6 +211,7 @@ def test_a_result_is_given_to_owners_of_records_and_is_in_the_ledger_once(two, s
 
 
 def test_cloud_1_gives_nothing_before_the_job_is_done(two):
+    first, second = two
     upload_id = put_upload(*two, "clinic", "ann", records(2))
     half = ResultHalf({}, {}, {"labels": OutputHalf.of(4, [0, 1])})
     for store in two:
@@ -223,6 +224,9 @@ def test_cloud_1_gives_nothing_before_the_job_is_done(two):
         client(store, ANN).call("result", Named("clinic"), reply=ResultReply)[0] for store in two
     ]
     assert [reply.ready for reply in replies] == [False, True]
+    ask = RowsAsk("clinic", upload_id, "labels")
+    assert code(client(first, ANN), "rows", ask) == "input"
+    client(second, ANN).call("rows", ask, reply=RowsReply)
 
 
 def test_nothing_is_given_that_the_ledger_cannot_note(two, monkeypatch):

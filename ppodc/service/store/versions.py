@@ -55,11 +55,11 @@ def prepare(database: Database, role: Role) -> None:
             _run(sql, _FROM_1)
 
 
-def _check(database: Database, role: Role, found: str, version: int) -> None:
+def _check(database: Database, role: Role, whose: str, version: int) -> None:
     folder = database.path.parent
-    if found != role:
+    if whose != role:
         raise StoreError(
-            f"{folder} is the store of {found}, and this is {role}. Name another folder in the "
+            f"{folder} is the store of {whose}, and this is {role}. Name another folder in the "
             "configuration."
         )
     if version > VERSION:

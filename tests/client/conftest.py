@@ -1,0 +1,18 @@
+"""Both clouds' gateways, for all tests of owners."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.client.two_gateways import Platform, new_deployment, serve
+from tests.service.data import make_spec
+
+
+@pytest.fixture
+def platform(tmp_path):
+    deployment = new_deployment(tmp_path / "new", ["ann", "bob", "eve"])
+    with ExitStack() as stack:
+        stores = serve(deployment, stack)
+        for store in stores:
+            store.datasets.create(make_spec())
+        yield Platform(deployment, stores)

@@ -1,0 +1,97 @@
+"""Who may ask which gateway for what; every refusal is logged."""
+
+import secrets
+
+import pytest
+
+from ppodc.errors import ChannelError, RefusedError
+from ppodc.records.encode import encode
+from ppodc.records.sharing import split
+from ppodc.service.job_state import JobState
+from ppodc.service.messages import (
+    Begin,
+    ChunkPlace,
+    DatasetList,
+    DatasetsAsk,
+    Named,
+    ResultReply,
+    RowsAsk,
+    SpecText,
+    UploadRef,
+    UploadState,
+)
+from ppodc.service.store import Dataset
+from ppodc.spec import Spec
+from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.wire import Empty
+from tests.client.two_gateways import finish_job, table
+from tests.service.data import make_spec
+
+
+def test_upload_after_sealing_is_refused_and_logged(platform, caplog):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(5))
+        platform.seal()
+        with pytest.raises(RefusedError, match="no more uploads"):
+            ann.upload("clinic", table(6))
+    assert "refused owner ann begin" in caplog.text
+
+
+def test_a_wrong_spec_digest_is_refused_and_logged(platform, caplog):
+    begin = Begin("clinic", "0" * 64, secrets.token_hex(16), 5)
+    for cloud in (1, 2):
+        raw = platform.client("ann", cloud)
+        with raw, pytest.raises(RefusedError, match="another one here"):
+            raw.call("begin", begin, reply=UploadState)
+    assert caplog.text.count("refused owner ann begin") == 2
+
+
+def test_another_owners_upload_cannot_be_touched(platform, caplog):
+    with platform.owner() as ann:
+        receipt = ann.upload("clinic", table(5))
+        platform.seal()
+        finish_job(platform)
+    share, _ = split(encode(table(5), make_spec().schema))
+    with platform.client("eve") as eve:
+        for op, body, arrays in [
+            ("chunk", ChunkPlace(receipt.upload_id, 0), [share]),
+            ("commit", UploadRef(receipt.upload_id), []),
+            ("missing", UploadRef(receipt.upload_id), []),
+            ("rows", RowsAsk("clinic", receipt.upload_id, "labels"), []),
+        ]:
+            with pytest.raises(RefusedError, match="is not of eve"):
+                eve.call(op, body, arrays, reply=Empty)
+        with pytest.raises(RefusedError, match="eve has no records"):
+            eve.call("result", Named("clinic"), reply=ResultReply)
+    assert caplog.text.count("refused owner eve") == 5
+
+
+def test_roles_are_kept_apart(platform):
+    with platform.client("operator") as operator:
+        with pytest.raises(RefusedError, match="not for the role"):
+            operator.call("result", Named("clinic"), reply=ResultReply)
+        operator.tell("create", SpecText(make_spec("second").canonical()))
+        listed = operator.call("datasets", DatasetsAsk("clinic"), reply=DatasetList)[0].datasets
+        assert listed == (Dataset("second", make_spec("second").digest, JobState.CREATED, 0, 0),)
+    with platform.client("ann") as ann:
+        for op in ("create", "ledger"):
+            with pytest.raises(RefusedError, match="not for the role"):
+                ann.call(op, Named("clinic"), reply=Empty)
+        with pytest.raises(RefusedError, match="no operation"):
+            ann.call("status", Named("clinic"), reply=Empty)
+
+
+def test_an_unknown_key_is_refused(platform, caplog):
+    path = platform.deployment.party("ann").folder / "keys"
+    for file in path.iterdir():
+        file.unlink()
+    CurveKeys.generate().save(path / "ann")
+    with platform.owner() as stranger, pytest.raises(ChannelError, match="does not let this key"):
+        stranger.datasets()
+    assert "is not allowed" in caplog.text
+
+
+def test_a_spec_travels_in_canonical_form(platform):
+    with platform.client("ann") as raw:
+        received = raw.call("spec", Named("clinic"), reply=SpecText)[0].spec
+    assert Spec.from_bytes(received) == make_spec()

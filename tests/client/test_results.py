@@ -1,0 +1,153 @@
+"""Results at owners: opened exactly, noted in ledgers, waited for, tampered with."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from client import JobEndedError
+from ppodc.errors import InputError, RefusedError
+from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.service.job_state import JobState
+from ppodc.service.messages import (
+    RowsAsk,
+    RowsReply,
+)
+from tests.client.two_gateways import finish_job, split_values, table
+from tests.service.data import make_spec
+
+
+def test_the_result_is_the_references(platform):
+    tables = {"ann": [table(8, 1), table(3, 2)], "bob": [table(6, 3)]}
+    with platform.owner("ann") as ann, platform.owner("bob") as bob:
+        ann.upload("clinic", tables["ann"][0])
+        bob.upload("clinic", tables["bob"][0])
+        ann.upload("clinic", tables["ann"][1])
+        platform.seal()
+        trace = finish_job(platform)
+        results = {"ann": ann.result("clinic"), "bob": bob.result("clinic", wait=False)}
+    for result in results.values():
+        assert np.array_equal(result.sums_, trace.sums)
+        assert np.array_equal(result.sizes_, trace.sizes)
+        assert (result.n_iter_, result.converged_) == (trace.n_iter, trace.converged)
+        centres = trace.sums / trace.sizes[:, None] / 100 * 10
+        assert np.allclose(result.cluster_centers_, centres, rtol=1e-12)
+    labels = trace.labels
+    assert results["ann"].labels_.tolist() == [*labels[:8], *labels[14:]]
+    assert results["bob"].labels_.tolist() == labels[8:14].tolist()
+
+
+def test_every_half_given_is_in_both_ledgers(platform):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        finish_job(platform)
+        ann.result("clinic")
+    for store in platform.stores:
+        events = [entry.event for entry in store.ledger.entries("clinic")]
+        assert events == [
+            "dataset created",
+            "upload committed",
+            "dataset sealed",
+            "labels half stored",
+            "result half stored",
+            "result half given",
+            "labels half given",
+        ]
+        assert store.ledger.verify().broken is None
+
+
+def test_labels_only_if_the_spec_offers_them(platform):
+    spec = make_spec("quiet", labels=False)
+    for store in platform.stores:
+        store.datasets.create(spec)
+    with platform.owner() as ann:
+        receipt = ann.upload("quiet", table(8))
+        with platform.client("ann") as raw, pytest.raises(RefusedError, match="offers no labels"):
+            raw.call("rows", RowsAsk("quiet", receipt.upload_id, "labels"), reply=RowsReply)
+
+
+def test_waiting_ends_with_the_job(platform):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        with pytest.raises(InputError, match="it is created"):
+            ann.result("clinic", wait=False)
+        platform.seal()
+        with pytest.raises(InputError, match="it is sealed"):
+            ann.result("clinic", timeout=0.3)
+        results = []
+        waiting = threading.Thread(target=lambda: results.append(ann.result("clinic", timeout=60)))
+        waiting.start()
+        finish_job(platform)
+        waiting.join(60)
+        assert results[0].n_iter_ >= 1
+
+
+@pytest.mark.parametrize(("state", "text"), [("failed", "ppodc resume"), ("cancelled", "was can")])
+def test_a_job_that_ends_badly_is_told_while_waiting(platform, state, text):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        for each in (JobState.PREPARING, JobState.RUNNING, JobState(state)):
+            platform.stores[0].jobs.transition("clinic", each, message="a pair was lost.")
+        with pytest.raises(JobEndedError, match=text) as caught:
+            ann.result("clinic")
+        assert "a pair was lost" in str(caught.value)
+
+
+def test_halves_of_different_runs_are_not_opened(platform):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        for store in platform.stores:
+            for state in (JobState.PREPARING, JobState.RUNNING):
+                store.jobs.transition("clinic", state)
+            half = split_values([1] * 8, 2**521 - 1)[0]  # the partner of this one is thrown away
+            labels = split_values([0] * 8, 1 << 71)[0]
+            facts = {"n_iter": 3, "converged": True}
+            result = ResultHalf(facts, {"clusters": half}, {"labels": labels})
+            store.results.save("clinic", result)
+            store.jobs.transition("clinic", JobState.DONE)
+        with pytest.raises(InputError, match="do not belong together"):
+            ann.result("clinic")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "text"),
+    [
+        (lambda half: replace(half, facts={**half.facts, "n_iter": 99}), "different runs"),
+        (lambda half: replace(half, halves={}), "different runs"),
+        (lambda half: replace(half, halves={"centres": half.halves["clusters"]}), "different runs"),
+        (
+            lambda half: replace(half, halves={"clusters": OutputHalf.of(7, [0] * 8)}),
+            "do not belong together",
+        ),
+        (
+            lambda half: replace(half, halves={"clusters": half.halves["clusters"].rows(0, 7)}),
+            "do not belong together",
+        ),
+    ],
+)
+def test_a_cloud_that_gives_another_result_is_found_out(platform, monkeypatch, tamper, text):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        finish_job(platform)
+        results = platform.stores[1].results
+        original = results.half
+        monkeypatch.setattr(results, "half", lambda dataset: tamper(original(dataset)))
+        with pytest.raises(InputError, match=text):
+            ann.result("clinic")
+
+
+def test_labels_of_other_rows_are_found_out(platform, monkeypatch):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        finish_job(platform)
+        results = platform.stores[1].results
+        original = results.own_rows
+        monkeypatch.setattr(results, "own_rows", lambda *which: original(*which).rows(0, 7))
+        with pytest.raises(InputError, match="cloud 2 sent labels of other rows"):
+            ann.result("clinic")

@@ -116,10 +116,11 @@ def _phase(costs: Costs, steps: Sequence[StepCost], rows: Sequence[int], setting
     The largest pair needs its own path through them; cores that pairs share need to do the work of
     all. Whichever takes longer counts, since one pair works while another waits.
     """
-    path = sum(_step_s(costs, step, rows[0], len(rows), setting) for step in steps)
-    work = sum(step.cpu.at(each) for step in steps for each in rows) * (1 + costs.c2_share)
-    shared = work / setting.cores if setting.cores is not None else 0.0
-    return setting.dispatch_s * len(rows) + max(path, shared)
+    seconds = sum(_step_s(costs, step, rows[0], len(rows), setting) for step in steps)
+    if setting.cores is not None:
+        work = sum(step.cpu.at(each) for step in steps for each in rows) * (1 + costs.c2_share)
+        seconds = max(seconds, work / setting.cores)
+    return setting.dispatch_s * len(rows) + seconds
 
 
 def _step_s(costs: Costs, step: StepCost, rows: int, pairs: int, setting: Setting) -> float:

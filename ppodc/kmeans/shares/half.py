@@ -28,6 +28,7 @@ from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.meter import Meter
+from ppodc.mpc.remask import remask
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
@@ -182,7 +183,7 @@ class SharesHalf:
     def output(self, clusters: State) -> OutputHalf:
         """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call."""
         with self._session.step("output"):
-            values = giving_out.remask(self._session, self._clusters(clusters))
+            values = remask(self._session, self._clusters(clusters))
             return OutputHalf.of_words(values)
 
     def labels(self, shard: str) -> OutputHalf:

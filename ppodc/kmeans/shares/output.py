@@ -1,7 +1,6 @@
 """What owners get: fresh halves of sums and counts, and halves of the records' labels.
 
-*Output*: C1 draws a mask z and sends it; the halves are x1 + z and x2 - z, so that owners see no
-share the protocol used. Rounds: 1 message. Bytes: 8 per number from C1 to C2.
+Sums and counts go out freshly masked (`mpc.remask`).
 
 *Labels*: bit j of a record's label is the xor of the one-hot's members h with bit j set, local;
 the label sum_j 2^j bit_j is one select per bit. Rounds: 2. Bytes per bit of a label and
@@ -17,17 +16,6 @@ from ppodc.mpc.additive import U64, Words, public
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
-
-_MASK = "shares.output-mask"
-
-
-def remask(session: Session, values: Words) -> Words:
-    """Fresh shares x1 + z, x2 - z of the same numbers modulo 2^64."""
-    if session.role == 1:
-        mask = session.random.uint64(values.shape)
-        session.link.send(_MASK, mask)
-        return values + mask
-    return values - session.link.receive(_MASK, np.uint64, *values.shape)
 
 
 def label_needs(rows: int, k: int) -> Needs:

@@ -1,0 +1,365 @@
+"""A whole platform inside this process, in which anything may fail at any point.
+
+Both clouds with their stores, their gateways' desks, their workers as threads, owners and the
+master: all of it the product's own code. Only what carries messages is played here: channels of
+pairs and calls to gateways go through memory, and may be cut, lost or repeated. Every party passes
+named points; a schedule says at which pass of which point which fault strikes.
+
+A party that dies raises `Killed` at that point and at every point it passes afterwards, so that
+whatever its code still does while it unwinds has no effect, as after a real kill.
+"""
+
+import contextlib
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
+from ppodc.crypto import single_use
+from ppodc.errors import ChannelError, DiskFullError
+from ppodc.pairs.network import MemoryNetwork
+from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig
+from ppodc.service.operations import owner_operations
+from ppodc.service.store import Role, Store
+from ppodc.service.store.database import Database
+from ppodc.transport import wire
+from ppodc.transport.call_client import Client
+from ppodc.transport.call_server import CallDesk, Operation, Peer
+from ppodc.transport.channel import Channel
+
+LINK_TIMEOUT = 0.6  # seconds after which a silent pair is given up
+CALL_TIMEOUT = 0.5  # seconds after which a silent gateway is given up
+_DOWN = 3  # messages that a dead gateway misses before it is started again
+
+
+class Killed(BaseException):
+    """This party's process is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`action` strikes at the `count`-th pass of `point`."""
+
+    point: str
+    count: int
+    action: str
+
+
+# What can happen where.
+ACTIONS: dict[str, tuple[str, ...]] = {
+    "worker1 message": ("die", "stall", "cut"),
+    "worker2 message": ("die", "stall", "cut"),
+    "control request": ("lose", "repeat", "kill master", "kill cloud2"),
+    "control reply": ("lose", "repeat", "kill master", "kill cloud2"),
+    "owner request": ("lose", "repeat", "kill owner", "kill gateway"),
+    "owner reply": ("lose", "repeat", "kill owner", "kill gateway"),
+    "cloud1 write": ("disk full", "kill before", "kill after"),
+    "cloud2 write": ("disk full", "kill before", "kill after"),
+}
+
+
+class Fate:
+    """Counts passes and says what strikes; several threads may ask."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self._due = {(fault.point, fault.count): fault.action for fault in faults}
+        self._passed: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.struck: list[Fault] = []
+
+    def at(self, point: str) -> str | None:
+        """The fault that strikes at this pass, if any."""
+        with self._lock:
+            self._passed[point] += 1
+            action = self._due.get((point, self._passed[point]))
+            if action is not None:
+                self.struck.append(Fault(point, self._passed[point], action))
+            return action
+
+
+class _FaultyDatabase(Database):
+    """A store's database whose disk fills and whose process dies."""
+
+    fate: Fate
+    point: str
+    dead: threading.Event
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        if self.dead.is_set():
+            raise Killed
+        outermost = not self.nested
+        action = None
+        with super().transaction() as sql:
+            yield sql
+            action = self.fate.at(self.point) if outermost else None
+            if action == "disk full":
+                raise DiskFullError("the disk of the store is full; free some space.")
+            if action == "kill before":
+                self.die()
+        if action == "kill after":
+            self.die()
+
+    def die(self) -> None:
+        self.dead.set()
+        raise Killed
+
+
+class _FaultyChannel:
+    """One end of a pair's channel."""
+
+    def __init__(self, channel: Channel, point: str, fate: Fate) -> None:
+        self._channel, self._point, self._fate = channel, point, fate
+
+    def send(self, *arguments: Any, **options: Any) -> None:
+        self._pass()
+        self._channel.send(*arguments, **options)
+
+    def receive(self, *arguments: Any, **options: Any) -> Any:
+        self._pass()
+        return self._channel.receive(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def _pass(self) -> None:
+        action = self._fate.at(self._point)
+        if action == "stall":
+            time.sleep(2 * LINK_TIMEOUT)
+        elif action is not None:
+            self._channel.close()
+            if action == "die":
+                raise WorkerDiedError
+            raise ChannelError("the link is gone.")
+
+
+@dataclass(slots=True)
+class Service:
+    """A cloud's gateway: its store and its desk, made anew after a death."""
+
+    open: Callable[[threading.Event], tuple[Store, Sequence[Operation], Callable[[], None]]]
+    dead: threading.Event = field(default_factory=threading.Event)
+    missed: int = 0
+    _desk: CallDesk | None = None
+    _store: Store | None = None
+    _stop: Callable[[], None] | None = None
+
+    def answer(self, peer: Peer, request: Sequence[wire.Part]) -> Sequence[wire.Part] | None:
+        """The reply; None while the process is gone, or if it dies on the way."""
+        if self._desk is None:
+            self.missed += 1
+            if self.missed < _DOWN:
+                return None
+            self._start()
+        try:
+            return self._desk.answer(peer, request) if self._desk is not None else None
+        except Killed:
+            self.kill()
+            return None
+
+    def _start(self) -> None:
+        self.dead = threading.Event()
+        self._store, operations, self._stop = self.open(self.dead)
+        self._desk = CallDesk(operations)
+
+    def start(self) -> "Service":
+        """The first process of this service."""
+        self._start()
+        return self
+
+    def kill(self) -> None:
+        """The process is gone, with its workers and all that it had in memory."""
+        self.dead.set()
+        if self._stop is not None:
+            self._stop()
+        if self._store is not None:
+            self._store.close()
+        self._desk = self._store = self._stop = None
+        self.missed = 0
+
+
+class Carrier:
+    """A caller's connection to a service, through which messages get lost or come twice."""
+
+    def __init__(
+        self, service: Service, peer: Peer, who: str, fate: Fate, dead: threading.Event
+    ) -> None:
+        self._service, self._peer, self._fate = service, peer, fate
+        self._who, self._dead = who, dead  # "control" or "owner"; whether the caller is gone
+        self._arrived: deque[Sequence[wire.Part]] = deque()
+
+    def send(self, request: Sequence[wire.Part]) -> None:
+        parts = [bytes(part) for part in request]
+        action = self._strike("request")
+        if action == "lose":
+            return
+        for _ in range(2 if action == "repeat" else 1):
+            reply = self._service.answer(self._peer, parts)
+            if reply is None:
+                continue
+            after = self._strike("reply")
+            if after != "lose":
+                self._arrived.extend([reply] * (2 if after == "repeat" else 1))
+
+    def _strike(self, direction: str) -> str | None:
+        if self._dead.is_set():
+            raise Killed
+        action = self._fate.at(f"{self._who} {direction}")
+        if action in ("kill master", "kill owner"):
+            self._dead.set()
+            raise Killed
+        if action in ("kill cloud2", "kill gateway"):
+            self._service.kill()
+            return "lose"
+        return action
+
+    def receive(self, seconds: float) -> Sequence[wire.Part] | None:
+        if self._arrived:
+            return self._arrived.popleft()
+        time.sleep(min(0.002, max(0.0, seconds)))
+        return None
+
+    def why_silent(self, seconds: float) -> str:
+        return f"no answer for {seconds:g} s."
+
+    def close(self) -> None:
+        self._arrived.clear()
+
+
+class RowWatch:
+    """Notes every row that a single-use pool hands out, and whether one came twice."""
+
+    def __init__(self) -> None:
+        self._left: dict[Path, set[int]] = {}
+        self._lock = threading.Lock()
+        self.reused = 0
+
+    def __call__(self, folder: Path, event: str, first: int, end: int) -> None:
+        rows = set(range(first, end))
+        with self._lock:
+            left = self._left.setdefault(folder, set())
+            if event == "added":
+                left |= rows
+            elif event == "emptied":
+                left.clear()
+            else:
+                self.reused += len(rows - left)
+                left -= rows
+
+
+@contextlib.contextmanager
+def watched_rows() -> Iterator[RowWatch]:
+    """Watch the pools of this process for the time of the block."""
+    watch = RowWatch()
+    single_use.observer = watch
+    try:
+        yield watch
+    finally:
+        single_use.observer = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """The parties' own code, which the command hands in: this room may not import it."""
+
+    run_job: Callable[..., Any]
+    resume_job: Callable[..., Any]
+    prepare_job: Callable[..., Any]
+    seal_dataset: Callable[..., Any]
+    means: Callable[..., Any]
+    cloud2_client: Callable[..., Any]
+    follower: Callable[..., Any]
+    control_operations: Callable[..., Sequence[Operation]]
+    owner: Callable[..., Any]
+    operator: Callable[..., Any]
+    both_clouds: Callable[..., Any]
+
+
+class World:
+    """Two clouds, a master and owners, under one fate."""
+
+    def __init__(
+        self,
+        parties: Parties,
+        config1: Cloud1Config,
+        config2: Cloud2Config,
+        folder: Path,
+        fate: Fate,
+    ) -> None:
+        replace = msgspec.structs.replace
+        self._parties, self._fate, self._folder = parties, fate, folder
+        self.config1 = replace(config1, store=folder / "store1", pools=folder / "pools1")
+        self.config2 = replace(config2, store=folder / "store2", pools=folder / "pools2")
+        self._network = MemoryNetwork(self._faulty)
+        self.gateway1 = Service(self._open1).start()
+        self.gateway2 = Service(self._open2).start()
+
+    def close(self) -> None:
+        """End all that still runs."""
+        self.gateway1.kill()
+        self.gateway2.kill()
+
+    def store(self, role: Role, dead: threading.Event | None = None) -> Store:
+        """A cloud's store; without `dead` one that nothing happens to, for looking at."""
+        path = (self.config1 if role == "cloud1" else self.config2).store
+        if dead is None:
+            return Store.open(path, role)
+        kind = type("Faulty", (_FaultyDatabase,), {})
+        kind.fate, kind.point, kind.dead = self._fate, f"{role} write", dead  # type: ignore[attr-defined]
+        return Store.open(path, role, kind)
+
+    def means(self, dead: threading.Event) -> Any:
+        """What one process of the master works with."""
+
+        @contextlib.contextmanager
+        def workers(_pairs: int) -> Iterator[ThreadWorkers]:
+            yield ThreadWorkers(self._adapt)
+
+        def cloud2() -> Any:
+            carrier = Carrier(self.gateway2, Peer("cloud1", "cloud1"), "control", self._fate, dead)
+            return self._parties.cloud2_client(Client(carrier), CALL_TIMEOUT)
+
+        return self._parties.means(
+            workers, cloud2, lambda: self.store("cloud1", dead), LINK_TIMEOUT
+        )
+
+    def owner(self, name: str, config: OwnerConfig, dead: threading.Event) -> Any:
+        """One process of an owner."""
+        clouds = self._clouds(Peer("owner", name), "owner", dead)
+        own = msgspec.structs.replace(config, uploads=self._folder / name)
+        return self._parties.owner(clouds, own)
+
+    def operator(self) -> Any:
+        """An operator whom nothing happens to."""
+        return self._parties.operator(self._clouds(Peer("operator", "operator"), "operator"))
+
+    def _clouds(self, peer: Peer, who: str, dead: threading.Event | None = None) -> Any:
+        gone = dead or threading.Event()
+        clients = [
+            Client(Carrier(service, peer, who, self._fate, gone), CALL_TIMEOUT)
+            for service in (self.gateway1, self.gateway2)
+        ]
+        return self._parties.both_clouds(*clients)
+
+    def _open1(self, dead: threading.Event) -> tuple[Store, Sequence[Operation], Any]:
+        store = self.store("cloud1", dead)
+        return store, owner_operations(store), lambda: None
+
+    def _open2(self, dead: threading.Event) -> tuple[Store, Sequence[Operation], Any]:
+        store = self.store("cloud2", dead)
+        workers = ThreadWorkers(self._adapt)
+        follower = self._parties.follower(store, self.config2, workers, LINK_TIMEOUT)
+        operations = [*owner_operations(store), *self._parties.control_operations(follower)]
+        return store, operations, follower.stop
+
+    def _adapt(self, worker: Any) -> None:
+        worker.network = self._network
+
+    def _faulty(self, channel: Channel, cloud: int) -> Any:
+        return _FaultyChannel(channel, f"worker{cloud} message", self._fate)

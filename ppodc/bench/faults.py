@@ -1,0 +1,283 @@
+"""Random fault schedules: whatever dies, stalls, fills or gets lost, the result is the reference's.
+
+Each schedule is drawn from the campaign's seed: a small job, a number of pairs, and faults at named
+points (`fault_world.ACTIONS`). Owners upload until they have a receipt, the master runs and resumes
+until the job is done. Then it is checked: the owners' result equals the reference, every upload
+counts once, no row of a pool was handed out twice, both ledgers hold, both clouds agree.
+"""
+
+import contextlib
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.bench.fault_world import ACTIONS, Fate, Fault, Killed, Parties, World, watched_rows
+from ppodc.errors import PpodcError
+from ppodc.kmeans.job import Job as KMeansJob
+from ppodc.kmeans.reference import kmeans
+from ppodc.records.schema import Column, Schema
+from ppodc.service import deployment
+from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
+from ppodc.service.job_state import JobState
+from ppodc.spec import Spec
+from ppodc.totals.job import Job as TotalsJob
+from ppodc.totals.reference import reference as totals
+
+UB = 20
+MAX_OWNERS = 3
+_KEY_BITS = 256  # the faults are not in the arithmetic; a small key makes pairs quick to start
+_TRIES = 30
+_SECONDS = 120.0  # after which a schedule counts as stuck
+_LATEST = {"worker1 message": 400, "worker2 message": 400}  # passes that a fault is drawn from
+_LATEST_ELSEWHERE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is run and what goes wrong; all of it follows from the seed."""
+
+    seed: int
+    spec: Spec
+    suite: str
+    pairs: int
+    prepare: int  # iterations whose supplies are made ahead; 0: none
+    tables: tuple[NDArray[np.int64], ...]  # one of each owner
+    faults: tuple[Fault, ...]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a schedule came to; all counts are 0 when all is well."""
+
+    seed: int
+    wrong: int = 0
+    lost_uploads: int = 0
+    doubled_uploads: int = 0
+    reused_rows: int = 0
+    broken_ledgers: int = 0
+    stuck: int = 0
+    struck: list[str] = field(default_factory=list)  # the faults that came to pass
+    tries: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def bad(self) -> bool:
+        return any(getattr(self, name) for name in COUNTS)
+
+
+COUNTS = ("wrong", "lost_uploads", "doubled_uploads", "reused_rows", "broken_ledgers", "stuck")
+
+
+def draw(seed: int) -> Schedule:
+    """The schedule of this seed."""
+    chance = random.Random(seed)
+    columns, k = chance.randint(1, 2), chance.randint(1, 3)
+    schema = Schema(tuple(Column(f"x{i}", 0.0, float(UB)) for i in range(columns)), UB)
+    tables = tuple(
+        np.array([[chance.randint(0, UB) for _ in range(columns)] for _ in range(rows)], np.int64)
+        for rows in (chance.randint(3, 9) for _ in range(chance.randint(1, MAX_OWNERS)))
+    )
+    kind = chance.choices(("kmeans", "totals"), (5, 1))[0]
+    job: Any = TotalsJob(variance=chance.random() < 0.5)
+    suite = "shares"
+    if kind == "kmeans":
+        job = KMeansJob(k, max_iter=chance.randint(1, 5), seed=seed, labels=chance.random() < 0.6)
+        suite = chance.choices(("shares", "paillier"), (7, 1))[0]
+    faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
+    spec = Spec(f"schedule-{seed}", schema, job)
+    prepare = chance.choice((0, 0, 1))
+    return Schedule(seed, spec, suite, chance.randint(1, 3), prepare, tables, faults)
+
+
+def _fault(chance: random.Random) -> Fault:
+    point = chance.choice(list(ACTIONS))
+    latest = _LATEST.get(point, _LATEST_ELSEWHERE)
+    # As many early as late: most that can go wrong does so at the start of something.
+    count = int(latest ** chance.random())
+    return Fault(point, count, chance.choice(ACTIONS[point]))
+
+
+class Campaign:
+    """Keys and configurations, made once for many schedules."""
+
+    def __init__(self, parties: Parties, folder: Path) -> None:
+        self._parties, self._folder = parties, folder
+        made = deployment.create(folder / "keys", MAX_OWNERS, insecure_key_bits=_KEY_BITS)
+        self._config1 = load(made.party("cloud1").config, Cloud1Config)
+        self._config2 = load(made.party("cloud2").config, Cloud2Config)
+        names = [f"owner{i}" for i in range(1, MAX_OWNERS + 1)]
+        self._owners = {name: load(made.party(name).config, OwnerConfig) for name in names}
+
+    def run(self, schedule: Schedule) -> Verdict:
+        """One schedule from upload to verdict."""
+        verdict, fate = Verdict(schedule.seed), Fate(schedule.faults)
+        folder = self._folder / f"schedule-{schedule.seed}"
+        world = World(self._parties, self._config1, self._config2, folder, fate)
+        with watched_rows() as rows:
+            try:
+                self._play(world, schedule, verdict)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the verdict tells
+                verdict.stuck += 1
+                verdict.notes.append(f"{type(error).__name__}: {error}")
+            finally:
+                world.close()
+        verdict.reused_rows = rows.reused
+        verdict.struck = [f"{fault.action} at {fault.point} {fault.count}" for fault in fate.struck]
+        shutil.rmtree(folder, ignore_errors=True)
+        return verdict
+
+    def _play(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
+        deadline = time.monotonic() + _SECONDS
+        world.operator().create(schedule.spec)
+        names = list(self._owners)[: len(schedule.tables)]
+        receipts = {}
+        for name, table in zip(names, schedule.tables, strict=True):
+            upload = partial(self._upload, world, schedule, name, table)
+            receipts[name] = self._insist(upload, deadline, verdict)
+        self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
+        results = [
+            self._insist(partial(self._result, world, schedule, name), deadline, verdict)
+            for name in names
+        ]
+        self._check_uploads(world, schedule, receipts, verdict)
+        self._check_ledgers(world, schedule, verdict)
+        if not _exact(schedule, results):
+            verdict.wrong += 1
+
+    def _upload(
+        self,
+        world: World,
+        schedule: Schedule,
+        name: str,
+        table: NDArray[np.int64],
+        dead: threading.Event,
+    ) -> Any:
+        owner = world.owner(name, self._owners[name], dead)
+        return owner.upload(schedule.spec.name, table.astype(float), progress=False)
+
+    def _result(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
+        return world.owner(name, self._owners[name], dead).result(schedule.spec.name, wait=False)
+
+    def _insist(
+        self, act: Callable[[threading.Event], Any], deadline: float, verdict: Verdict
+    ) -> Any:
+        """Do it, again and again, as a person would who was told what to do."""
+        for _ in range(_TRIES):
+            verdict.tries += 1
+            if time.monotonic() > deadline:
+                break
+            try:
+                return act(threading.Event())
+            except (PpodcError, Killed) as error:
+                last = f"{type(error).__name__}: {error}"
+        raise TimeoutError(f"given up after {verdict.tries} tries; the last said: {last}")
+
+    def _drive(self, world: World, schedule: Schedule, dead: threading.Event) -> None:
+        """Run the job, or resume it, as its state says; `prepare` comes before, once."""
+        name, parties = schedule.spec.name, self._parties
+        means = world.means(dead)
+        with world.store("cloud1") as store:
+            state = store.jobs.get(name).state
+        if state in (JobState.CREATED, JobState.SEALED):
+            if schedule.prepare:
+                parties.seal_dataset(world.config1, name, schedule.suite, means)
+                parties.prepare_job(
+                    world.config1,
+                    name,
+                    schedule.prepare,
+                    schedule.suite,
+                    schedule.pairs,
+                    means=means,
+                )
+            parties.run_job(world.config1, name, schedule.suite, schedule.pairs, means=means)
+        else:
+            parties.resume_job(world.config1, name, means=means)
+
+    def _check_uploads(
+        self, world: World, schedule: Schedule, receipts: dict[str, Any], verdict: Verdict
+    ) -> None:
+        """Every receipt's upload is among the sealed rows of both clouds, once, and no other."""
+        expected = [(receipt.upload_id, receipt.rows) for receipt in receipts.values()]
+        for role in ("cloud1", "cloud2"):
+            with world.store(role) as store:
+                uploads = store.uploads.sealed(schedule.spec.name).uploads
+            sealed = [(upload.upload_id, upload.rows) for upload in uploads]
+            verdict.lost_uploads += len(set(expected) - set(sealed))
+            verdict.doubled_uploads += len(sealed) - len(set(sealed) & set(expected))
+
+    def _check_ledgers(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
+        iterations = []
+        for role in ("cloud1", "cloud2"):
+            with world.store(role) as store:
+                if store.ledger.verify().broken is not None:
+                    verdict.broken_ledgers += 1
+                job = store.jobs.get(schedule.spec.name)
+                iterations.append((job.state, job.iteration))
+        if iterations[0] != iterations[1]:
+            verdict.wrong += 1
+            verdict.notes.append(f"the clouds disagree: {iterations}")
+
+
+def _exact(schedule: Schedule, results: list[Any]) -> bool:
+    """Whether what the owners opened equals plaintext, to the last bit."""
+    records, job = np.concatenate(schedule.tables), schedule.spec.job
+    if isinstance(job, TotalsJob):
+        plain = totals(schedule.spec, records)
+        return all(_same_totals(result, plain) for result in results)
+    assert isinstance(job, KMeansJob)  # noqa: S101 - there are two kinds here
+    trace = kmeans(records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed)
+    same = all(
+        np.array_equal(result.sums_, trace.sums)
+        and np.array_equal(result.sizes_, trace.sizes)
+        and (result.n_iter_, result.converged_) == (trace.n_iter, trace.converged)
+        for result in results
+    )
+    if not job.labels:
+        return same
+    labels = np.concatenate([result.labels_ for result in results])
+    return same and np.array_equal(labels, trace.labels)
+
+
+def _same_totals(result: Any, plain: Any) -> bool:
+    exact = ("count_", "encoded_sums_", "encoded_squares_")
+    return all(getattr(result, name) == getattr(plain, name) for name in exact)
+
+
+def run(
+    parties: Parties,
+    schedules: int,
+    seed: int,
+    progress: Callable[[Verdict], None] = lambda _verdict: None,
+) -> dict[str, Any]:
+    """The campaign's document: how many schedules came to what, and the seeds of bad ones."""
+    verdicts = []
+    with _campaign(parties) as campaign:
+        for number in range(schedules):
+            verdict = campaign.run(draw(seed * 1_000_000 + number))
+            verdicts.append(verdict)
+            progress(verdict)
+    totals_ = {name: sum(getattr(v, name) for v in verdicts) for name in COUNTS}
+    return {
+        "schedules": len(verdicts),
+        "seed": seed,
+        **totals_,
+        "faults_struck": sum(len(v.struck) for v in verdicts),
+        "tries": sum(v.tries for v in verdicts),
+        "bad": [asdict(v) for v in verdicts if v.bad],
+    }
+
+
+@contextlib.contextmanager
+def _campaign(parties: Parties) -> Iterator[Campaign]:
+    with tempfile.TemporaryDirectory(prefix="ppodc-faults-") as folder:
+        yield Campaign(parties, Path(folder))

@@ -1,0 +1,1 @@
+"""Totals of every column over all owners: number of records, sum, mean and variance; exact."""

@@ -1,0 +1,124 @@
+"""One cloud's half of a job of totals, on the two-party engine.
+
+Records are taken in as XOR-shared bits and additive shares of b = bits(ub) bits (`mpc.unmask`), so
+that whatever an owner uploads counts as a number below 2^b. Then, for each column modulo 2^64,
+
+    S = sum_i t_i                                        local
+    Q = sum_i t_i^2 = sum_i sum_j tbit_ij * (2^j t_i)    one correlated transfer a bit
+
+with the static transfers whose choices are the bits of t. Who learns what: nothing; `output` gives
+each cloud a freshly masked half. Rounds: those of taking in, 1 for the squares, 1 for the output.
+Bytes per value, in each direction: 8 b for the squares, besides taking it in.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.mpc import correlated_ot, unmask
+from ppodc.mpc.additive import U64, Words
+from ppodc.mpc.correlated_ot import Batch, Sending
+from ppodc.mpc.remask import remask
+from ppodc.mpc.session import Session
+from ppodc.mpc.spill import Budget
+from ppodc.mpc.supplies import Needs
+from ppodc.mpc.unmask import SharedTable
+from ppodc.pairs.plan import Material, Progress
+from ppodc.records.output_half import OutputHalf
+from ppodc.records.upload_form import Cloud
+from ppodc.spec import Spec
+from ppodc.totals.job import job_of
+from ppodc.transport.channel import Channel
+
+_MEMORY_BYTES = 400 << 20  # what shares and keys of records may keep in memory
+_CHUNK_BITS = 1 << 20  # bits squared at a time
+
+
+class TotalsHalf:
+    """The half of the cloud `role`."""
+
+    def __init__(
+        self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
+    ) -> None:
+        self._columns, self._bits = len(spec.schema.columns), spec.schema.ub.bit_length()
+        self._variance = job_of(spec).variance
+        self._m = m
+        self._budget = Budget(_MEMORY_BYTES)
+        self._tables: dict[str, SharedTable] = {}
+        job = f"totals m={m} l={self._columns} ub={spec.schema.ub} variance={self._variance}"
+        self._session = Session.start(role, channel, job, material.key, pools=material.pools)
+
+    def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
+        """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""
+        with self._session.step("ingest"):
+            total = len(share) + sum(table.rows for table in self._tables.values())
+            if share.ndim != 2 or share.shape[1] != self._columns or total > self._m:
+                raise InputError(f"shard {shard!r} does not fit the job.")
+            self._tables[shard] = unmask.unmask(self._session, share, self._bits, self._budget)
+
+    def sum(self, shards: Sequence[str], progress: Progress) -> Words:
+        """This cloud's share of S and, with variances, Q of these shards: (1 or 2, l)."""
+        with self._session.step("sum"):
+            total = np.zeros((2 if self._variance else 1, self._columns), U64)
+            for name in shards:
+                table = self._tables[name]
+                for start, end in self._chunks(table.rows):
+                    total[0] += table.additive(start, end).limbs[..., 0].sum(axis=0, dtype=U64)
+                    if self._variance:
+                        total[1] += self._squares(table, start, end)
+                    progress(end - start)
+            return total
+
+    def _squares(self, table: SharedTable, start: int, end: int) -> Words:
+        """Shares of Q over rows start..end-1: tbit_ij * (2^j t_i), summed over i and j."""
+        values = table.additive(start, end).limbs.reshape(-1, 1)
+        shifted = values << np.arange(self._bits, dtype=U64)
+        bits = table.choices(start, end)
+        squares = np.zeros((len(values), 1), U64)
+        first = self._session.ot.tweaks.reserve(len(bits))
+        batch = Batch(len(bits), self._bits, 1, first, squares)
+        keys = table.transfers.starting_at(start * table.per_row)
+        sending = Sending(shifted.reshape(-1, 1), bits, np.zeros_like(bits))
+        correlated_ot.run(self._session.ot, keys, batch, sending, bits)
+        total: Words = squares.reshape(-1, self._columns).sum(axis=0, dtype=U64)
+        return total
+
+    def _chunks(self, rows: int) -> Iterator[tuple[int, int]]:
+        step = max(1, _CHUNK_BITS // (self._columns * self._bits))
+        for start in range(0, rows, step):
+            yield start, min(start + step, rows)
+
+    def output(self, parts: Sequence[Words]) -> list[OutputHalf]:
+        """Fresh halves of S and, with variances, Q over all pairs."""
+        with self._session.step("output"):
+            total: Words = np.stack(parts).sum(axis=0, dtype=U64)
+            return [OutputHalf.of_words(row) for row in remask(self._session, total)]
+
+    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
+        """Transfers that `prepare` would make now."""
+        return self._missing(rows).work
+
+    def prepare(
+        self,
+        iterations: int,
+        progress: Progress | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Have the supplies for taking in shards of these sizes; totals have no iterations."""
+        with self._session.step("prepare", offline=True):
+            self._session.supplies.prepare(self._missing(rows), progress)
+
+    def _missing(self, rows: Sequence[int] | None) -> Needs:
+        needs = Needs()
+        for size in rows or [self._m]:
+            needs += unmask.needs(size, self._columns, self._bits)
+        return needs - self._session.supplies.available()
+
+    def close(self) -> None:
+        """End the pair's session."""
+        for table in self._tables.values():
+            table.close()
+        self._tables.clear()
+        self._session.close()

@@ -1,0 +1,120 @@
+"""The totals as an owner opens them, in real units; rounded once, at the very end.
+
+With S and Q the sum and the sum of squares of a column's encoded values, u = (high - low) / ub:
+sum = m low + u S, mean = sum / m, variance = u^2 (Q / m - (S / m)^2), the population's.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.records.output_half import OpenedResult
+from ppodc.records.schema import Column
+from ppodc.spec import Spec
+from ppodc.totals.job import job_of
+
+SUMS, SQUARES = "sums", "squares"  # names of the halves
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of each column, over the records of all owners.
+
+    `encoded_sums_` and `encoded_squares_` are exact, in encoded units 0..ub; the others follow
+    from them. `var_` is None if the spec does not offer it.
+    """
+
+    count_: int
+    sum_: NDArray[np.float64]
+    mean_: NDArray[np.float64]
+    var_: NDArray[np.float64] | None
+    encoded_sums_: list[int]
+    encoded_squares_: list[int] | None
+    columns: tuple[str, ...]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows, one for each column."""
+        headings, listed = ["column", "sum", "mean"], [self.sum_, self.mean_]
+        if self.var_ is not None:
+            headings, listed = [*headings, "variance"], [*listed, self.var_]
+        rows = [
+            [name, *(f"{values[i]:.6g}" for values in listed)]
+            for i, name in enumerate(self.columns)
+        ]
+        return headings, rows
+
+    def summary(self) -> str:
+        """What the table is of, in a line."""
+        return f"records: {self.count_}"
+
+    def own_rows(self) -> dict[str, list[int]]:
+        """Totals say nothing about single rows."""
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        figures = {"count": self.count_, "columns": list(self.columns)}
+        arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
+        return figures | {n: None if a is None else a.tolist() for n, a in arrays.items()}
+
+
+def open_result(spec: Spec, opened: OpenedResult) -> Totals:
+    """The totals; InputError if the halves cannot belong together."""
+    count = opened.facts.get("records")
+    if not isinstance(count, int) or count < 1:
+        raise _mismatch()
+    sums = _checked(spec, opened, SUMS, count * spec.schema.ub)
+    squares = None
+    if job_of(spec).variance:
+        squares = _checked(spec, opened, SQUARES, count * spec.schema.ub**2)
+    return totals(spec, count, sums, squares)
+
+
+def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -> Totals:
+    """From exact sums in encoded units."""
+    columns, ub = spec.schema.columns, spec.schema.ub
+    real = [count * Fraction(c.low) + _unit(c, ub) * s for c, s in zip(columns, sums, strict=True)]
+    variances = None
+    if squares is not None:
+        spreads = zip(columns, sums, squares, strict=True)
+        variances = _floats([_unit(c, ub) ** 2 * _spread(count, s, q) for c, s, q in spreads])
+    return Totals(
+        count_=count,
+        sum_=_floats(real),
+        mean_=_floats([value / count for value in real]),
+        var_=variances,
+        encoded_sums_=sums,
+        encoded_squares_=squares,
+        columns=tuple(spec.schema.names),
+    )
+
+
+def _spread(count: int, total: int, squares: int) -> Fraction:
+    return Fraction(squares, count) - Fraction(total, count) ** 2
+
+
+def _unit(column: Column, ub: int) -> Fraction:
+    return (Fraction(column.high) - Fraction(column.low)) / ub
+
+
+def _floats(values: list[Fraction]) -> NDArray[np.float64]:
+    return np.array([float(value) for value in values], np.float64)
+
+
+def _checked(spec: Spec, opened: OpenedResult, name: str, largest: int) -> list[int]:
+    values = opened.values.get(name, [])
+    # Halves of two different runs add up to random numbers, which this finds nearly always.
+    if len(values) != len(spec.schema.columns) or max(values) > largest:
+        raise _mismatch()
+    return list(values)
+
+
+def _mismatch() -> InputError:
+    return InputError(
+        "the halves of the two clouds do not belong together; ask their operators to run the job "
+        "again."
+    )

@@ -1,0 +1,136 @@
+"""Totals of columns: exact on both halves, and as an owner opens them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ppodc.crypto.paillier import generate_insecure
+from ppodc.errors import InputError
+from ppodc.pairs.plan import Material, Task
+from ppodc.records.output_half import OpenedResult, open_output
+from ppodc.records.schema import Column, Schema
+from ppodc.records.sharing import mask, split
+from ppodc.spec import Spec
+from ppodc.totals.half import TotalsHalf
+from ppodc.totals.job import SAMPLE, Job
+from ppodc.totals.kind import KIND
+from ppodc.totals.reference import reference
+from tests.two_clouds import together
+
+KEY = generate_insecure(256)
+
+
+def make_spec(columns: int, ub: int, *, variance: bool = True) -> Spec:
+    listed = tuple(Column(f"x{i}", -2.5 * i, 10.0 + i) for i in range(columns))
+    return Spec("t", Schema(listed, ub), Job(variance=variance))
+
+
+def opened(spec: Spec, records: np.ndarray, parts: int = 1) -> list[list[int]]:
+    """The values that both halves give, from `parts` shards."""
+    share, seed = split(records)
+    theirs = mask(seed, 0, *records.shape)
+    edges = [len(records) * i // parts for i in range(parts + 1)]
+    names = tuple(f"{i}" for i in range(parts))
+
+    def run(role: int, channel: object, rows: np.ndarray) -> list:
+        key = KEY.public if role == 1 else KEY
+        half = TotalsHalf(role, channel, spec, len(records), Material(key))
+        for name, first, end in zip(names, edges, edges[1:], strict=False):
+            half.ingest(name, rows[first:end])
+        counted: list[int] = []
+        states = [KIND.perform(half, Task("sum", (name,)), counted.append) for name in names]
+        assert sum(counted) == len(records)
+        return KIND.perform(half, Task("output", inputs=tuple(states)), counted.append)
+
+    first, second = together(
+        lambda channel: run(1, channel, share), lambda channel: run(2, channel, theirs)
+    )
+    return [open_output(a, b) for a, b in zip(first, second, strict=True)]
+
+
+@pytest.mark.parametrize("ub", [1, 2, 1000, 1 << 20])
+@pytest.mark.parametrize("fill", ["zeros", "ub", "random", "one row"])
+def test_sums_and_squares_equal_plaintext(ub, fill):
+    shape = (1 if fill == "one row" else 37, 3)
+    records = np.random.default_rng(ub).integers(0, ub + 1, shape)
+    if fill in ("zeros", "ub"):
+        records[:] = 0 if fill == "zeros" else ub
+    spec = make_spec(3, ub)
+    plain = reference(spec, records)
+    assert opened(spec, records, parts=min(2, len(records))) == [
+        plain.encoded_sums_,
+        plain.encoded_squares_,
+    ]
+
+
+def test_without_variance_nothing_is_squared():
+    spec = make_spec(2, 9, variance=False)
+    records = np.arange(10).reshape(5, 2)
+    assert opened(spec, records) == [[20, 25]]
+    assert reference(spec, records).var_ is None
+
+
+def test_what_was_uploaded_counts_as_a_number_of_as_many_bits():
+    spec = make_spec(1, 9)  # 4 bits
+    records = np.array([[9], [200]])
+    assert opened(spec, records) == [[9 + 200 % 16], [81 + (200 % 16) ** 2]]
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30))
+@settings(max_examples=50)
+def test_real_units_are_those_of_numpy(values):
+    spec = make_spec(1, 50)
+    low, high = spec.schema.columns[0].low, spec.schema.columns[0].high
+    real = low + np.array(values) / 50 * (high - low)
+    found = reference(spec, np.array(values)[:, None])
+    assert found.count_ == len(values)
+    assert np.allclose([found.sum_[0], found.mean_[0]], [real.sum(), real.mean()])
+    assert found.var_ is not None
+    assert np.isclose(found.var_[0], real.var())
+
+
+def test_the_sample_is_a_spec_of_this_kind_and_k_means_keeps_its_digest():
+    spec = Spec.loads(SAMPLE)
+    assert spec.kind is KIND
+    assert Spec.from_bytes(spec.canonical()) == spec
+    assert Spec.loads(spec.to_toml()) == spec
+    assert b'"kind":"totals"' in spec.canonical()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"variance": 1}, "true or false"),
+        ({"k": 3}, "unknown key"),
+        ({"kind": "medians"}, "no kind of job 'medians'"),
+    ],
+)
+def test_jobs_that_are_refused(change, words):
+    document = {**make_spec(1, 9).to_dict()}
+    document["job"] = {**document["job"], **change}
+    with pytest.raises(InputError, match=words):
+        Spec.from_dict(document)
+
+
+def test_totals_that_could_wrap_are_refused():
+    spec = make_spec(1, 1 << 20)
+    KIND.check(spec, (1 << 24) - 1, "shares", 2048)
+    with pytest.raises(InputError, match="64 bits"):
+        KIND.check(spec, 1 << 24, "shares", 2048)
+
+
+@pytest.mark.parametrize(
+    ("facts", "sums", "squares"),
+    [
+        ({}, [3], [5]),
+        ({"records": 0}, [3], [5]),
+        ({"records": 2}, [19], [5]),
+        ({"records": 2}, [3, 3], [5]),
+        ({"records": 2}, [3], [1 << 63]),
+    ],
+)
+def test_halves_that_do_not_belong_together(facts, sums, squares):
+    values = {"sums": sums, "squares": squares}
+    with pytest.raises(InputError, match="do not belong together"):
+        KIND.open_result(make_spec(1, 9), OpenedResult(facts, values, {}))

@@ -145,33 +145,28 @@ class Service:
 
     open: Callable[[threading.Event], tuple[Store, Sequence[Operation], Callable[[], None]]]
     dead: threading.Event = field(default_factory=threading.Event)
-    missed: int = 0
+    missed: int = _DOWN  # messages since it died; the first one starts it
     _desk: CallDesk | None = None
     _store: Store | None = None
     _stop: Callable[[], None] | None = None
 
     def answer(self, peer: Peer, request: Sequence[wire.Part]) -> Sequence[wire.Part] | None:
         """The reply; None while the process is gone, or if it dies on the way."""
-        if self._desk is None:
-            self.missed += 1
-            if self.missed < _DOWN:
-                return None
-            self._start()
         try:
-            return self._desk.answer(peer, request) if self._desk is not None else None
+            if self._desk is None:
+                self.missed += 1
+                if self.missed < _DOWN:
+                    return None
+                self._desk = self._start()
+            return self._desk.answer(peer, request)
         except Killed:
             self.kill()
             return None
 
-    def _start(self) -> None:
+    def _start(self) -> CallDesk:
         self.dead = threading.Event()
         self._store, operations, self._stop = self.open(self.dead)
-        self._desk = CallDesk(operations)
-
-    def start(self) -> "Service":
-        """The first process of this service."""
-        self._start()
-        return self
+        return CallDesk(operations)
 
     def kill(self) -> None:
         """The process is gone, with its workers and all that it had in memory."""
@@ -297,8 +292,7 @@ class World:
         self.config1 = replace(config1, store=folder / "store1", pools=folder / "pools1")
         self.config2 = replace(config2, store=folder / "store2", pools=folder / "pools2")
         self._network = MemoryNetwork(self._faulty)
-        self.gateway1 = Service(self._open1).start()
-        self.gateway2 = Service(self._open2).start()
+        self.gateway1, self.gateway2 = Service(self._open1), Service(self._open2)
 
     def close(self) -> None:
         """End all that still runs."""

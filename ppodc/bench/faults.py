@@ -7,20 +7,25 @@ counts once, no row of a pool was handed out twice, both ledgers hold, both clou
 """
 
 import contextlib
+import logging
 import random
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
 
+from ppodc.bench.document import Document, Table, make, table
 from ppodc.bench.fault_world import ACTIONS, Fate, Fault, Killed, Parties, World, watched_rows
 from ppodc.errors import PpodcError
 from ppodc.kmeans.job import Job as KMeansJob
@@ -71,6 +76,11 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def kinds(self) -> list[str]:
+        """The faults that came to pass, without their count."""
+        return [text.rpartition(" ")[0] for text in self.struck]
+
+    @property
     def bad(self) -> bool:
         return any(getattr(self, name) for name in COUNTS)
 
@@ -107,6 +117,11 @@ def _fault(chance: random.Random) -> Fault:
     return Fault(point, count, chance.choice(ACTIONS[point]))
 
 
+def with_faults(schedule: Schedule, faults: Sequence[Fault]) -> Schedule:
+    """The same job with these faults instead."""
+    return replace(schedule, faults=tuple(faults))
+
+
 class Campaign:
     """Keys and configurations, made once for many schedules."""
 
@@ -138,11 +153,11 @@ class Campaign:
 
     def _play(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
         deadline = time.monotonic() + _SECONDS
-        world.operator().create(schedule.spec)
+        self._insist(lambda _: world.operator().create(schedule.spec), deadline, verdict)
         names = list(self._owners)[: len(schedule.tables)]
         receipts = {}
-        for name, table in zip(names, schedule.tables, strict=True):
-            upload = partial(self._upload, world, schedule, name, table)
+        for name, records in zip(names, schedule.tables, strict=True):
+            upload = partial(self._upload, world, schedule, name, records)
             receipts[name] = self._insist(upload, deadline, verdict)
         self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
         results = [
@@ -159,11 +174,11 @@ class Campaign:
         world: World,
         schedule: Schedule,
         name: str,
-        table: NDArray[np.int64],
+        records: NDArray[np.int64],
         dead: threading.Event,
     ) -> Any:
         owner = world.owner(name, self._owners[name], dead)
-        return owner.upload(schedule.spec.name, table.astype(float), progress=False)
+        return owner.upload(schedule.spec.name, records.astype(float), progress=False)
 
     def _result(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
         return world.owner(name, self._owners[name], dead).result(schedule.spec.name, wait=False)
@@ -253,31 +268,60 @@ def _same_totals(result: Any, plain: Any) -> bool:
     return all(getattr(result, name) == getattr(plain, name) for name in exact)
 
 
-def run(
-    parties: Parties,
-    schedules: int,
-    seed: int,
-    progress: Callable[[Verdict], None] = lambda _verdict: None,
-) -> dict[str, Any]:
-    """The campaign's document: how many schedules came to what, and the seeds of bad ones."""
+def run(schedules: int, seed: int, parties: Parties) -> Document:
+    """The campaign's document: how many schedules came to what, and the bad ones in full."""
     verdicts = []
-    with _campaign(parties) as campaign:
+    console = Console(stderr=True)
+    with (
+        _campaign(parties) as campaign,
+        Progress(console=console, disable=not console.is_terminal) as progress,
+    ):
+        task = progress.add_task("schedules", total=schedules)
         for number in range(schedules):
             verdict = campaign.run(draw(seed * 1_000_000 + number))
             verdicts.append(verdict)
-            progress(verdict)
-    totals_ = {name: sum(getattr(v, name) for v in verdicts) for name in COUNTS}
-    return {
-        "schedules": len(verdicts),
-        "seed": seed,
-        **totals_,
-        "faults_struck": sum(len(v.struck) for v in verdicts),
-        "tries": sum(v.tries for v in verdicts),
-        "bad": [asdict(v) for v in verdicts if v.bad],
-    }
+            progress.update(task, advance=1)
+            if verdict.bad:
+                console.print(f"schedule {verdict.seed}: {_fault_text(verdict)}", markup=False)
+    return make(
+        "faults",
+        _tables,
+        notes=[f"again: ppodc bench faults --schedules {schedules} --seed {seed}"],
+        schedules=len(verdicts),
+        seed=seed,
+        **{name: sum(getattr(verdict, name) for verdict in verdicts) for name in COUNTS},
+        struck=dict(Counter(kind for v in verdicts for kind in v.kinds)),
+        tries=sum(verdict.tries for verdict in verdicts),
+        bad=[asdict(verdict) for verdict in verdicts if verdict.bad],
+    )
+
+
+def _fault_text(verdict: Verdict) -> str:
+    counts = [f"{name} {getattr(verdict, name)}" for name in COUNTS if getattr(verdict, name)]
+    return "; ".join([*counts, *verdict.struck, *verdict.notes])
+
+
+def _tables(document: Document) -> list[Table]:
+    counts = [[name.replace("_", " "), str(document[name])] for name in ("schedules", *COUNTS)]
+    struck = sorted(document["struck"].items())
+    return [
+        table("Fault schedules", ("", "count"), counts),
+        table("Faults that struck", ("fault", "times"), [[k, str(n)] for k, n in struck]),
+    ]
 
 
 @contextlib.contextmanager
 def _campaign(parties: Parties) -> Iterator[Campaign]:
-    with tempfile.TemporaryDirectory(prefix="ppodc-faults-") as folder:
+    with tempfile.TemporaryDirectory(prefix="ppodc-faults-") as folder, quiet_logs():
         yield Campaign(parties, Path(folder))
+
+
+@contextlib.contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Refusals and lost workers are what this is about: nobody need read them as they come."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

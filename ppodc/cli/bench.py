@@ -171,6 +171,7 @@ class Measurement:
     points: bool = True
     draws: bool = True
     module: str = ""  # if it is not named like the command
+    given: Callable[[], dict[str, Any]] = dict  # what `run` takes besides the options
 
     def command(self) -> Callable[..., None]:
         """What typer calls: its parameters are this measurement's options."""
@@ -201,7 +202,7 @@ def _measure(measurement: Measurement, values: dict[str, Any]) -> None:
         values["points"] = Points(values["points"])
     _warn_of_key(values.get("key_bits"))
     module = import_module(f"ppodc.bench.{measurement.module or measurement.name}")
-    document = module.run(**values)
+    document = module.run(**values, **measurement.given())
     show(document)
     write_json(json_file, document)
     if picture is not None:
@@ -213,6 +214,34 @@ def _warn_of_key(bits: int | Sequence[int] | None) -> None:
     if isinstance(bits, int) and bits < 2048:
         err.print(f"[yellow]A key of {bits} bits is for comparison with published figures only; "
                   "it does not protect data.")  # fmt: skip
+
+
+def _parties() -> dict[str, Any]:
+    """The parties' own code, for a measurement that plays all of them in one process."""
+    from client.both_clouds import Clouds
+    from client.operator import Operator
+    from client.owner import Owner
+    from cloud2.follower import Follower
+    from cloud2.service import control_operations
+    from master import job
+    from master.cloud2_client import Cloud2Client
+    from ppodc.bench.fault_world import Parties
+
+    return {
+        "parties": Parties(
+            run_job=job.run_job,
+            resume_job=job.resume_job,
+            prepare_job=job.prepare_job,
+            seal_dataset=job.seal_dataset,
+            means=job.Means,
+            cloud2_client=Cloud2Client,
+            follower=Follower,
+            control_operations=control_operations,
+            owner=Owner,
+            operator=Operator,
+            both_clouds=Clouds,
+        )
+    }
 
 
 MEASUREMENTS = (
@@ -332,6 +361,21 @@ MEASUREMENTS = (
         points=False,
         draws=False,
         module="paillier_beside_phe",
+    ),
+    Measurement(
+        "faults",
+        """Random fault schedules in one process: is every result exact, is nothing lost or doubled?
+
+        Workers, services and the master die, stall or lose their link, disks fill, messages are
+        lost or repeated, at points drawn from the seed.
+        """,
+        {
+            "schedules": choice(int, 1000, "How many.", min=1),
+            "seed": choice(int, 1, "Of the whole campaign; the same gives the same schedules."),
+        },
+        points=False,
+        draws=False,
+        given=_parties,
     ),
     Measurement(
         "platform",

@@ -216,7 +216,7 @@ def _warn_of_key(bits: int | Sequence[int] | None) -> None:
                   "it does not protect data.")  # fmt: skip
 
 
-def _parties() -> dict[str, Any]:
+def all_parties() -> dict[str, Any]:
     """The parties' own code, for a measurement that plays all of them in one process."""
     from client.both_clouds import Clouds
     from client.operator import Operator
@@ -369,13 +369,13 @@ MEASUREMENTS = (
         Workers, services and the master die, stall or lose their link, disks fill, messages are
         lost or repeated, at points drawn from the seed.
         """,
-        {
-            "schedules": choice(int, 1000, "How many.", min=1),
-            "seed": choice(int, 1, "Of the whole campaign; the same gives the same schedules."),
-        },
+        [
+            choice("schedules", int, 1000, "How many.", min=1),
+            choice("seed", int, 1, "Of the whole campaign; the same gives the same schedules."),
+        ],
         points=False,
         draws=False,
-        given=_parties,
+        given=all_parties,
     ),
     Measurement(
         "platform",

@@ -3,17 +3,19 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from ppodc.bench import faults
 from ppodc.bench.fault_world import Fate, Fault, RowWatch
-from ppodc.cli.bench import _parties
+from ppodc.cli.bench import all_parties
+from ppodc.kmeans.job import Job as KMeansJob
+from ppodc.kmeans.reference import kmeans
+from ppodc.pairs.cloud_job import CloudJob
 
 SCHEDULES = 100
 
 
 def test_schedules_end_exact_with_nothing_lost_or_doubled():
-    document = faults.run(SCHEDULES, seed=7, **_parties())
+    document = faults.run(SCHEDULES, seed=7, **all_parties())
     assert document["schedules"] == SCHEDULES
     assert {name: document[name] for name in faults.COUNTS} == dict.fromkeys(faults.COUNTS, 0), (
         document["bad"]
@@ -56,21 +58,30 @@ def test_a_result_that_differs_is_noticed():
     assert not faults._exact(schedule, [plain, off])
 
 
-@pytest.mark.parametrize("broken", ["forgets to drop", "forgets to agree"])
-def test_a_platform_that_mixes_two_attempts_is_noticed(monkeypatch, broken):
-    """Without the rule that later checkpoints are dropped first, or that only iterations both
-    clouds have count, some schedule gives a wrong result or gets stuck."""
-    from ppodc.pairs.cloud_job import CloudJob
-    from ppodc.service.store.jobs import Jobs
+def long_job() -> faults.Schedule:
+    """A k-means job of three iterations or more."""
+    for schedule in map(faults.draw, range(200)):
+        job = schedule.spec.job
+        if isinstance(job, KMeansJob) and schedule.suite == "shares" and not schedule.prepare:
+            records = np.concatenate(schedule.tables)
+            trace = kmeans(records, job.k, beta=0, max_iter=job.max_iter, seed=job.seed)
+            if trace.n_iter >= 3:
+                return schedule
+    raise AssertionError("no such schedule")
 
-    if broken == "forgets to drop":
-        monkeypatch.setattr(Jobs, "drop_checkpoints_after", lambda *_: None)
-    else:
-        monkeypatch.setattr(CloudJob, "resume_point", lambda self, theirs: max(theirs, default=None))
-    faulty = [Fault("cloud1 write", count, "kill before") for count in range(12, 40, 7)]
-    bad = 0
-    with faults._campaign(_parties()["parties"]) as campaign:
-        for seed in (3, 5, 8, 11):
-            schedule = faults.draw(seed)
-            bad += campaign.run(faults.with_faults(schedule, faulty)).bad
-    assert bad
+
+def test_a_cloud_that_does_not_go_back_to_its_checkpoint_is_noticed(monkeypatch):
+    killed = [Fault("control request", 22, "kill master")]
+    schedule = faults.with_faults(long_job(), killed)
+    with faults._campaign(all_parties()["parties"]) as campaign:
+        assert not campaign.run(schedule).bad
+        restore = CloudJob.restore
+
+        def only_cloud1(side: CloudJob, iteration: int | None) -> None:
+            if side.store.role == "cloud1":
+                restore(side, iteration)
+
+        monkeypatch.setattr(CloudJob, "restore", only_cloud1)
+        verdict = campaign.run(schedule)
+    assert verdict.struck
+    assert verdict.bad

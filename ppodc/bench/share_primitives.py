@@ -27,22 +27,23 @@ NOTE = (
     "and cluster; SBD + SMIN_k: one record, beside {k} SBD and one SMIN_k as published."
 )
 _SUPPLIES = ("leaves", "pairs", "transfers")
+_KEY_BITS = 2048  # of the base transfers, which come before the first iteration
 
 
-def _measure(m: int, l: int, k: int, iterations: int, key_bits: int, tell: Tell) -> dict[str, Any]:
+def _measure(m: int, l: int, k: int, iterations: int, tell: Tell) -> dict[str, Any]:
     records = iteration.random_records(m, l)
     result = iteration.run_exact(
         records, "shares", k, 1, iterations,
-        warm_up=iteration.WARM_UP["shares"], key_bits=key_bits, tell=tell,
+        warm_up=iteration.WARM_UP["shares"], key_bits=_KEY_BITS, tell=tell,
     )  # fmt: skip
     return {**result, "primitives": by_primitive(result)}
 
 
-def task(m: int, l: int, k: int, iterations: int, key_bits: int = 2048) -> Task:
+def task(m: int, l: int, k: int, iterations: int) -> Task:
     """Measure an iteration on one pair; the same point for every command that needs it."""
     key = {"bench": "iteration", "suite": "shares", "m": m, "l": l, "k": k, "pairs": 1,
-           "iterations": iterations, "key_bits": key_bits}  # fmt: skip
-    work = partial(_measure, m, l, k, iterations, key_bits)
+           "iterations": iterations, "key_bits": _KEY_BITS}  # fmt: skip
+    work = partial(_measure, m, l, k, iterations)
     return Task(f"shares, m = {m}, l = {l}, k = {k}", key, work)
 
 

@@ -24,14 +24,23 @@ TINY = {"suite": None, "key_bits": KEY_BITS, "records": 2, "iterations": 1}
 @pytest.fixture(scope="module")
 def points(tmp_path_factory):
     """One file for all: what one measurement has on file, the next one takes from there."""
-    return Points(tmp_path_factory.mktemp("points") / "points.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(share_primitives, "_KEY_BITS", KEY_BITS)
+        yield Points(tmp_path_factory.mktemp("points") / "points.jsonl")
 
 
-def test_sweep_has_every_case_of_the_three_plots_once(points, tmp_path):
-    result = sweep.run(m=(40,), k=(2, 3), l=(2,), points=points, **TINY)
+def test_sweep_has_every_case_of_the_three_plots_once():
+    cases = sweep._cases({"m": [1, 2, 3], "k": [4, 5], "l": [6, 7]})
+    over_m = [(m, k, 6) for m in (1, 2, 3) for k in (4, 5)] + [(m, 4, 7) for m in (1, 2, 3)]
+    over_k = [(2, 5, 7)]
+    assert cases == sorted(over_m + over_k)
+
+
+def test_sweep_measures_shares_and_estimates_paillier(points, tmp_path):
+    result = sweep.run(m=(40,), k=(2,), l=(2,), points=points, **TINY)
     assert "estimated" in check_document(result, "sweep")
     cases = [(p["suite"], p["m"], p["k"], p["l"]) for p in result["points"]]
-    assert sorted(cases) == sorted((s, 40, k, 2) for s in ("shares", "paillier") for k in (2, 3))
+    assert cases == [("shares", 40, 2, 2), ("paillier", 40, 2, 2)]
     for point in result["points"]:
         assert point["estimated"] == (point["suite"] == "paillier")
         assert point["online_s"] > 0
@@ -41,17 +50,19 @@ def test_sweep_has_every_case_of_the_three_plots_once(points, tmp_path):
 
 
 def test_breakdown_parts_add_up(points, tmp_path):
-    result = breakdown.run(k=(2, 3), m=40, l=2, points=points, **TINY)
+    result = breakdown.run(k=(2,), m=40, l=2, points=points, **TINY)
     check_document(result, "breakdown")
-    assert [p["k"] for p in result["points"]] == [2, 3, 2, 3]
+    assert [(p["suite"], p["k"]) for p in result["points"]] == [("shares", 2), ("paillier", 2)]
     for point in result["points"]:
         assert sum(point["parts"].values()) == pytest.approx(1)
         assert 0 < point["comparing"] < 1
         assert ("SBD" in point["parts"]) == (point["suite"] == "paillier")
     assert result["published"] == [], "published for 10 attributes, not for 2"
-    first, _ = breakdown._tables({**result, "published": [{"k": 2, "comparing": 0.85}]})
+    other = {**result["points"][0], "k": 3}
+    published = {"points": [*result["points"], other], "published": [{"k": 2, "comparing": 0.85}]}
+    first, _ = breakdown._tables({**result, **published})
     place = first["columns"].index("published")
-    assert [row[place] for row in first["rows"]] == ["85%", ""], "published for k = 2"
+    assert [row[place] for row in first["rows"]] == ["85%", ""], "published for k = 2 only"
     breakdown.draw(result, tmp_path / "breakdown.png")
     check_plot(tmp_path / "breakdown.png")
 
@@ -75,7 +86,7 @@ def test_primitives_of_both_suites_beside_the_table(points, tmp_path, monkeypatc
 
 
 def test_every_second_of_a_step_goes_to_one_primitive(points):
-    (cost,) = measure("test", [share_primitives.task(40, 2, 3, 1)], points)
+    (cost,) = measure("test", [share_primitives.task(40, 2, 2, 1)], points)
     for phase in ("offline", "online"):
         steps = sum(step["wall_s"] for step in cost["steps"] if step["phase"] == phase)
         parts = sum(times[f"{phase}_s"] for times in cost["primitives"].values())

@@ -13,14 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from ppodc.kmeans.shares.ingest import Shard
-from ppodc.mpc import correlated_ot
-from ppodc.mpc.additive import U64, AdditiveShare
-from ppodc.mpc.correlated_ot import Batch, Sending
-from ppodc.mpc.multiply import doublings
+from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.session import Session
+from ppodc.mpc.table_products import products
 
 _AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
 
@@ -48,11 +44,9 @@ def product_step() -> ProductStep:
 
 
 class TransferProducts:
-    """Random products by correlated transfers on the shard's static keys.
+    """Random products by correlated transfers on the shard's static keys (`mpc.table_products`).
 
-    With R = R1 + R2, each cloud drawing one, and tbit the shared bits of t:
-    t . R = sum_s sum_j 2^j tbit_sj R[s], one correlated transfer per bit and direction whose row
-    2^j R[s] covers all columns.
+    R = R1 + R2, each cloud drawing one.
 
     Rounds: 1 (batches overlap). Bytes per bit of a record and direction: those of a distance
     (w1 + 1 bits) per column. Operations per bit: 3 L / 2 hash blocks per column.
@@ -62,19 +56,9 @@ class TransferProducts:
         self, session: Session, shard: Shard, start: int, end: int, columns: int
     ) -> RandomProducts:
         """For rows start..end-1 of the shard."""
-        table, ot = shard.table, session.ot
-        rows, limbs = end - start, table.limbs
-        matrix = session.random.uint64((table.columns, columns, limbs))
-        choices = table.choices(start, end)
-        sums = np.zeros((rows, columns * limbs), U64)
-        first = ot.tweaks.reserve(len(choices))
-        batch = Batch(len(choices), table.per_row, limbs, first, sums, shard.top)
-        # 2^j R[s] of this cloud's R, chosen by the bits of t; the peer's R the other way
-        sending = Sending(doublings(matrix, table.bits), choices, np.zeros_like(choices))
-        keys = table.transfers.starting_at(start * table.per_row)
-        correlated_ot.run(ot, keys, batch, sending, choices)
-        products = AdditiveShare(sums.reshape(rows, columns, limbs))
-        return RandomProducts(AdditiveShare(matrix), products)
+        table = shard.table
+        matrix = AdditiveShare(session.random.uint64((table.columns, columns, table.limbs)))
+        return RandomProducts(matrix, products(session, table, start, end, matrix, shard.top))
 
 
 class ProductsAhead:

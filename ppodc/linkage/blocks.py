@@ -1,0 +1,124 @@
+"""The pairs that are compared, as blocks of rows, in an order that both clouds derive alike.
+
+Rows of an owner stand cell by cell, as its synopsis says. For each cell of the first owner all
+candidate cells of the second make one block: a stretch of rows against a few stretches of rows.
+Blocks are cut so that none has more pairs than fit in memory, and put together in batches, so that
+many small cells do not cost a round each. All of it follows from the synopses, which both clouds
+have: they compare the digest before work starts.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.linkage.cells import Pruning, Synopsis
+
+BATCH_PAIRS = 1 << 18
+_WIDEST = 1 << 13  # rows of the second owner in one block
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows `xs` of the first owner against the rows in all spans `ys` of the second."""
+
+    xs: Span
+    ys: tuple[Span, ...]
+
+    @property
+    def height(self) -> int:
+        """Rows of the first owner."""
+        return self.xs[1] - self.xs[0]
+
+    @property
+    def width(self) -> int:
+        """Rows of the second owner."""
+        return sum(end - start for start, end in self.ys)
+
+    @property
+    def pairs(self) -> int:
+        return self.height * self.width
+
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """The rows of the second owner, one by one."""
+        return np.concatenate([np.arange(start, end) for start, end in self.ys])
+
+
+def blocks(
+    first: Synopsis, second: Synopsis, pruning: Pruning, most: int = BATCH_PAIRS
+) -> Iterator[Block]:
+    """All candidate pairs, cell by cell of the first owner."""
+    spans = _spans(second.counts)
+    for cell, xs in enumerate(_spans(first.counts)):
+        if xs[0] == xs[1]:
+            continue
+        meets = pruning.candidates(first.boxes[cell : cell + 1], second.boxes)[0]
+        ys = _merged([spans[other] for other in np.flatnonzero(meets)])
+        for part in _cut(ys, _WIDEST):
+            width = sum(end - start for start, end in part)
+            step = max(1, most // width)
+            for start in range(xs[0], xs[1], step):
+                yield Block((start, min(start + step, xs[1])), part)
+
+
+def batches(all_blocks: Iterator[Block], most: int = BATCH_PAIRS) -> Iterator[list[Block]]:
+    """Blocks in groups of at most `most` pairs, or a single one."""
+    batch: list[Block] = []
+    pairs = 0
+    for block in all_blocks:
+        if batch and pairs + block.pairs > most:
+            yield batch
+            batch, pairs = [], 0
+        batch.append(block)
+        pairs += block.pairs
+    if batch:
+        yield batch
+
+
+def digest(all_blocks: Sequence[Block]) -> str:
+    """What both clouds compare before they work on these blocks."""
+    hasher = hashlib.sha256()
+    for block in all_blocks:
+        hasher.update(f"{block.xs} {block.ys};".encode())
+    return hasher.hexdigest()
+
+
+def _spans(counts: NDArray[np.int64]) -> list[Span]:
+    """Where the rows of each cell stand."""
+    ends = np.cumsum(counts).tolist()
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Neighbouring stretches as one; empty ones dropped."""
+    merged: list[Span] = []
+    for start, end in spans:
+        if start == end:
+            continue
+        if merged and merged[-1][1] == start:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _cut(spans: Sequence[Span], most: int) -> Iterator[tuple[Span, ...]]:
+    """Stretches in groups of at most `most` rows."""
+    group: list[Span] = []
+    room = most
+    for start, end in spans:
+        at = start
+        while at < end:
+            to = min(end, at + room)
+            group.append((at, to))
+            room -= to - at
+            at = to
+            if room == 0:
+                yield tuple(group)
+                group, room = [], most
+    if group:
+        yield tuple(group)

@@ -1,0 +1,121 @@
+"""Edit distance as a circuit of ANDs over equality bits, within a band of diagonals.
+
+D(i, j) is the distance of the first i and j characters. With the differences
+u = D(i, j-1) - D(i-1, j-1) and w = D(i-1, j) - D(i-1, j-1), each in {-1, 0, 1} and held as the bits
+n = [-1] and p = [+1], and e = [x_i = y_j]:
+
+    z = not (e or n_u or n_w)          D(i, j) = D(i-1, j-1) + z
+    z - u:  n' = p_u ^ (z p_u)         p' = n_u ^ z ^ (z p_u)       w of the cell below
+    z - w:  n' = p_w ^ (z p_w)         p' = n_w ^ z ^ (z p_w)       u of the cell to the right
+
+A neighbour outside the band, or in row or column 0, is the constant +1: no gate. A path of cost at
+most d from (0, 0) to (a, b), s = b - a, stays on diagonals j - i from min(0, s) - h to
+max(0, s) + h, h = (d - |s|) // 2. The distance is |s| plus the sum of z on diagonal s; beyond d it
+may come out too large, never too small.
+
+*Secret lengths*: both strings are padded with the same symbol, x to n and y to n + d characters. A
+common end does not change the distance, so it stands on diagonal s in row n, whatever a is. The
+result is taken from every diagonal -d..d and selected with the shared bits [b - a = s].
+
+Who learns what: nothing. Rounds: 3 for each anti-diagonal, then those of adding up. ANDs: 4 for
+each row and neighbouring diagonals, about one for each row and result.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ppodc.mpc.circuits import Circuit, Gate, at_most, beside, zero
+from ppodc.mpc.xor_bits import XorShare
+
+Equal = Callable[[int, int], XorShare]  # (i, j), from 1 on, to the shared bits [x_i = y_j]
+Difference = tuple[XorShare, XorShare]  # (n, p)
+Cell = tuple[int, int]
+Known = dict[Cell, Difference]
+
+
+def band(shift: int, most: int) -> range:
+    """Diagonals that a path of cost `most` between lengths that differ by `shift` can use."""
+    room = (most - abs(shift)) // 2
+    return range(min(0, shift) - room, max(0, shift) + room + 1)
+
+
+def increments(
+    role: int, equal: Equal, rows: int, columns: int, diagonals: range
+) -> Circuit[dict[int, list[XorShare]]]:
+    """The bits z of every diagonal, from the top: D grows by their sum along it."""
+    vertical: Known = {}  # what a cell hands to the right
+    horizontal: Known = {}  # what a cell hands down
+    steps: dict[int, list[XorShare]] = {k: [] for k in diagonals}
+    for places in range(2, rows + columns + 1):
+        cells = _anti_diagonal(places, rows, columns, diagonals)
+        left = {(i, j): vertical.pop((i, j - 1)) for i, j in cells if (i, j - 1) in vertical}
+        upper = {(i, j): horizontal.pop((i - 1, j)) for i, j in cells if (i - 1, j) in horizontal}
+        z = {cell: equal(*cell).negated(role) for cell in cells}
+        for neighbours in (left, upper):
+            z |= yield from _unless_negative(role, z, neighbours)
+        z_left, z_upper = yield from _products(z, left, upper)
+        for cell in cells:
+            steps[cell[1] - cell[0]].append(z[cell])
+            horizontal[cell] = _less(role, z[cell], left.get(cell), z_left.get(cell))
+            vertical[cell] = _less(role, z[cell], upper.get(cell), z_upper.get(cell))
+    return steps
+
+
+def within_secret(
+    role: int, equal: Equal, longest: int, most: int, shifts: Mapping[int, XorShare]
+) -> Circuit[XorShare]:
+    """1 where the distance of strings of shared lengths is at most `most`.
+
+    shifts[s] are the bits [b - a = s]; the second string is padded to longest + most characters.
+    """
+    whole = range(-most, most + 1)
+    steps = yield from increments(role, equal, longest, longest + most, whole)
+    fits = yield from beside([at_most(role, [steps[s]], most - abs(s), shifts[s]) for s in whole])
+    chosen = yield [Gate(fit, shifts[s]) for fit, s in zip(fits, whole, strict=True)]
+    return XorShare(np.bitwise_xor.reduce([share.words for share in chosen], axis=0))
+
+
+def _anti_diagonal(places: int, rows: int, columns: int, diagonals: range) -> list[Cell]:
+    """Cells (i, j) with i + j = places inside table and band."""
+    return [
+        (i, places - i)
+        for i in range(max(1, places - columns), min(rows, places - 1) + 1)
+        if places - 2 * i in diagonals
+    ]
+
+
+def _unless_negative(
+    role: int, z: Mapping[Cell, XorShare], neighbours: Known
+) -> Circuit[dict[Cell, XorShare]]:
+    """z & not n where there is a neighbour."""
+    if not neighbours:
+        return {}
+    gates = [Gate(z[cell], n.negated(role)) for cell, (n, _) in neighbours.items()]
+    return dict(zip(neighbours, (yield gates), strict=True))
+
+
+def _products(
+    z: Mapping[Cell, XorShare], left: Known, upper: Known
+) -> Circuit[tuple[dict[Cell, XorShare], dict[Cell, XorShare]]]:
+    """z p_u and z p_w where there are such neighbours."""
+    known = [cell for cell in z if cell in left or cell in upper]
+    if not known:
+        return {}, {}
+    gates = []
+    for cell in known:
+        nothing = (z[cell], zero(z[cell]))
+        gates.append(Gate(z[cell], left.get(cell, nothing)[1], upper.get(cell, nothing)[1]))
+    products = yield gates
+    firsts, seconds = products[0::2], products[1::2]
+    return dict(zip(known, firsts, strict=True)), dict(zip(known, seconds, strict=True))
+
+
+def _less(
+    role: int, z: XorShare, before: Difference | None, product: XorShare | None
+) -> Difference:
+    """z - u as (n', p'); without a neighbour u = +1, and z - 1 is never positive."""
+    if before is None or product is None:
+        return z.negated(role), zero(z)
+    n, p = before
+    return p ^ product, n ^ z ^ product

@@ -17,7 +17,6 @@ from types import FrameType
 from typing import Any
 
 from master.cloud2_client import Cloud2Client
-from master.progress import Event, Listener, ignore
 from master.sealing import SealReport, seal
 from master.session import MasterSession
 from ppodc.cluster.ray_cluster import Place
@@ -36,6 +35,7 @@ from ppodc.errors import (
 from ppodc.pairs.cloud_job import drop_pools
 from ppodc.pairs.pair_worker import LINK_TIMEOUT
 from ppodc.pairs.plan import pair_kind, suite_of
+from ppodc.pairs.progress import Event, Listener, ignore
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import JobInfo, Store

@@ -12,13 +12,13 @@ from typing import Any
 
 from cloud1.worker import Worker1
 from master.cloud2_client import Cloud2Client
-from master.progress import Clock, Event, Listener
 from ppodc.cluster.workers import Failure, Workers, answers
 from ppodc.errors import CancelledError, InputError, StepFailedError, printable
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.control_messages import LONGEST_WAIT
 from ppodc.pairs.plan import MAX_ATTEMPTS, Step
+from ppodc.pairs.progress import Clock, Event, Listener
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store

@@ -33,7 +33,7 @@ from ppodc.errors import ChannelError, InputError, PpodcError
 
 if TYPE_CHECKING:
     from master.job import JobEnd
-    from master.progress import Listener
+    from ppodc.pairs.progress import Listener
 
 app = typer.Typer(
     name="ppodc",
@@ -230,7 +230,7 @@ def result_command(
 
 
 def _run_job(start: Callable[["Listener"], "JobEnd"], json_file: Path | None) -> None:
-    from master.screen import JobScreen
+    from ppodc.cli.screen import JobScreen
 
     with JobScreen() as screen:
         end = start(screen.show)
@@ -256,7 +256,7 @@ def prepare_command(
     more makes more by itself.
     """
     from master.job import prepare_job
-    from master.screen import JobScreen
+    from ppodc.cli.screen import JobScreen
     from ppodc.service.config import Cloud1Config, load
 
     loaded = load(config, Cloud1Config)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from master.progress import Event
 from ppodc.cluster.ray_head import LocalRay
+from ppodc.pairs.progress import Event
 from tests.end_to_end.two_services import (
     Once,
     TwoServices,

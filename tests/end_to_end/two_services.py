@@ -16,10 +16,10 @@ import numpy as np
 from client.operator import Operator
 from client.owner import Owner
 from master.job import JobEnd, resume_job, run_job
-from master.progress import Event, Listener, ignore
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.pairs.progress import Event, Listener, ignore
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, load

@@ -5,13 +5,13 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from master.progress import Event
+from ppodc.pairs.progress import Event
 
 _QUIET_SECONDS = 10.0
 
 
 class JobScreen:
-    """Listens to a master's events."""
+    """Listens to the events of a running job."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -36,7 +36,7 @@ class JobScreen:
         self._progress.stop()
 
     def show(self, event: Event) -> None:
-        """One event of the master."""
+        """Show one event."""
         if event.message and event.message != self._message:
             self._message = event.message
             self._console.print(event.message, markup=False)

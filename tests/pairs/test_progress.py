@@ -1,6 +1,6 @@
 """Time left is told only on a basis, and falls as work is done."""
 
-from master.progress import Clock
+from ppodc.pairs.progress import Clock
 
 
 def test_no_estimate_without_a_basis():

@@ -10,72 +10,58 @@ costs do not count.
 
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.bench import document, network_presets, slow_network
 from ppodc.bench.document import Document, Table
-from ppodc.bench.iteration_half import Setting
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points, Task, Tell, measure
-from ppodc.crypto import paillier, paillier_keys
+from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.half import iterate
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.suites import Suite, named
-from ppodc.records.output_half import OutputHalf, open_output
-from ppodc.records.sharing import mask, split
-from ppodc.transport.curve_keys import CurveKeys
+from ppodc.local.pair import ROLES, LocalPair, make_key, started, write_folders
+from ppodc.local.pair_process import Setting, load_half
+from ppodc.records.output_half import open_output
 
 WARM_UP: dict[Suite, int] = {"shares": 1, "paillier": 0}  # exponentiations need none
-ROLES = (0, 1)
 _SEED = 7
+_PROGRAM = "ppodc.bench.iteration_process"
+
+State = tuple[str, str]  # the files of both clouds
+Answers = tuple[dict[str, Any], dict[str, Any]]  # of both clouds of a pair
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two running halves and the rows they hold."""
-
-    processes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
-    folders: tuple[Path, Path]
-    first_row: int
-    start_s: float
-
-    def order(self, role: int, **order: Any) -> None:
-        """Send a command to one half."""
-        pipe = self.processes[role].stdin
-        assert pipe is not None  # noqa: S101 - opened as a pipe
-        pipe.write(json.dumps(order) + "\n")
-        pipe.flush()
-
-    def answer(self, role: int) -> dict[str, Any]:
-        """The next answer of one half."""
-        return _line(self.processes[role], self.folders[role])
-
-
-@dataclass(slots=True)
 class Phase:
-    """What one phase of one iteration took."""
+    """What one phase of one iteration took; CPU and bytes sent of either cloud."""
 
     wall: float
     cpu: tuple[float, float]
     sent: tuple[int, int]
     rounds: int
+
+    def __add__(self, other: "Phase") -> "Phase":
+        """One after the other."""
+        cpu = (self.cpu[0] + other.cpu[0], self.cpu[1] + other.cpu[1])
+        sent = (self.sent[0] + other.sent[0], self.sent[1] + other.sent[1])
+        return Phase(self.wall + other.wall, cpu, sent, self.rounds + other.rounds)
 
 
 def run(
@@ -140,18 +126,18 @@ def run_records(
     With `link`, every pair's channel goes over an imitation of it; without, over loopback as it is.
     With `of`, all numbers are as wide as in a job over that many records, of which these are some.
     """
-    named(suite)  # refuses others
     m, l = records.shape
     if not 1 <= pairs <= m or iterations < 1 or (of or m) < m:
         raise InputError("use 1 to m pairs, each with at least one record; at least one iteration.")
+    insecure = key_bits < min(paillier.KEY_BITS)
+    setting = Setting(1, named(suite), of or m, l, k, ub, "0", insecure_key=insecure)
     say = tell or (lambda _: None)
     trace = kmeans(records, k, beta=Fraction(0), max_iter=warm_up + iterations, seed=_SEED)
-    rings = Rings.of(Parameters(of or m, l, k, ub, Fraction(0)))
+    rings = Rings.of(setting.params)
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
         say("keys and start")
-        setting = Setting(1, suite, of or m, l, k, ub, "0", key_bits < min(paillier.KEY_BITS))
-        halves = _start(Path(place), setting, records, pairs, key_bits, link, stack)
-        job = _Job(halves, records, k, trace, say)
+        clouds = _start(Path(place), setting, records, pairs, key_bits, link, stack)
+        measured = _measure(clouds, records, trace, warm_up, say)
         return {
             "suite": suite,
             "m": m,
@@ -163,158 +149,173 @@ def run_records(
             "link": None if link is None else link.describe(),
             "distance_bits": rings.distance_bits,
             "distance_limbs": rings.distance,
-            "start_s": max(pair.start_s for pair in halves),
-            **job.measure(warm_up),
+            "start_s": clouds.start_s,
+            **measured,
             "converged": trace.converged,
         }
 
 
-class _Job:
-    """The loop over the iterations, with this process as master of both clouds."""
+class _Clouds:
+    """All pairs of both clouds: the steps of a job by command, and what they took."""
 
     def __init__(
-        self,
-        pairs: list[Pair],
-        records: NDArray[np.int64],
-        k: int,
-        trace: Trace,
-        say: Callable[[str], None],
+        self, pairs: Sequence[LocalPair], first_rows: Sequence[int], start_s: float
     ) -> None:
-        self._pairs, self._records, self._k = pairs, records, k
-        self._trace, self._say = trace, say
-        self._offline: list[Phase] = []
-        self._online: list[Phase] = []
-        self._cluster: list[float] = []
-        self._exact = True
-        self._stages: list[list[list[dict[str, Any]]]] = []  # stage, pair, role
+        self._pairs, self._lead = pairs, pairs[:1]
+        self._first_rows = first_rows
+        self.start_s = start_s
+        self.offline: list[Phase] = []  # by iteration
+        self.online: list[Phase] = []
+        self.cluster: list[float] = []  # seconds of `update`
 
-    def measure(self, warm_up: int) -> dict[str, Any]:
-        """Costs of all iterations but those to warm up; of the last in any case."""
-        m = len(self._records)
-        count = len(self._trace.iterations)
-        unmeasured = min(warm_up, count - 1)
-        self._say("taking in the records")
-        _, ingest = self._timed(partial(self._all, "ingest"))
-        clusters = self._gather(initial_rows(_SEED, m, self._k))
-        for number, expected in enumerate(self._trace.iterations, 1):
-            measured = number - unmeasured
-            self._say(
-                f"iteration {measured} of {count - unmeasured}" if measured > 0 else "warm-up"
-            )
-            if measured == 1:
-                self._forget()
-            candidates = self._gather(reseed_rows(_SEED, number, m, self._k))
-            self._offline.append(self._timed(partial(self._all, "prepare", iterations=1))[1])
-            step = partial(self._iterate, clusters, candidates)
-            (clusters, stop), online = self._timed(step)
-            self._online.append(online)
-            table = self._open(clusters)
-            same = np.array_equal(table[:, :-1], expected.sums)
-            same = same and np.array_equal(table[:, -1], expected.sizes)
-            self._exact = self._exact and same and stop == expected.stop
-        return self._result(ingest)
+    def ingest(self) -> Phase:
+        """All records at their pairs."""
+        began = time.perf_counter()
+        return _phase(began, self._command(self._pairs, "ingest"))
 
-    def _forget(self) -> None:
-        """Costs count from here."""
-        self._offline, self._online, self._cluster = [], [], []
-        self._all("steps")
-
-    def _iterate(self, clusters: list[Any], candidates: list[Any]) -> Any:
-        """One iteration: `assign` on all pairs, `update` on the first."""
-        done = self._all("assign", clusters=clusters)
-        states = [[answer[role]["result"] for answer in done] for role in ROLES]
-        lead = self._pairs[:1]
-        sums = [a["result"] for a in self._each(lead, "add", states=states)[0]]
-        answers = self._each(lead, "update", clusters=clusters, sums=sums, candidates=candidates)[0]
-        self._cluster.append(max(a["wall"] for a in answers))
-        self._stages = [done, [answers]]
-        return [a["result"][0] for a in answers], answers[0]["result"][1]
-
-    def _timed(self, work: Callable[[], Any]) -> tuple[Any, Phase]:
-        """The result of some commands, and what all of them took."""
-        started = time.perf_counter()
-        result = work()
-        wall = time.perf_counter() - started
-
-        def total(what: str, role: int) -> Any:
-            return sum(answer[role][what] for answers in self._stages for answer in answers)
-
-        cpu = (total("cpu", 0), total("cpu", 1))
-        sent = (total("bytes", 0), total("bytes", 1))
-        # Pairs work at the same time, stages one after the other.
-        rounds = sum(max(answer[0]["rounds"] for answer in answers) for answers in self._stages)
-        return result, Phase(wall, cpu, sent, rounds)
-
-    def _all(self, do: str, **values: Any) -> list[list[dict[str, Any]]]:
-        """A command to all pairs at once; lists of two are one value per role."""
-        answers = self._each(self._pairs, do, **values)
-        self._stages = [answers]
-        return answers
-
-    def _each(self, pairs: Sequence[Pair], do: str, **values: Any) -> list[list[dict[str, Any]]]:
-        for pair in pairs:
-            for role in ROLES:
-                own = {n: v[role] if isinstance(v, list) else v for n, v in values.items()}
-                pair.order(role, do=do, **own)
-        return [[pair.answer(role) for role in ROLES] for pair in pairs]
-
-    def _gather(self, rows: list[int]) -> list[Any]:
-        """Clusters of single records, from whichever pairs hold them: a state per role."""
-        states: list[list[Any]] = [[], []]
+    def records(self, rows: Sequence[int]) -> State:
+        """Clusters of single records, from whichever pairs hold them."""
+        states = []
         for row in rows:
-            holder = max(
-                (pair for pair in self._pairs if pair.first_row <= row), key=lambda p: p.first_row
-            )
-            for role in ROLES:
-                holder.order(role, do="records", rows=[row - holder.first_row])
-                states[role].append(holder.answer(role)["result"])
-        return [a["result"] for a in self._each(self._pairs[:1], "join", states=states)[0]]
+            place = bisect_right(self._first_rows, row) - 1
+            holder, within = self._pairs[place], row - self._first_rows[place]
+            states.append(_results(self._command([holder], "records", rows=[within])[0]))
+        return _results(self._command(self._lead, "join", states=_by_cloud(states))[0])
 
-    def _open(self, clusters: list[Any]) -> NDArray[np.object_]:
+    def assign(self, clusters: State) -> State:
+        """The sums over all pairs, once their supplies for an iteration are made."""
+        began = time.perf_counter()
+        self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=1)))
+        began = time.perf_counter()
+        answers = self._command(self._pairs, "assign", clusters=clusters)
+        states = _by_cloud([_results(pair) for pair in answers])
+        sums = _results(self._command(self._lead, "add", states=states)[0])
+        self.online.append(_phase(began, answers))
+        return sums
+
+    def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
+        """New clusters and the stop bit, from the first pair."""
+        began = time.perf_counter()
+        states = {"clusters": clusters, "sums": sums, "candidates": candidates}
+        answers = self._command(self._lead, "update", **states)
+        self.online[-1] += _phase(began, answers)
+        self.cluster.append(max(answer["wall"] for answer in answers[0]))
+        (first, stop), (second, _) = (answer["result"] for answer in answers[0])
+        return (first, second), stop
+
+    def open(self, clusters: State) -> list[int]:
         """What an owner sees of the clusters."""
-        answers = self._each(self._pairs[:1], "output", clusters=clusters)[0]
-        halves = [
-            OutputHalf.of(int(a["result"][0]), [int(x) for x in a["result"][1]]) for a in answers
-        ]
-        return np.array(open_output(halves[0], halves[1]), object).reshape(self._k, -1)
+        files = _results(self._command(self._lead, "output", clusters=clusters)[0])
+        return open_output(load_half(Path(files[0])), load_half(Path(files[1])))
 
-    def _result(self, ingest: Phase) -> dict[str, Any]:
-        offline = statistics.median(phase.wall for phase in self._offline)
-        online = statistics.median(phase.wall for phase in self._online)
-        both = [*self._offline, *self._online]
-        walls = [a.wall + b.wall for a, b in zip(self._offline, self._online, strict=True)]
-        count = len(self._online)
-        memory = [self._each([pair], "memory")[0] for pair in self._pairs]
-        return {
-            "iterations": count,
-            "offline_s": offline,
-            "online_s": online,
-            "total_s": offline + online,
-            "total_s_range": [min(walls), max(walls)],
-            "cluster_s": statistics.median(self._cluster),
-            "cpu_c1_s": sum(phase.cpu[0] for phase in both) / count,
-            "cpu_c2_s": sum(phase.cpu[1] for phase in both) / count,
-            "bytes_c1_to_c2": round(sum(phase.sent[0] for phase in both) / count),
-            "bytes_c2_to_c1": round(sum(phase.sent[1] for phase in both) / count),
-            "rounds": round(sum(phase.rounds for phase in both) / count),
-            "peak_rss_mb": max(a["result"] for answers in memory for a in answers),
-            "exact": self._exact,
-            "ingest_s": ingest.wall,
-            "ingest_cpu_s": list(ingest.cpu),
-            "ingest_bytes": list(ingest.sent),
-            "ingest_rounds": ingest.rounds,
-            "steps": self._steps(count),
-        }
+    def steps(self) -> list[dict[str, Any]]:
+        """Costs by step of the first pair's C1 since this was asked last."""
+        steps: list[dict[str, Any]] = self._command(self._lead, "steps")[0][0]["result"]
+        return steps
 
-    def _steps(self, count: int) -> list[dict[str, Any]]:
-        """Costs by step of the first pair's C1, per iteration."""
-        steps = self._each(self._pairs[:1], "steps")[0][0]["result"]
-        # What the checks above asked for is no part of an iteration.
-        shown = [step for step in steps if step["step"] not in ("output", "start", "ingest")]
-        for step in shown:
-            for name in ("wall_s", "cpu_s", "bytes", "rounds"):
-                step[name] /= count
-        return shown
+    def memory(self) -> float:
+        """The peak memory of the largest worker, in MB."""
+        answers = self._command(self._pairs, "memory")
+        return max(float(answer["result"]) for pair in answers for answer in pair)
+
+    def _command(self, pairs: Sequence[LocalPair], do: str, **values: Any) -> list[Answers]:
+        """A command to these pairs at once; of a tuple each cloud gets its own part."""
+        for pair in pairs:
+            for index, role in enumerate(ROLES):
+                own = {n: v[index] if isinstance(v, tuple) else v for n, v in values.items()}
+                pair.write(role, json.dumps({"do": do, **own}))
+        return [(pair.answer(1), pair.answer(2)) for pair in pairs]
+
+
+def _results(answers: Answers) -> State:
+    return answers[0]["result"], answers[1]["result"]
+
+
+def _by_cloud(states: Sequence[State]) -> tuple[list[str], list[str]]:
+    return [first for first, _ in states], [second for _, second in states]
+
+
+def _phase(began: float, answers: Sequence[Answers]) -> Phase:
+    """What commands to several pairs took, which work at the same time."""
+    wall = time.perf_counter() - began
+    c1, c2 = ([pair[index] for pair in answers] for index in (0, 1))
+    cpu = (sum(a["cpu"] for a in c1), sum(a["cpu"] for a in c2))
+    sent = (sum(a["bytes"] for a in c1), sum(a["bytes"] for a in c2))
+    return Phase(wall, cpu, sent, max(a["rounds"] for a in c1))
+
+
+def _measure(
+    clouds: _Clouds,
+    records: NDArray[np.int64],
+    trace: Trace,
+    warm_up: int,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Costs of all iterations but those to warm up; of the last in any case."""
+    m, k = len(records), len(trace.sizes)
+    count = len(trace.iterations)
+    unmeasured = min(warm_up, count - 1)
+    say("taking in the records")
+    ingest = clouds.ingest()
+
+    def assign(clusters: State) -> State:
+        measured = len(clouds.offline) + 1 - unmeasured
+        say(f"iteration {measured} of {count - unmeasured}" if measured > 0 else "warm-up")
+        return clouds.assign(clusters)
+
+    def candidates(iteration: int) -> State:
+        return clouds.records(reseed_rows(_SEED, iteration, m, k))
+
+    start = clouds.records(initial_rows(_SEED, m, k))
+    exact = True
+    for done in iterate(start, assign, clouds.update, candidates, count):
+        expected = trace.iterations[done.iteration - 1]
+        table = np.array(clouds.open(done.clusters), object).reshape(k, -1)
+        same = np.array_equal(table[:, :-1], expected.sums)
+        same = same and np.array_equal(table[:, -1], expected.sizes)
+        exact = exact and same and done.stop == expected.stop
+        if done.iteration == unmeasured:
+            clouds.steps()  # those so far do not count
+    return {**_figures(clouds, ingest, unmeasured), "exact": exact}
+
+
+def _figures(clouds: _Clouds, ingest: Phase, unmeasured: int) -> dict[str, Any]:
+    """Medians of the times and means of the rest."""
+    offline, online = clouds.offline[unmeasured:], clouds.online[unmeasured:]
+    offline_s = statistics.median(phase.wall for phase in offline)
+    online_s = statistics.median(phase.wall for phase in online)
+    both = [*offline, *online]
+    walls = [a.wall + b.wall for a, b in zip(offline, online, strict=True)]
+    count = len(online)
+    return {
+        "iterations": count,
+        "offline_s": offline_s,
+        "online_s": online_s,
+        "total_s": offline_s + online_s,
+        "total_s_range": [min(walls), max(walls)],
+        "cluster_s": statistics.median(clouds.cluster[unmeasured:]),
+        "cpu_c1_s": sum(phase.cpu[0] for phase in both) / count,
+        "cpu_c2_s": sum(phase.cpu[1] for phase in both) / count,
+        "bytes_c1_to_c2": round(sum(phase.sent[0] for phase in both) / count),
+        "bytes_c2_to_c1": round(sum(phase.sent[1] for phase in both) / count),
+        "rounds": round(sum(phase.rounds for phase in both) / count),
+        "peak_rss_mb": clouds.memory(),
+        "ingest_s": ingest.wall,
+        "ingest_cpu_s": list(ingest.cpu),
+        "ingest_bytes": list(ingest.sent),
+        "ingest_rounds": ingest.rounds,
+        "steps": _steps(clouds.steps(), count),
+    }
+
+
+def _steps(steps: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Costs by step, per iteration."""
+    # What the checks asked for is no part of an iteration.
+    shown = [step for step in steps if step["step"] not in ("output", "start", "ingest")]
+    for step in shown:
+        for name in ("wall_s", "cpu_s", "bytes", "rounds"):
+            step[name] /= count
+    return shown
 
 
 def _start(
@@ -325,80 +326,21 @@ def _start(
     key_bits: int,
     link: Link | None,
     stack: ExitStack,
-) -> list[Pair]:
+) -> _Clouds:
     """All pairs, started and connected."""
-    secret = (paillier.generate_insecure if setting.insecure_key else paillier.generate)(key_bits)
+    key = make_key(key_bits, insecure=setting.insecure_key)
     edges = [len(records) * i // pairs for i in range(pairs + 1)]
-    started = []
-    for number in range(pairs):
-        part = records[edges[number] : edges[number + 1]]
-        folders = (place / f"pair{number}-cloud1", place / f"pair{number}-cloud2")
-        _write(folders, setting, part, secret)
-        started.append(stack.enter_context(_pair(folders, edges[number], link)))
-    return started
-
-
-def _write(
-    folders: tuple[Path, Path],
-    setting: Setting,
-    records: NDArray[np.int64],
-    secret: paillier.SecretKey,
-) -> None:
-    """The folder of each half, with what that cloud may know."""
-    curves = (CurveKeys.generate(), CurveKeys.generate())
-    for role, folder in enumerate(folders):
-        folder.mkdir(mode=0o700)
-        curves[role].save(folder / "curve")
-        (folder / "peer.public").write_bytes(curves[1 - role].public)
-        own = msgspec.structs.replace(setting, role=role + 1)
-        (folder / "half.json").write_bytes(msgspec.json.encode(own))
-    paillier_keys.save_public(folders[0] / "paillier.pub", secret.public)
-    paillier_keys.save_secret(folders[1] / "paillier.key", secret)
-    share, seed = split(records)
-    np.save(folders[0] / "share.npy", share)
-    np.save(folders[1] / "share.npy", mask(seed, 0, *records.shape))
-
-
-@contextmanager
-def _pair(folders: tuple[Path, Path], first_row: int, link: Link | None) -> Iterator[Pair]:
-    """Both halves as processes; ended when the block is left."""
-    began = time.perf_counter()
-    with ExitStack() as stack:
-        first, second = (stack.enter_context(_process(folder)) for folder in folders)
-        assert first.stdin is not None  # noqa: S101 - opened as a pipe
-        endpoint = _line(second, folders[1])["endpoint"]
-        if link is not None:
-            endpoint = stack.enter_context(slow_network.slow(endpoint, link))
-        first.stdin.write(endpoint + "\n")
-        first.stdin.flush()
-        for process, folder in zip((first, second), folders, strict=True):
-            _line(process, folder)
-        yield Pair((first, second), folders, first_row, time.perf_counter() - began)
-
-
-@contextmanager
-def _process(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "ppodc.bench.iteration_half", str(folder)]
-    with (folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _line(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
-    """The next line a half says; its last words if it has ended."""
-    assert process.stdout is not None  # noqa: S101 - opened as a pipe
-    line = process.stdout.readline()
-    if not line:
-        said = (folder / "log.txt").read_text().strip().splitlines()
-        raise PpodcError(f"{folder.name} stopped: {said[-1] if said else 'without a word'}")
-    value: dict[str, Any] = json.loads(line)
-    return value
+    route = nullcontext if link is None else partial(slow_network.slow, link=link)
+    running, start_s = [], 0.0
+    for number, (first, end) in enumerate(pairwise(edges)):
+        folders = write_folders(place / f"pair{number}", setting, key, [records[first:end]])
+        began = time.perf_counter()
+        pair = stack.enter_context(started(folders, _PROGRAM, route))
+        for role in ROLES:
+            pair.answer(role)  # it is ready
+        start_s = max(start_s, time.perf_counter() - began)
+        running.append(pair)
+    return _Clouds(running, edges[:-1], start_s)
 
 
 def _tables(result: Document) -> list[Table]:

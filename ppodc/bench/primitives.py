@@ -14,6 +14,7 @@ from ppodc.bench.paillier_steps import (
     MODES,
     SOURCES,
     Case,
+    Randomisers,
     Sample,
     batch_of,
     make_case,
@@ -22,7 +23,7 @@ from ppodc.bench.paillier_steps import (
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import StageCost, stage1, stage2, stage3, table_5_3
-from ppodc.local.pair_process import Mode, Randomisers
+from ppodc.local.pair_process import Mode
 
 PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k")
 NOTES = (

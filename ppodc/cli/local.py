@@ -4,11 +4,16 @@ import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from ppodc.cli.options import Insecure, KeyBits, ModeName
+from ppodc.cli.options import Insecure, KeyBits, ModeName, SuiteName, SuiteOption, out
+
+if TYPE_CHECKING:
+    from ppodc.local.pair import Outcome
+    from ppodc.records.schema import Schema
 
 pair = typer.Typer()
 
@@ -17,50 +22,63 @@ pair = typer.Typer()
 def run_pair_command(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet table, split between two owners.")],
     spec: Annotated[Path, typer.Option(help="Spec file; `ppodc sample-spec` prints one.")],
+    suite: SuiteOption = SuiteName.PAILLIER,
     key_bits: KeyBits = 2048,
     insecure_key: Insecure = False,
-    mode: Annotated[ModeName, typer.Option(help="How the paillier suite runs.")] = (
-        ModeName.PIPELINED
-    ),
+    mode: Annotated[
+        ModeName,
+        typer.Option(help="When randomness is made; pipelined: the clouds work at the same time."),
+    ] = (ModeName.PIPELINED),
     folder: Annotated[
         Path | None, typer.Option(help="Keep both clouds' folders here (must not exist).")
     ] = None,
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
 ) -> None:
-    """Cluster a table with the paillier suite between two processes on this machine.
+    """Cluster a table between two processes on this machine, without Ray.
 
     The rows are split between two pretend owners. C1 and C2 run as two processes that talk over
     an encrypted socket on loopback. The centres are compared with plaintext k-means.
     """
+    from ppodc.cli.screen import JobScreen
+    from ppodc.kmeans.suites import named
     from ppodc.local.pair import run_pair
-    from ppodc.local.pair_screen import PairScreen
     from ppodc.records.encode import encode
     from ppodc.spec import Spec
 
     loaded = Spec.load(spec)
     records = encode(data, loaded.schema, header=header)
     where = tempfile.TemporaryDirectory(prefix="ppodc-") if folder is None else nullcontext(folder)
-    with where as place, PairScreen(len(records)) as screen:
+    with where as place, JobScreen() as screen:
         outcome = run_pair(
             records,
             loaded,
             Path(place),
+            suite=named(suite.value),
             key_bits=key_bits,
             insecure=insecure_key,
             mode=mode.value,
-            event=screen.event,
+            progress=screen.show,
         )
-    screen.show(outcome, loaded.schema)
+    _show(outcome, loaded.schema)
     if not outcome.identical:
         raise typer.Exit(1)
 
 
-@pair.command("pair-half", hidden=True)
-def pair_half_command(folder: Path) -> None:
-    """One cloud's half of `run-pair`; started by it."""
-    from ppodc.local import pair_process
+def _show(outcome: "Outcome", schema: "Schema") -> None:
+    """The centres in real units, beside plaintext k-means."""
+    from ppodc.records.encode import decode_centres
 
-    pair_process.main(folder)
+    ours, plain = outcome.result, outcome.reference
+    theirs = decode_centres(plain.sums, plain.sizes, schema)
+    table = Table("cluster", "records", *ours.columns)
+    table.title = "Centres (this run | plaintext k-means)"
+    for h, size in enumerate(ours.sizes_):
+        both = zip(ours.cluster_centers_[h], theirs[h], strict=True)
+        table.add_row(str(h), str(size), *(f"{a:.4g} | {b:.4g}" for a, b in both))
+    out.print(table)
+    end = "converged" if ours.converged_ else "stopped by max_iter"
+    out.print(f"iterations: {ours.n_iter_} ({end})")
+    out.print(f"identical: {'yes' if outcome.identical else 'NO'}")
 
 
 @pair.command("sample-spec")

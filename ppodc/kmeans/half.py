@@ -13,7 +13,7 @@ returns. `output` and `labels` give each cloud one half of a value that only an 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from ppodc.records.output_half import OutputHalf
 
 State = NDArray[np.uint8] | NDArray[np.uint64]
 Progress = Callable[[int], None]
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,6 @@ class Half(Protocol):
     def labels(self, shard: str) -> OutputHalf:
         """This cloud's half of the labels of the shard's last `assign`."""
 
-    def close(self) -> None:
-        """End the pair's session."""
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A half that can make the supplies of later iterations ahead and keep them on disk."""
-
     def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
         """How much work `prepare` would be now, in units that its `progress` counts."""
 
@@ -82,34 +75,36 @@ class Prepares(Protocol):
         progress: Progress | None = None,
         rows: Sequence[int] | None = None,
     ) -> None:
-        """Make what is missing for so many iterations over shards of these sizes."""
+        """Make what is missing for so many iterations over shards of these sizes ahead."""
+
+    def close(self) -> None:
+        """End the pair's session."""
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """This cloud's state after one iteration; both clouds know its number and its stop bit."""
+class Round(Generic[S]):
+    """The state after one iteration; both clouds know its number and its stop bit."""
 
     iteration: int
-    clusters: State
+    clusters: S
     stop: bool
 
 
 def iterate(
-    half: Half,
-    shard: str,
-    start: State,
-    candidates: Callable[[int], State],
+    start: S,
+    assign: Callable[[S], S],
+    update: Callable[[S, S, S], tuple[S, bool]],
+    candidates: Callable[[int], S],
     max_iter: int,
-    progress: Progress | None = None,
-) -> Iterator[Round]:
-    """The loop over one ingested shard that holds all records; both clouds run it alike.
+) -> Iterator[Round[S]]:
+    """The loop of k-means over steps as `Half` has them; both clouds run it alike.
 
-    `candidates(i)` are the records that would re-seed empty clusters in iteration i.
+    `assign` gives the sums over all records, `candidates(i)` the records that would re-seed empty
+    clusters in iteration i.
     """
     clusters = start
     for iteration in range(1, max_iter + 1):
-        sums = half.add([half.assign(shard, clusters, progress)])
-        clusters, stop = half.update(clusters, sums, candidates(iteration))
+        clusters, stop = update(clusters, assign(clusters), candidates(iteration))
         yield Round(iteration, clusters, stop)
         if stop:
             return

@@ -1,46 +1,75 @@
-"""The suites by name: the one place that knows them all."""
+"""The suites by name: the one place that knows them all.
 
-from typing import Literal, get_args
+A suite is loaded when one of its halves is opened, so that naming suites costs nothing. Every suite
+prepares: with a folder of pools, what iterations take can be made ahead of them.
+"""
 
-from ppodc.crypto.paillier import SecretKey
-from ppodc.crypto.randomisers import FreshRandomisers
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
 from ppodc.errors import InputError
-from ppodc.kmeans import widths
-from ppodc.kmeans.half import Half, Parameters
-from ppodc.kmeans.paillier.half import Half1, Half2
-from ppodc.pairs.plan import Material
-from ppodc.transport.channel import Channel
+
+if TYPE_CHECKING:
+    from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
+    from ppodc.kmeans.half import Half, Parameters
+    from ppodc.pairs.plan import Material
+    from ppodc.transport.channel import Channel
 
 Suite = Literal["shares", "paillier"]
 Role = Literal[1, 2]
-DEFAULT: Suite = "shares"
 NAMES: tuple[Suite, ...] = get_args(Suite)
+DEFAULT: Suite = "shares"
+_RANDOMISERS = "randomisers"  # paillier's folder among the pools
 
 
-def named(suite: str) -> Suite:
+def named(name: str) -> Suite:
     """The suite of this name; InputError if there is none."""
-    if suite == "shares":
-        return "shares"
-    if suite == "paillier":
-        return "paillier"
-    raise InputError(f"there is no suite {suite!r}; choose one of {', '.join(get_args(Suite))}.")
+    for suite in NAMES:
+        if suite == name:
+            return suite
+    raise InputError(f"there is no suite {name!r}; choose one of {', '.join(NAMES)}.")
 
 
-def check(suite: Suite, params: Parameters, key_bits: int) -> None:
+def check(suite: Suite, params: "Parameters", key_bits: int) -> None:
     """Refuse, before anything runs, a job whose numbers the suite cannot hold."""
     if suite == "paillier":
-        widths.check_paillier(params, key_bits)
+        from ppodc.kmeans.widths import check_paillier
+
+        check_paillier(params, key_bits)
 
 
 def open_half(
-    suite: Suite, role: Role, channel: Channel, params: Parameters, material: Material
-) -> Half:
-    """This cloud's half of a pair; both clouds call it at the same time."""
-    key = material.key
-    if suite == "shares":
-        from ppodc.kmeans.shares.half import SharesHalf  # loads compiled kernels: only when used
+    suite: Suite,
+    role: Role,
+    channel: "Channel",
+    params: "Parameters",
+    material: "Material",
+    *,
+    pipelined: bool = True,
+) -> "Half":
+    """This cloud's half of a pair; both clouds call it at the same time.
 
-        return SharesHalf(role, channel, params, key, pools=material.pools)
+    Without `pipelined` the clouds of the paillier suite take turns; the other suite always does.
+    """
+    if suite == "shares":
+        from ppodc.kmeans.shares.half import SharesHalf
+
+        return SharesHalf(role, channel, params, material.key, pools=material.pools)
+    from ppodc.crypto.paillier import SecretKey
+    from ppodc.kmeans.paillier.half import Half1, Half2
+
+    key = material.key
     if isinstance(key, SecretKey):
-        return Half2(channel, params, key, FreshRandomisers(key.public, key))
-    return Half1(channel, params, key, FreshRandomisers(key, None))
+        return Half2(channel, params, key, _randomisers(key.public, key, material.pools))
+    source = _randomisers(key, None, material.pools)
+    return Half1(channel, params, key, source, pipelined=pipelined)
+
+
+def _randomisers(
+    public: "PublicKey", secret: "SecretKey | None", pools: Path | None
+) -> "RandomiserSource":
+    """Made when needed, or ahead of that into a folder where none is used twice."""
+    from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers
+
+    fresh = FreshRandomisers(public, secret)
+    return fresh if pools is None else PooledRandomisers(pools / _RANDOMISERS, public, fresh)

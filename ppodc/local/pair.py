@@ -1,59 +1,74 @@
-"""A whole job on this machine: two pretend owners, C1 and C2 as two processes on loopback.
+"""Two clouds on this machine: a folder and a process for each, connected over loopback.
 
-This process plays the owners (it splits the table and opens the result) and the operator (it
-makes the keys and starts the clouds). Each cloud gets a folder with what that cloud may know.
+This process plays the operator (it makes the keys and starts the clouds) and the owners (it splits
+the records and opens the result). Each cloud's folder has what that cloud may know.
 """
 
-import contextlib
 import json
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto import paillier, paillier_keys
+from ppodc.crypto.paillier import SecretKey
 from ppodc.errors import InputError, PpodcError
+from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
-from ppodc.kmeans.widths import check_paillier
-from ppodc.local.pair_process import Mode, Revealed, Setting
-from ppodc.records.output_half import OutputHalf, open_output
+from ppodc.kmeans.result import CLUSTERS, LABELS, Result, open_result
+from ppodc.kmeans.suites import Suite
+from ppodc.local.pair_process import (
+    CENTRES,
+    LINK_ERROR,
+    RESULT,
+    SEEDS,
+    SETTING,
+    Mode,
+    Setting,
+    load_half,
+)
+from ppodc.pairs.progress import Clock, Event, Listener
+from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.sharing import split
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 
-Event = Callable[[str, dict[str, Any]], None]
+RUN_JOB = "ppodc.local.pair_process"  # the program that runs a whole job
+ROLES = (1, 2)
+_LAST_WORDS_SECONDS = 5.0
+
+Folders = tuple[Path, Path]  # of C1 and of C2
+Route = Callable[[str], AbstractContextManager[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What the owners see, beside what plaintext k-means gives."""
 
-    n_iter: int
-    converged: bool
-    sums: NDArray[Any]
-    sizes: NDArray[Any]
-    labels: NDArray[np.int64] | None
+    result: Result
     reference: Trace
 
     @property
     def identical(self) -> bool:
         """Whether every number equals the reference's."""
+        ours, plain = self.result, self.reference
         same = (
-            self.n_iter == self.reference.n_iter
-            and self.converged == self.reference.converged
-            and np.array_equal(self.sums, self.reference.sums)
-            and np.array_equal(self.sizes, self.reference.sizes)
+            (ours.n_iter_, ours.converged_) == (plain.n_iter, plain.converged)
+            and np.array_equal(ours.sums_, plain.sums)
+            and np.array_equal(ours.sizes_, plain.sizes)
         )
-        return same and (self.labels is None or np.array_equal(self.labels, self.reference.labels))
+        return same and (ours.labels_ is None or np.array_equal(ours.labels_, plain.labels))
 
 
 def run_pair(
@@ -61,88 +76,128 @@ def run_pair(
     spec: Spec,
     folder: Path,
     *,
+    suite: Suite,
     key_bits: int,
     insecure: bool,
     mode: Mode,
-    event: Event,
+    progress: Listener,
 ) -> Outcome:
-    """Cluster encoded records between two processes; `event` is told what happens."""
+    """Cluster encoded records, split between two owners, from shares to the opened result."""
     job = job_of(spec)
-    params = job.parameters(spec.schema, len(records))
+    p = job.parameters(spec.schema, len(records))
     paillier.check_bits(key_bits, insecure=insecure)
-    check_paillier(params, key_bits)
+    suites.check(suite, p, key_bits)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder.")
-    clouds = [folder / "cloud1", folder / "cloud2"]
     setting = Setting(
-        1,
-        params.m,
-        params.l,
-        params.k,
-        params.ub,
-        str(params.beta),
-        job_of(spec).max_iter,
-        job_of(spec).seed,
-        job_of(spec).labels,
-        mode=mode,
-        insecure_key=insecure,
+        1, suite, p.m, p.l, p.k, p.ub, str(p.beta), job.max_iter, job.seed, job.labels,
+        mode=mode, insecure_key=insecure,
+    )  # fmt: skip
+    progress(Event(spec.name, f"making keys of {key_bits} bits", 0, job.max_iter, 0, 0))
+    centres = job.initial_centres(spec.schema)
+    owners = np.array_split(records, 2)
+    folders = write_folders(folder, setting, make_key(key_bits, insecure=insecure), owners, centres)
+    clock = Clock(p.m, job.max_iter)
+    with started(folders) as pair:
+        for role, event in pair.events():
+            if role == 1:
+                progress(_shown(spec.name, clock, event))
+    trace = kmeans(
+        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, centres=centres
     )
-    event("keys", {"bits": key_bits})
-    write_clouds(clouds[0], clouds[1], setting, key_bits)
-    write_uploads(
-        clouds[0], clouds[1], np.array_split(records, 2), job_of(spec).initial_centres(spec.schema)
-    )
-    event("uploaded", {"rows": params.m})
-    run_clouds(clouds[0], clouds[1], event)
-    halves = [
-        msgspec.json.decode((cloud / "result.json").read_bytes(), type=Revealed) for cloud in clouds
-    ]
-    return _open(halves[0], halves[1], records, spec)
+    return Outcome(_open(folders, spec), trace)
 
 
-def write_clouds(cloud1: Path, cloud2: Path, setting: Setting, key_bits: int) -> None:
-    """Keys and settings of both clouds, each in the folder of the one that may know it."""
-    for cloud in (cloud1, cloud2):
-        cloud.mkdir(mode=0o700, parents=True)
-    make = paillier.generate_insecure if setting.insecure_key else paillier.generate
-    secret = make(key_bits)
-    paillier_keys.save_public(cloud1 / "paillier.pub", secret.public)
-    paillier_keys.save_secret(cloud2 / "paillier.key", secret)
-    curves = [CurveKeys.generate() for _ in range(2)]
-    for role, cloud in enumerate((cloud1, cloud2)):
-        curves[role].save(cloud / "curve")
-        (cloud / "peer.public").write_bytes(curves[1 - role].public)
-        own = msgspec.structs.replace(setting, role=role + 1)
-        (cloud / "half.json").write_bytes(msgspec.json.encode(own))
+def _shown(name: str, clock: Clock, event: dict[str, Any]) -> Event:
+    """What C1 tells, for the screen."""
+    phase, iteration, done = event["phase"], event["iteration"], event["done"]
+    left: tuple[float | None, float | None] = (None, None)
+    if phase == "assign":
+        if not done:
+            if iteration > 1:
+                clock.end_iteration()
+            clock.begin(iteration)
+        left = clock.left(iteration, done)
+    return Event(name, phase, iteration, clock.max_iter, done, event["rows"], *left)
 
 
-def write_uploads(
-    cloud1: Path,
-    cloud2: Path,
-    owners: list[NDArray[np.int64]],
-    centres: NDArray[np.int64] | None,
-) -> None:
-    """Each owner's share to C1 and its seed to C2."""
+def _open(folders: Folders, spec: Spec) -> Result:
+    """The owners add both halves up."""
+    facts = json.loads((folders[0] / RESULT).read_text())
+
+    def opened(name: str) -> list[int]:
+        first, second = (load_half(folder / name) for folder in folders)
+        return open_output(first, second)
+
+    rows = {LABELS: opened(LABELS)} if job_of(spec).labels else {}
+    return open_result(spec, OpenedResult(facts, {CLUSTERS: opened(CLUSTERS)}, rows))
+
+
+# ------------------------------------------------------------------- folders
+
+
+def make_key(bits: int, *, insecure: bool = False) -> SecretKey:
+    """C2's Paillier key."""
+    return paillier.generate_insecure(bits) if insecure else paillier.generate(bits)
+
+
+def write_folders(
+    place: Path,
+    setting: Setting,
+    key: SecretKey,
+    owners: Sequence[NDArray[np.int64]],
+    centres: NDArray[np.int64] | None = None,
+) -> Folders:
+    """Keys, settings and shares of both clouds, each in the folder of the one that may know it."""
+    folders = (place / "cloud1", place / "cloud2")
+    curves = (CurveKeys.generate(), CurveKeys.generate())
+    for index, folder in enumerate(folders):
+        folder.mkdir(mode=0o700, parents=True)
+        curves[index].save(folder / "curve")
+        (folder / "peer.public").write_bytes(curves[1 - index].public)
+        own = msgspec.structs.replace(setting, role=ROLES[index])
+        (folder / SETTING).write_bytes(msgspec.json.encode(own))
+        if centres is not None:
+            np.save(folder / CENTRES, centres)
+    paillier_keys.save_public(folders[0] / "paillier.pub", key.public)
+    paillier_keys.save_secret(folders[1] / "paillier.key", key)
     seeds = []
     for number, records in enumerate(owners):
         share, seed = split(records)
-        np.save(cloud1 / f"share-{number:03}.npy", share)
+        np.save(folders[0] / f"share-{number:03}.npy", share)
         seeds.append({"rows": len(records), "seed": seed.hex()})
-    (cloud2 / "seeds.json").write_text(json.dumps(seeds))
-    (cloud2 / "seeds.json").chmod(0o600)
-    if centres is not None:
-        for cloud in (cloud1, cloud2):
-            np.save(cloud / "centres.npy", centres)
+    (folders[1] / SEEDS).touch(0o600)
+    (folders[1] / SEEDS).write_text(json.dumps(seeds))
+    return folders
 
 
-@contextlib.contextmanager
-def start_half(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """One cloud as a process, through the command; ended when the block is left."""
-    command = [sys.executable, "-m", "ppodc.cli", "pair-half", str(folder)]
+# ----------------------------------------------------------------- processes
+
+
+@contextmanager
+def started(
+    folders: Folders, program: str = RUN_JOB, route: Route = nullcontext
+) -> Iterator["LocalPair"]:
+    """Both clouds as processes of this program, connected; ended when the block is left.
+
+    `route` gives the address under which C1 finds C2's, such as that of an imitated slow link.
+    """
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(_process(program, folder)) for folder in folders)
+        pair = LocalPair(folders, (first, second))
+        endpoint = pair.answer(2)["endpoint"]
+        pair.write(1, stack.enter_context(route(endpoint)))
+        yield pair
+
+
+@contextmanager
+def _process(program: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    pipe = subprocess.PIPE
     with (folder / "log.txt").open("w") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
+            [sys.executable, "-m", program, str(folder)],
+            stdin=pipe, stdout=pipe, stderr=log, text=True,
+        )  # fmt: skip
         try:
             yield process
         finally:
@@ -154,86 +209,73 @@ def start_half(folder: Path) -> Iterator[subprocess.Popen[str]]:
                 process.wait()
 
 
-def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """The events that a half tells, until it ends."""
-    for line in process.stdout or ():
-        yield json.loads(line)
+class LocalPair:
+    """Two running processes: what they are told, what they say, and why they ended."""
 
+    def __init__(
+        self, folders: Folders, processes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
+    ) -> None:
+        self._folders, self._processes = folders, processes
+        self._said: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
+        self._waiting: dict[int, deque[dict[str, Any]]] = {role: deque() for role in ROLES}
+        self._running = set(ROLES)
+        for role in ROLES:
+            threading.Thread(target=self._listen, args=(role,), daemon=True).start()
 
-def listening(process: subprocess.Popen[str], folder: Path) -> str:
-    """Where C2 listens, once it does."""
-    for told in events(process):
-        if told["event"] == "listening":
-            return str(told["endpoint"])
-    raise failure(process, folder)
+    def write(self, role: int, line: str) -> None:
+        """A line to one of them."""
+        pipe = self._processes[role - 1].stdin
+        try:
+            assert pipe is not None  # noqa: S101 - opened as a pipe
+            pipe.write(line + "\n")
+            pipe.flush()
+        except BrokenPipeError:
+            raise self._failure(role) from None
 
+    def answer(self, role: int) -> dict[str, Any]:
+        """The next event of one of them; what the other says meanwhile is kept."""
+        while not self._waiting[role]:
+            if role not in self._running:
+                raise self._failure(role)
+            self._hear()
+        return self._waiting[role].popleft()
 
-def failure(process: subprocess.Popen[str], folder: Path) -> PpodcError:
-    """Why a half ended, in its own words."""
-    process.wait()
-    said = (folder / "log.txt").read_text().strip().splitlines()
-    reason = said[-1] if said else f"it was killed (exit status {process.returncode})"
-    return PpodcError(f"{folder.name} stopped: {reason}")
+    def events(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """What both say, by role and as it comes, until both have ended."""
+        while True:
+            for role in ROLES:
+                while self._waiting[role]:
+                    yield role, self._waiting[role].popleft()
+            if not self._running:
+                return
+            self._hear()
 
+    def _listen(self, role: int) -> None:
+        for line in self._processes[role - 1].stdout or ():
+            self._said.put((role, json.loads(line)))
+        self._said.put((role, None))
 
-def run_clouds(cloud1: Path, cloud2: Path, event: Event) -> None:
-    """Both processes to their ends; the first failure ends both."""
-    told: queue.SimpleQueue[tuple[str, dict[str, Any] | None]] = queue.SimpleQueue()
+    def _hear(self) -> None:
+        role, event = self._said.get()
+        if event is not None:
+            self._waiting[role].append(event)
+            return
+        self._running.discard(role)
+        if self._processes[role - 1].wait() != 0:
+            raise self._failure(role)
 
-    def listen(name: str, process: subprocess.Popen[str]) -> None:
-        for item in events(process):
-            told.put((name, item))
-        told.put((name, None))
+    def _failure(self, role: int) -> PpodcError:
+        """Why the pair ended: in the words of this process, or of the one it only lost."""
+        if self._processes[role - 1].wait() == LINK_ERROR and self._failed_first(3 - role):
+            role = 3 - role
+        status, folder = self._processes[role - 1].wait(), self._folders[role - 1]
+        words = (folder / "log.txt").read_text().strip().splitlines()
+        reason = f"it was killed (signal {-status})." if status < 0 else "without a word."
+        return PpodcError(f"{folder.name} stopped: {words[-1] if status > 0 and words else reason}")
 
-    with start_half(cloud1) as first, start_half(cloud2) as second:
-        running = {"cloud1": first, "cloud2": second}
-        for name, process in running.items():
-            threading.Thread(target=listen, args=(name, process), daemon=True).start()
-        while running:
-            name, item = told.get()
-            if item is None:
-                process = running.pop(name)
-                if process.wait() != 0:
-                    _raise_first((cloud1, first), (cloud2, second))
-            elif item["event"] == "listening":
-                assert first.stdin is not None  # noqa: S101 - opened as a pipe
-                first.stdin.write(item["endpoint"] + "\n")
-                first.stdin.flush()
-            else:
-                event(name, item)
-
-
-def _raise_first(*halves: tuple[Path, subprocess.Popen[str]]) -> NoReturn:
-    """The failure of the half that ended first; one killed says nothing, the other notices."""
-    for folder, process in halves:
-        if process.poll() not in (None, 0) and not (folder / "log.txt").read_text().strip():
-            raise failure(process, folder)
-    folder, process = next(h for h in halves if h[1].poll() not in (None, 0))
-    raise failure(process, folder)
-
-
-def _open(first: Revealed, second: Revealed, records: NDArray[np.int64], spec: Spec) -> Outcome:
-    """The owners add both halves up."""
-
-    def half(modulus: str, values: list[str]) -> OutputHalf:
-        return OutputHalf.of(int(modulus), [int(x) for x in values])
-
-    opened = open_output(half(first.modulus, first.values), half(second.modulus, second.values))
-    table = np.array(opened, dtype=object).reshape(job_of(spec).k, -1)
-    labels = None
-    if job_of(spec).labels:
-        labels = np.array(
-            open_output(
-                half(first.label_modulus, first.labels), half(second.label_modulus, second.labels)
-            ),
-            dtype=np.int64,
-        )
-    trace = kmeans(
-        records,
-        job_of(spec).k,
-        beta=job_of(spec).beta,
-        max_iter=job_of(spec).max_iter,
-        seed=job_of(spec).seed,
-        centres=job_of(spec).initial_centres(spec.schema),
-    )
-    return Outcome(first.n_iter, first.converged, table[:, :-1], table[:, -1], labels, trace)
+    def _failed_first(self, role: int) -> bool:
+        """Whether this one ended by itself, and not because it lost the other."""
+        try:
+            return self._processes[role - 1].wait(_LAST_WORDS_SECONDS) not in (0, LINK_ERROR)
+        except subprocess.TimeoutExpired:
+            return False

@@ -1,15 +1,20 @@
-"""One cloud's half of a job on a single pair, as a process of its own (`ppodc pair-half`).
+"""One cloud of a local pair, as a process of its own: `python -m ppodc.local.pair_process FOLDER`.
 
 Its folder holds all that this cloud may know: its CURVE key and the other's public key, its part
-of the Paillier key, its shares, the public spec. It writes its half of the result there. What it
-prints are JSON lines for whoever started it: where it listens, how far it is, how it ended.
+of the Paillier key, its shares, the public facts of the job. It runs the whole job and leaves its
+half of the result there. A program that does other work over such a folder (a measurement) hands
+that work to `main`.
+
+What the process prints are JSON lines for whoever started it: where it listens, how far it is.
 """
 
 import hashlib
 import json
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -19,56 +24,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto import paillier_keys
-from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
-from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers, PowerRandomisers
-from ppodc.errors import InputError
-from ppodc.kmeans.half import Half, Parameters, iterate
-from ppodc.kmeans.paillier import demand
-from ppodc.kmeans.paillier.half import BATCH, Half1, Half2
+from ppodc.crypto.paillier import PublicKey, SecretKey
+from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.kmeans.half import Half, Parameters, State, iterate
+from ppodc.kmeans.result import CLUSTERS, LABELS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
-from ppodc.records.output_half import OutputHalf
+from ppodc.kmeans.suites import Role, Suite, open_half
+from ppodc.pairs.plan import Material
+from ppodc.records.output_half import OutputHalf, modulus_from_bytes, modulus_to_bytes
 from ppodc.records.sharing import mask
 from ppodc.transport import curve_keys, zmq_session
 from ppodc.transport.channel import Channel
 
 Mode = Literal["online+offline", "online", "pipelined"]
-Randomisers = Literal["fixed-base", "power"]
-PATIENCE = 3600.0  # the other half may still fill its pool; a dead one is noticed in seconds
+OWN_ERROR, LINK_ERROR = 2, 3  # exit statuses: the second may be a consequence of the other's end
+SETTING, RESULT, SEEDS, CENTRES = "setting.json", "result.json", "seeds.json", "centres.npy"
+_SHARD = "all"
+_MEETING_SECONDS = 60.0
+_PATIENCE = 3600.0  # the other may still fill its pools; a dead one is noticed in seconds
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """half.json: the public facts of the job; the same at both clouds but for `role`."""
+    """setting.json: the public facts of the job; the same at both clouds but for `role`.
 
-    role: Literal[1, 2]
+    The mode says where randomness comes from: online+offline makes it when needed; online and
+    pipelined have that of the first iteration made ahead, and pipelined overlaps the clouds' work
+    (in the paillier suite).
+    """
+
+    role: Role
+    suite: Suite
     m: int
     l: int
     k: int
     ub: int
     beta: str
-    max_iter: int
-    seed: int
-    labels: bool
+    max_iter: int = 1
+    seed: int = 0
+    labels: bool = False
     mode: Mode = "pipelined"
-    randomisers: Randomisers = "fixed-base"
-    pool: int = 0  # randomisers to make before the start (modes online and pipelined)
-    batch: int = BATCH
     insecure_key: bool = False
-    serve_steps: int = 0  # C2 in a benchmark: answer so many steps, tell their costs, and end
 
     @property
     def params(self) -> Parameters:
         return Parameters(self.m, self.l, self.k, self.ub, Fraction(self.beta))
 
 
-class Revealed(msgspec.Struct, frozen=True):
-    """result.json: this cloud's half of what the owners may know."""
+@dataclass(frozen=True, slots=True)
+class LocalCloud:
+    """One cloud at work: what its folder holds, and its channel to the other."""
 
-    n_iter: int
-    converged: bool
-    modulus: str
-    values: list[str]
-    label_modulus: str
-    labels: list[str]
+    folder: Path
+    setting: Setting
+    channel: Channel
+
+    def key(self) -> PublicKey | SecretKey:
+        """C2's Paillier key: public at C1, secret at C2."""
+        weak = self.setting.insecure_key
+        if self.setting.role == 1:
+            return paillier_keys.load_public(self.folder / "paillier.pub", allow_insecure=weak)
+        return paillier_keys.load_secret(self.folder / "paillier.key", allow_insecure=weak)
+
+    def half(self, pools: Path | None = None) -> Half:
+        """This cloud's half of the protocols; the other cloud must open its own."""
+        setting = self.setting
+        return open_half(
+            setting.suite,
+            setting.role,
+            self.channel,
+            setting.params,
+            Material(self.key(), pools),
+            pipelined=setting.mode == "pipelined",
+        )
+
+    def share(self) -> NDArray[np.uint64]:
+        """All owners' shares, one behind the other: arrays at C1, seeds at C2."""
+        if self.setting.role == 1:
+            files = sorted(self.folder.glob("share-*.npy"))
+            return np.concatenate([np.load(file, allow_pickle=False) for file in files])
+        uploads = json.loads((self.folder / SEEDS).read_text())
+        masks = [mask(bytes.fromhex(u["seed"]), 0, u["rows"], self.setting.l) for u in uploads]
+        return np.concatenate(masks)
+
+
+Work = Callable[[LocalCloud], None]
 
 
 def tell(**event: Any) -> None:
@@ -77,139 +116,125 @@ def tell(**event: Any) -> None:
     sys.stdout.flush()
 
 
-def main(folder: Path) -> None:
-    """Run the half whose folder this is; C2 listens, C1 reads C2's endpoint from its input."""
-    setting = load_setting(folder)
-    if setting.role == 1:
-        key = paillier_keys.load_public(
-            folder / "paillier.pub", allow_insecure=setting.insecure_key
-        )
-        source = open_source(folder, setting, key, None)
-        with open_channel(folder, setting, sys.stdin.readline().strip()) as channel:
-            pipelined = setting.mode == "pipelined"
-            half = Half1(
-                channel, setting.params, key, source, pipelined=pipelined, batch=setting.batch
-            )
-            run(half, setting, folder)
-        return
-    secret = paillier_keys.load_secret(folder / "paillier.key", allow_insecure=setting.insecure_key)
-    source = open_source(folder, setting, secret.public, secret)
-    with open_channel(folder, setting) as channel:
-        answering = Half2(channel, setting.params, secret, source)
-        if setting.serve_steps:
-            answering.c2.shares["all"] = load_share(folder, setting)
-            serve(answering, setting.serve_steps)
-        else:
-            run(answering, setting, folder)
-
-
-def load_setting(folder: Path) -> Setting:
+def main(work: Work) -> None:
+    """Do the work as the cloud whose folder the command names; an error ends it in one line."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        return msgspec.json.decode((folder / "half.json").read_bytes(), type=Setting)
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{folder / 'half.json'} cannot be used: {error}") from None
+        with _meet(Path(sys.argv[1])) as cloud:
+            work(cloud)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except (PpodcError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(LINK_ERROR if isinstance(error, ChannelError) else OWN_ERROR)
 
 
 @contextmanager
-def open_channel(folder: Path, setting: Setting, endpoint: str = "") -> Iterator[Channel]:
-    """The authenticated channel to the other cloud; C1 connects to `endpoint`, C2 listens."""
+def _meet(folder: Path) -> Iterator[LocalCloud]:
+    """With the authenticated channel: C2 listens, C1 reads C2's endpoint from its input."""
+    setting = _load_setting(folder)
     own = curve_keys.CurveKeys.load(folder / "curve")
     peer = curve_keys.load_public(folder / "peer.public")
-    job = msgspec.structs.replace(setting, role=1, pool=0, serve_steps=0)
-    centres = folder / "centres.npy"
-    start = hashlib.sha256(centres.read_bytes()).hexdigest() if centres.exists() else "random"
-    hello = {"suite": "paillier", "job": repr(job), "start": start}
+    hello = _hello(folder, setting)
+    channel: Channel
     if setting.role == 1:
-        channel = zmq_session.connect(endpoint, own, peer, hello=hello, receive_timeout=PATIENCE)
-        try:
-            yield channel
-        finally:
-            channel.close()
+        endpoint = sys.stdin.readline().strip()
+        channel = zmq_session.connect(
+            endpoint, own, peer, hello=hello, timeout=_MEETING_SECONDS, receive_timeout=_PATIENCE
+        )
+        with closing(channel):
+            yield LocalCloud(folder, setting, channel)
         return
-    with zmq_session.listen("tcp://127.0.0.1:0", own, [peer], timeout=PATIENCE) as listener:
+    with zmq_session.listen("tcp://127.0.0.1:0", own, [peer], timeout=_PATIENCE) as listener:
         tell(event="listening", endpoint=listener.endpoint)
-        channel = listener.accept(PATIENCE, hello)
-        try:
-            yield channel
-        finally:
-            channel.close()
+        with closing(listener.accept(_MEETING_SECONDS, hello)) as channel:
+            yield LocalCloud(folder, setting, channel)
 
 
-def open_source(
-    folder: Path, setting: Setting, public: PublicKey, secret: SecretKey | None
-) -> RandomiserSource:
-    """Where this half's randomisers come from, as the mode says; fills the pool if there is one."""
-    fresh: RandomiserSource
-    if setting.randomisers == "power":
-        fresh = PowerRandomisers(public)
-    else:
-        fresh = FreshRandomisers(public, secret)
-    if setting.mode == "online+offline":
-        return fresh
-    count = setting.pool or _demand(setting, public.bits)
-    pooled = PooledRandomisers(folder / "randomisers", public, fresh)
-    pooled.fill(count, lambda _: tell(event="prepared", done=pooled.available, total=count))
-    return pooled
+def _load_setting(folder: Path) -> Setting:
+    try:
+        return msgspec.json.decode((folder / SETTING).read_bytes(), type=Setting)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(
+            f"{folder / SETTING} cannot be used ({error}); `ppodc run-pair` makes such folders."
+        ) from None
 
 
-def _demand(setting: Setting, key_bits: int) -> int:
-    """Enough for taking in the records and one iteration; later ones are made when needed."""
-    p = setting.params
-    needed = demand.ingest(p, p.m) + demand.iteration(p, key_bits, p.m, setting.batch)
-    return needed.c1 if setting.role == 1 else needed.c2
+def _hello(folder: Path, setting: Setting) -> dict[str, str]:
+    """What both clouds must say alike."""
+    job = msgspec.structs.replace(setting, role=1)
+    centres = folder / CENTRES
+    start = hashlib.sha256(centres.read_bytes()).hexdigest() if centres.exists() else "random"
+    return {"suite": setting.suite, "job": repr(job), "start": start}
 
 
-def load_share(folder: Path, setting: Setting) -> NDArray[np.uint64]:
-    """All owners' shares, one behind the other: arrays at C1, seeds at C2."""
-    if setting.role == 1:
-        files = sorted(folder.glob("share-*.npy"))
-        parts = [np.load(file, allow_pickle=False) for file in files]
-    else:
-        uploads = json.loads((folder / "seeds.json").read_text())
-        parts = [mask(bytes.fromhex(u["seed"]), 0, u["rows"], setting.l) for u in uploads]
-    return np.concatenate(parts)
+class _Teller:
+    """Tells how far a phase of the job is, in records; called with each further part of `work`."""
+
+    def __init__(self, phase: str, rows: int, iteration: int = 0, work: int | None = None) -> None:
+        self._facts = {"phase": phase, "iteration": iteration, "rows": rows}
+        self._rows, self._work = rows, max(1, rows if work is None else work)
+        self._done = 0
+        self(0)
+
+    def __call__(self, more: int) -> None:
+        self._done += more
+        tell(event="progress", done=self._rows * self._done // self._work, **self._facts)
 
 
-def serve(half: Half2, steps: int) -> None:
-    """C2's side of a benchmark: the costs of each step of C1."""
-    tally = half.c2.cipher.tally
-    for _ in range(steps):
-        before = tally.snapshot()
-        half.serve()
-        tell(event="served", tally=(tally - before).as_dict())
+def run_job(cloud: LocalCloud) -> None:
+    """The whole job; ends with this cloud's half of the result in its folder."""
+    setting = cloud.setting
+    pools = None if setting.mode == "online+offline" else cloud.folder / "pools"
+    with closing(cloud.half(pools)) as half:
+        if pools is not None:
+            half.prepare(1, _Teller("prepare", setting.m, work=half.to_prepare(1)))
+        taking_in = _Teller("ingest", setting.m)
+        half.ingest(_SHARD, cloud.share())
+        taking_in(setting.m)
+        n_iter, clusters, converged = _iterations(half, setting, _start(half, cloud))
+        save_half(cloud.folder / CLUSTERS, half.output(clusters))
+        if setting.labels:
+            save_half(cloud.folder / LABELS, half.labels(_SHARD))
+    facts = {"n_iter": n_iter, "converged": converged}
+    (cloud.folder / RESULT).write_text(json.dumps(facts))
 
 
-def run(half: Half, setting: Setting, folder: Path) -> None:
-    """The whole job; ends with result.json."""
-    m, k, seed = setting.m, setting.k, setting.seed
-    half.ingest("all", load_share(folder, setting))
-    tell(event="ingested", rows=m)
-    centres = folder / "centres.npy"
+def _start(half: Half, cloud: LocalCloud) -> State:
+    centres, setting = cloud.folder / CENTRES, cloud.setting
     if centres.exists():
-        start = half.centres(np.load(centres, allow_pickle=False))
-    else:
-        start = half.records("all", initial_rows(seed, m, k))
-    last = None
-    for last in iterate(
-        half,
-        "all",
-        start,
-        lambda i: half.records("all", reseed_rows(seed, i, m, k)),
-        setting.max_iter,
-        lambda rows: tell(event="assigned", rows=rows),
-    ):
-        tell(event="iteration", number=last.iteration, stop=last.stop)
-    if last is None:
-        raise InputError("max_iter must be at least 1.")
-    sums = half.output(last.clusters)
-    labels = half.labels("all") if setting.labels else OutputHalf.of(2, [])
-    revealed = Revealed(
-        last.iteration,
-        last.stop,
-        str(sums.modulus),
-        [str(x) for x in sums.values],
-        str(labels.modulus),
-        [str(x) for x in labels.values],
-    )
-    (folder / "result.json").write_bytes(msgspec.json.encode(revealed))
-    tell(event="done", n_iter=last.iteration, converged=last.stop)
+        return half.centres(np.load(centres, allow_pickle=False))
+    return half.records(_SHARD, initial_rows(setting.seed, setting.m, setting.k))
+
+
+def _iterations(half: Half, setting: Setting, start: State) -> tuple[int, State, bool]:
+    """(iterations, clusters, whether they stand still) at the end of the loop."""
+    m, k, seed = setting.m, setting.k, setting.seed
+    done = 0
+
+    def assign(clusters: State) -> State:
+        return half.assign(_SHARD, clusters, _Teller("assign", m, done + 1))
+
+    def candidates(iteration: int) -> State:
+        return half.records(_SHARD, reseed_rows(seed, iteration, m, k))
+
+    clusters, stop = start, False
+    for last in iterate(start, assign, half.update, candidates, setting.max_iter):
+        done, clusters, stop = last.iteration, last.clusters, last.stop
+    return done, clusters, stop
+
+
+def save_half(stem: Path, half: OutputHalf) -> None:
+    """Keep half of an output as STEM.npz."""
+    modulus = np.frombuffer(modulus_to_bytes(half.modulus), np.uint8)
+    np.savez(stem.with_suffix(".npz"), modulus=modulus, data=half.data)
+
+
+def load_half(stem: Path) -> OutputHalf:
+    """What `save_half` kept."""
+    with np.load(stem.with_suffix(".npz"), allow_pickle=False) as kept:
+        return OutputHalf(modulus_from_bytes(kept["modulus"].tobytes()), kept["data"])
+
+
+if __name__ == "__main__":
+    main(run_job)

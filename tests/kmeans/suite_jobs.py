@@ -42,9 +42,9 @@ def run_half(half: Half, job: Job, share: np.ndarray) -> list[tuple[OutputHalf, 
     else:
         start = half.centres(job.centres)
     rounds = iterate(
-        half,
-        "all",
         start,
+        lambda clusters: half.assign("all", clusters),
+        half.update,
         lambda i: half.records("all", reseed_rows(job.seed, i, m, job.k)),
         job.max_iter,
     )

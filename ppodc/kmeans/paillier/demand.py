@@ -3,6 +3,7 @@
 Everything is known from the public parameters: who encrypts what never depends on the data.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ppodc.kmeans.half import Parameters
@@ -22,6 +23,10 @@ class Demand:
 
     def __mul__(self, times: int) -> "Demand":
         return Demand(self.c1 * times, self.c2 * times)
+
+    def of(self, role: int) -> int:
+        """What this cloud takes."""
+        return self.c1 if role == 1 else self.c2
 
 
 def ingest(p: Parameters, rows: int) -> Demand:
@@ -62,22 +67,29 @@ def batch(p: Parameters, key_bits: int, rows: int) -> Demand:
     return Demand(c1, c2)
 
 
-def iteration(p: Parameters, key_bits: int, rows: int, batch_rows: int) -> Demand:
-    """For one iteration over `rows` records, with scaling, re-seeding and the stop test."""
-    full, rest = divmod(rows, batch_rows)
-    records = batch(p, key_bits, batch_rows) * full
-    if rest:
-        records += batch(p, key_bits, rest)
-    return records + _cluster_scale(p, key_bits)
+def iteration(p: Parameters, key_bits: int, rows: Sequence[int], batch_rows: int) -> Demand:
+    """For one iteration over shards of these sizes, with scaling, re-seeding and the stop test."""
+    total = _update(p, key_bits)
+    for size in rows:
+        full, rest = divmod(size, batch_rows)
+        total += _scale(p) + batch(p, key_bits, batch_rows) * full
+        if rest:
+            total += batch(p, key_bits, rest)
+    return total
 
 
-def _cluster_scale(p: Parameters, key_bits: int) -> Demand:
+def _scale(p: Parameters) -> Demand:
+    """An upper bound, as in `_update`."""
+    most = 2 * (3 * p.k + 1) + 2 * p.k * p.l
+    return Demand(most, most)
+
+
+def _update(p: Parameters, key_bits: int) -> Demand:
     """An upper bound: every value in a ciphertext of its own. It does not depend on m."""
     w = check_paillier(p, key_bits)
     k, l = p.k, p.l
-    scale = 2 * (3 * k + 1) + 2 * k * l
     reseed = w.counts * k + k * (w.counts + 2) + 2 * k * l
     setc = 2 * k + 2 * (3 * k + 1) + 2 * (k + 1) + 4 * k * l + k * l + 2 * k
     stop = 2 * w.stop + w.stop + 1
-    each = scale + reseed + setc + stop
-    return Demand(each, each)
+    most = reseed + setc + stop
+    return Demand(most, most)

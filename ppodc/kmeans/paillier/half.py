@@ -1,7 +1,8 @@
 """The two halves of a pair in the paillier suite: `ppodc.kmeans.half.Half` for C1 and for C2.
 
 C1 leads: in every step it asks and C2 serves until C1 says that the step is finished. A state is
-the array of C1's ciphertexts; C2's states are empty.
+the array of C1's ciphertexts; C2's states are empty. Each cloud makes randomisers ahead for itself,
+if they come from a folder: no word about them passes between the two.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, RandomiserSource, SecretKey
+from ppodc.crypto.randomisers import PooledRandomisers
 from ppodc.errors import ChannelError
 from ppodc.kmeans.half import Parameters, Progress, State
-from ppodc.kmeans.paillier import assign, exchange, ingest, output, ssed_op, update
+from ppodc.kmeans.paillier import assign, demand, exchange, ingest, output, ssed_op, update
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.update import Clusters
@@ -30,7 +32,52 @@ IN_FLIGHT = 4  # batches under way in pipelined mode
 EMPTY: State = np.zeros((0, 0), dtype=np.uint8)
 
 
-class Half1:
+class _Half:
+    """What the halves of both clouds have alike: a channel, a cipher, shards of known sizes."""
+
+    def __init__(
+        self, role: int, channel: Channel, params: Parameters, cipher: Cipher, batch: int
+    ) -> None:
+        self.params = params
+        self.widths = check_paillier(params, cipher.key.bits)
+        self._role, self._batch = role, batch
+        self._channel, self._cipher = channel, cipher
+        self._sizes: dict[str, int] = {}  # rows of the shards taken in
+
+    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
+        """Randomisers that `prepare` would make now; none without a folder to keep them in."""
+        pool = self._cipher.randomisers
+        if not isinstance(pool, PooledRandomisers):
+            return 0
+        held = list(self._sizes.values())
+        coming = [] if held else list(rows or [self.params.m])
+        key_bits = self._cipher.key.bits
+        needed = demand.iteration(self.params, key_bits, held or coming, self._batch) * iterations
+        needed += demand.ingest(self.params, sum(coming))
+        return max(0, needed.of(self._role) - pool.available)
+
+    def prepare(
+        self,
+        iterations: int,
+        progress: Progress | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Have the randomisers of so many iterations in the folder.
+
+        Before any shard is taken in, those for taking in shards of `rows` records (all m if not
+        given) are made too.
+        """
+        pool = self._cipher.randomisers
+        if isinstance(pool, PooledRandomisers):
+            pool.fill(self.to_prepare(iterations, rows), progress)
+
+    def close(self) -> None:
+        if isinstance(self._cipher.randomisers, PooledRandomisers):
+            self._cipher.randomisers.close()
+        self._channel.close()
+
+
+class Half1(_Half):
     """C1's half: holds ciphertexts, never a key that opens them."""
 
     def __init__(
@@ -43,13 +90,10 @@ class Half1:
         pipelined: bool = True,
         batch: int = BATCH,
     ) -> None:
-        self.params = params
-        self.widths = check_paillier(params, key.bits)
-        self.c1 = Cloud1(Cipher(key, randomisers))
-        self._channel = channel
+        super().__init__(1, channel, params, Cipher(key, randomisers), batch)
+        self.c1 = Cloud1(self._cipher)
         self._requests = Requests(channel)
         self._in_flight = IN_FLIGHT if pipelined else 1
-        self._batch = batch
         self._records: dict[str, list[list[Ciphertexts]]] = {}
         self._index: dict[str, list[Ciphertexts]] = {}
 
@@ -59,6 +103,7 @@ class Half1:
             for first in range(0, len(share), self._batch)
         )
         self._records[shard] = self._run(steps)
+        self._sizes[shard] = len(share)
 
     def records(self, shard: str, rows: Sequence[int]) -> State:
         batches = self._records[shard]
@@ -125,9 +170,6 @@ class Half1:
         halves = self._run(output.labels(self.c1, index) for index in self._index[shard])
         return OutputHalf.of(output.LABEL_MODULUS, [value for half in halves for value in half])
 
-    def close(self) -> None:
-        self._channel.close()
-
     def _run(
         self, steps: Iterable[Step[T]], done: Progress | None = None, *, finish: bool = True
     ) -> list[T]:
@@ -149,7 +191,7 @@ class Half1:
         return Ciphertexts.concat(list(parts)).to_array()
 
 
-class Half2:
+class Half2(_Half):
     """C2's half: holds the secret key and answers what is on the menu, step by step."""
 
     def __init__(
@@ -158,17 +200,18 @@ class Half2:
         params: Parameters,
         secret: SecretKey,
         randomisers: RandomiserSource,
+        *,
+        batch: int = BATCH,
     ) -> None:
-        check_paillier(params, secret.public.bits)
-        self.params = params
-        self.c2 = Cloud2(Cipher(secret.public, randomisers), secret)
-        self._channel = channel
+        super().__init__(2, channel, params, Cipher(secret.public, randomisers), batch)
+        self.c2 = Cloud2(self._cipher, secret)
         self._answers = Answers(channel, self._answer)
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         self.c2.shares[shard] = share
         self.serve()
         del self.c2.shares[shard]
+        self._sizes[shard] = len(share)
 
     def records(self, shard: str, rows: Sequence[int]) -> State:
         return EMPTY
@@ -198,9 +241,6 @@ class Half2:
 
     def labels(self, shard: str) -> OutputHalf:
         return OutputHalf.of(output.LABEL_MODULUS, self._revealed())
-
-    def close(self) -> None:
-        self._channel.close()
 
     def serve(self) -> None:
         """Answer until C1 has finished its step."""

@@ -131,6 +131,6 @@ def test_demand_of_an_iteration_is_enough(both):
     both.run(scale(both.c1, old.sums, old.sizes, w))
     both.run(reseed(both.c1, old, old, w))
     both.run(setc(both.c1, old, old, Fraction(0), w))
-    needed = demand.iteration(params, both.c1.key.bits, 0, 4)
+    needed = demand.iteration(params, both.c1.key.bits, [0], 4)
     assert both.c1.cipher.tally.randomisers - before[0] <= needed.c1
     assert both.c2.cipher.tally.randomisers - before[1] <= needed.c2

@@ -222,5 +222,5 @@ def test_every_ciphertext_that_c1_sends_is_re_randomised():
 
 def test_jobs_do_not_use_short_exponents():
     """C2 knows p and q: exponents shorter than n would let it tell randomisers apart."""
-    for source in (FreshRandomisers(KEY.public), suites._randomisers(KEY.public, None, 0)):
+    for source in (FreshRandomisers(KEY.public), suites._randomisers(KEY.public, None, None)):
         assert source._exponent_bits >= KEY.public.bits + 64

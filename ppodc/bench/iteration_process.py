@@ -1,0 +1,120 @@
+"""A cloud of a pair under measurement: `python -m ppodc.bench.iteration_process FOLDER`.
+
+It reads commands, one JSON object a line, does them as a worker would, and answers each with a
+line: result, times, bytes. A state stays in a file of this cloud's folder, and its name travels.
+"""
+
+import json
+import resource
+import sys
+import time
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ppodc.kmeans.half import Half, State
+from ppodc.local.pair_process import LocalCloud, main, save_half, tell
+
+_SHARD = "part"
+
+
+class Worker:
+    """A half and the commands it obeys."""
+
+    def __init__(self, cloud: LocalCloud, half: Half) -> None:
+        self._half, self._share = half, cloud.share()
+        self._channel, self._folder = cloud.channel, cloud.folder
+        self._meter = getattr(half, "meter", None)
+        self._numbers = count()
+
+    def obey(self, do: str, **values: Any) -> dict[str, Any]:
+        """Do one command; what it returns is told with its time and bytes."""
+        before = self._channel.traffic.snapshot()
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = getattr(self, f"do_{do}")(**values)
+        spent = self._channel.traffic.snapshot() - before
+        return {
+            "result": result,
+            "wall": time.perf_counter() - wall,
+            "cpu": time.process_time() - cpu,
+            "bytes": spent.bytes_sent,
+            "rounds": spent.rounds,
+        }
+
+    def do_ingest(self) -> None:
+        self._half.ingest(_SHARD, self._share)
+
+    def do_prepare(self, iterations: int) -> None:
+        self._half.prepare(iterations)
+
+    def do_records(self, rows: list[int]) -> str:
+        return self._keep(self._half.records(_SHARD, rows))
+
+    def do_assign(self, clusters: str) -> str:
+        return self._keep(self._half.assign(_SHARD, _load(clusters)))
+
+    def do_add(self, states: list[str]) -> str:
+        return self._keep(self._half.add([_load(state) for state in states]))
+
+    def do_join(self, states: list[str]) -> str:
+        return self._keep(self._half.join([_load(state) for state in states]))
+
+    def do_update(self, clusters: str, sums: str, candidates: str) -> tuple[str, bool]:
+        new, stop = self._half.update(_load(clusters), _load(sums), _load(candidates))
+        return self._keep(new), stop
+
+    def do_output(self, clusters: str) -> str:
+        file = self._new_file()
+        save_half(file, self._half.output(_load(clusters)))
+        return str(file)
+
+    def do_steps(self) -> list[dict[str, Any]]:
+        """Costs by step since the last call."""
+        if self._meter is None:
+            return []
+        steps = [
+            {
+                "step": name,
+                "phase": phase,
+                "wall_s": cost.wall,
+                "cpu_s": cost.cpu,
+                "bytes": cost.bytes_sent,
+                "rounds": cost.rounds,
+            }
+            for (phase, name), cost in self._meter.costs.items()
+        ]
+        self._meter.reset()
+        return steps
+
+    def do_memory(self) -> float:
+        """Peak memory in MB."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def _keep(self, state: State) -> str:
+        file = self._new_file()
+        np.save(file, state)
+        return f"{file}.npy"
+
+    def _new_file(self) -> Path:
+        return self._folder / f"state-{next(self._numbers)}"
+
+
+def _load(file: str) -> State:
+    state: State = np.load(file, allow_pickle=False)
+    return state
+
+
+def serve(cloud: LocalCloud) -> None:
+    """Obey commands until the input ends."""
+    with closing(cloud.half()) as half:
+        worker = Worker(cloud, half)
+        tell(event="ready")
+        for line in sys.stdin:
+            tell(**worker.obey(**json.loads(line)))
+
+
+if __name__ == "__main__":
+    main(serve)

@@ -10,12 +10,11 @@ this says so beside its figures.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 from ppodc.bench.paillier_steps import SOURCES, batch_of, make_case, measure, measure_whole
 from ppodc.bench.points import Task, Tell
-from ppodc.kmeans.suites import Suite, named
-from ppodc.local.pair_process import Mode
+from ppodc.kmeans.suites import NAMES, Mode, named
 
 ONCE = ("scale", "reseed", "stop test")
 SPLIT = ("SSED_OP", "SBD", "SMIN_k", "sums")
@@ -23,7 +22,7 @@ SPLIT = ("SSED_OP", "SBD", "SMIN_k", "sums")
 
 def suites(chosen: str | None) -> list[str]:
     """The suites to measure: one, or all if none is chosen."""
-    return list(get_args(Suite)) if chosen is None else [named(chosen)]
+    return list(NAMES) if chosen is None else [named(chosen)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -24,13 +24,14 @@ from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.half import IN_FLIGHT
 from ppodc.kmeans.reference import nearest
+from ppodc.kmeans.suites import Mode
 from ppodc.kmeans.widths import Widths, check_paillier
 from ppodc.local.pair import make_key, started, write_folders
-from ppodc.local.pair_process import Mode, Setting
+from ppodc.local.pair_process import Setting
 from ppodc.transport.channel import Traffic
 
 Randomisers = Literal["fixed-base", "power"]
-MODES: tuple[Mode, ...] = ("online+offline", "online", "pipelined")
+MODES: tuple[Mode, ...] = get_args(Mode)
 MOST_BATCH = 4
 CASE, ORDER, SUMS = "case.npz", "order.json", "sums.npy"  # files in the clouds' folders
 _PROGRAM = "ppodc.bench.paillier_process"

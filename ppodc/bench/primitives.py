@@ -23,7 +23,7 @@ from ppodc.bench.paillier_steps import (
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import StageCost, stage1, stage2, stage3, table_5_3
-from ppodc.local.pair_process import Mode
+from ppodc.kmeans.suites import Mode
 
 PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k")
 NOTES = (

@@ -23,13 +23,13 @@ from ppodc.cli.options import (
     OwnConfig,
     Pairs,
     SafeKeyBits,
-    SuiteName,
     SuiteOption,
     err,
     out,
     write_json,
 )
 from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.kmeans import suites
 
 if TYPE_CHECKING:
     from master.job import JobEnd
@@ -348,14 +348,14 @@ def demo_command(
     folder: Annotated[
         Path, typer.Option(help="Where plot and files go (made anew if it is a demo's).")
     ] = Path("demo_output"),
-    suite: SuiteOption = SuiteName.SHARES,
+    suite: SuiteOption = suites.DEFAULT,
     rows: Annotated[int, typer.Option(min=6, help="Invented records of both owners.")] = 600,
     pairs: Annotated[int, typer.Option(min=1, max=8, help="Worker pairs.")] = 2,
 ) -> None:
     """Run everything on this machine: 2 owners, 2 clouds, worker pairs; plot the clusters."""
     from client.demo import demo
 
-    if not demo(folder, suite.value, rows, pairs):
+    if not demo(folder, suite, rows, pairs):
         raise typer.Exit(1)
 
 

@@ -19,13 +19,13 @@ import typer
 from ppodc.bench.network_presets import USD_PER_CORE_HOUR, LinkName
 from ppodc.cli.options import (
     JsonFile,
-    SuiteName,
     SuiteOption,
     err,
     file_to_write,
     write_json,
 )
 from ppodc.errors import InputError
+from ppodc.kmeans import suites
 
 bench = typer.Typer(
     help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
@@ -139,8 +139,8 @@ def optional(name: str, kind: Any, text: str) -> Choice:
 
 L = choice("l", int, 10, "Attributes.")
 K = choice("k", int, 4, "Clusters.")
-SUITE = Choice("suite", SuiteOption, SuiteName.SHARES)
-ANY_SUITE = optional("suite", SuiteName, "One suite; both if left out.")
+SUITE = Choice("suite", SuiteOption, suites.DEFAULT)
+ANY_SUITE = optional("suite", suites.Suite, "One suite; both if left out.")
 KEY_BITS = choice(
     "key_bits",
     int,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import Insecure, KeyBits, ModeName, SuiteName, SuiteOption, out
+from ppodc.cli.options import Insecure, KeyBits, SuiteOption, out
+from ppodc.kmeans.suites import Mode
 
 if TYPE_CHECKING:
     from ppodc.local.pair import Outcome
@@ -22,13 +23,12 @@ pair = typer.Typer()
 def run_pair_command(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet table, split between two owners.")],
     spec: Annotated[Path, typer.Option(help="Spec file; `ppodc sample-spec` prints one.")],
-    suite: SuiteOption = SuiteName.PAILLIER,
+    suite: SuiteOption = "paillier",
     key_bits: KeyBits = 2048,
     insecure_key: Insecure = False,
     mode: Annotated[
-        ModeName,
-        typer.Option(help="When randomness is made; pipelined: the clouds work at the same time."),
-    ] = (ModeName.PIPELINED),
+        Mode, typer.Option(help="Randomness made when needed or ahead; turns or overlap.")
+    ] = "pipelined",
     folder: Annotated[
         Path | None, typer.Option(help="Keep both clouds' folders here (must not exist).")
     ] = None,
@@ -40,7 +40,6 @@ def run_pair_command(
     an encrypted socket on loopback. The centres are compared with plaintext k-means.
     """
     from ppodc.cli.screen import JobScreen
-    from ppodc.kmeans.suites import named
     from ppodc.local.pair import run_pair
     from ppodc.records.encode import encode
     from ppodc.spec import Spec
@@ -53,10 +52,10 @@ def run_pair_command(
             records,
             loaded,
             Path(place),
-            suite=named(suite.value),
+            suite=suite,
             key_bits=key_bits,
             insecure=insecure_key,
-            mode=mode.value,
+            mode=mode,
             progress=screen.show,
         )
     _show(outcome, loaded.schema)

@@ -2,34 +2,20 @@
 
 import json
 import os
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from ppodc.kmeans.suites import Suite
+
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-class ModeName(StrEnum):
-    """Where randomisers come from, and whether batches overlap."""
-
-    OFFLINE = "online+offline"
-    ONLINE = "online"
-    PIPELINED = "pipelined"
-
-
-class SuiteName(StrEnum):
-    """Which protocols the clouds run."""
-
-    SHARES = "shares"
-    PAILLIER = "paillier"
-
-
 SuiteOption = Annotated[
-    SuiteName,
+    Suite,
     typer.Option("--suite", help="shares: secret shares, fast. paillier: as published, slow."),
 ]
 JobSuite = Annotated[

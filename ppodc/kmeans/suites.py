@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Suite = Literal["shares", "paillier"]
 Role = Literal[1, 2]
+Mode = Literal["online+offline", "online", "pipelined"]  # when randomness is made; work overlaps
 NAMES: tuple[Suite, ...] = get_args(Suite)
 DEFAULT: Suite = "shares"
 _RANDOMISERS = "randomisers"  # paillier's folder among the pools

@@ -27,14 +27,13 @@ from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.kmeans.result import CLUSTERS, LABELS, Result, open_result
-from ppodc.kmeans.suites import Suite
+from ppodc.kmeans.suites import Mode, Suite
 from ppodc.local.pair_process import (
     CENTRES,
     LINK_ERROR,
     RESULT,
     SEEDS,
     SETTING,
-    Mode,
     Setting,
     load_half,
 )
@@ -215,7 +214,7 @@ class LocalPair:
     def __init__(
         self, folders: Folders, processes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
     ) -> None:
-        self._folders, self._processes = folders, processes
+        self._folders, self.processes = folders, processes
         self._said: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
         self._waiting: dict[int, deque[dict[str, Any]]] = {role: deque() for role in ROLES}
         self._running = set(ROLES)
@@ -224,7 +223,7 @@ class LocalPair:
 
     def write(self, role: int, line: str) -> None:
         """A line to one of them."""
-        pipe = self._processes[role - 1].stdin
+        pipe = self.processes[role - 1].stdin
         try:
             assert pipe is not None  # noqa: S101 - opened as a pipe
             pipe.write(line + "\n")
@@ -251,7 +250,7 @@ class LocalPair:
             self._hear()
 
     def _listen(self, role: int) -> None:
-        for line in self._processes[role - 1].stdout or ():
+        for line in self.processes[role - 1].stdout or ():
             self._said.put((role, json.loads(line)))
         self._said.put((role, None))
 
@@ -261,14 +260,14 @@ class LocalPair:
             self._waiting[role].append(event)
             return
         self._running.discard(role)
-        if self._processes[role - 1].wait() != 0:
+        if self.processes[role - 1].wait() != 0:
             raise self._failure(role)
 
     def _failure(self, role: int) -> PpodcError:
         """Why the pair ended: in the words of this process, or of the one it only lost."""
-        if self._processes[role - 1].wait() == LINK_ERROR and self._failed_first(3 - role):
+        if self.processes[role - 1].wait() == LINK_ERROR and self._failed_first(3 - role):
             role = 3 - role
-        status, folder = self._processes[role - 1].wait(), self._folders[role - 1]
+        status, folder = self.processes[role - 1].wait(), self._folders[role - 1]
         words = (folder / "log.txt").read_text().strip().splitlines()
         reason = f"it was killed (signal {-status})." if status < 0 else "without a word."
         return PpodcError(f"{folder.name} stopped: {words[-1] if status > 0 and words else reason}")
@@ -276,6 +275,6 @@ class LocalPair:
     def _failed_first(self, role: int) -> bool:
         """Whether this one ended by itself, and not because it lost the other."""
         try:
-            return self._processes[role - 1].wait(_LAST_WORDS_SECONDS) not in (0, LINK_ERROR)
+            return self.processes[role - 1].wait(_LAST_WORDS_SECONDS) not in (0, LINK_ERROR)
         except subprocess.TimeoutExpired:
             return False

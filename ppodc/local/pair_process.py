@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,14 +29,13 @@ from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.kmeans.half import Half, Parameters, State, iterate
 from ppodc.kmeans.result import CLUSTERS, LABELS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
-from ppodc.kmeans.suites import Role, Suite, open_half
+from ppodc.kmeans.suites import Mode, Role, Suite, open_half
 from ppodc.pairs.plan import Material
 from ppodc.records.output_half import OutputHalf, modulus_from_bytes, modulus_to_bytes
 from ppodc.records.sharing import mask
 from ppodc.transport import curve_keys, zmq_session
 from ppodc.transport.channel import Channel
 
-Mode = Literal["online+offline", "online", "pipelined"]
 OWN_ERROR, LINK_ERROR = 2, 3  # exit statuses: the second may be a consequence of the other's end
 SETTING, RESULT, SEEDS, CENTRES = "setting.json", "result.json", "seeds.json", "centres.npy"
 _SHARD = "all"

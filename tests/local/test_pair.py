@@ -44,9 +44,18 @@ def run(table: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(table, *options), capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("mode", ["online+offline", "online", "pipelined"])
-def test_centres_equal_plaintext_in_every_mode(table, mode):
-    done = run(table, "--mode", mode)
+@pytest.mark.parametrize(
+    ("suite", "mode"),
+    [
+        ("paillier", "online+offline"),
+        ("paillier", "online"),
+        ("paillier", "pipelined"),
+        ("shares", "online+offline"),
+        ("shares", "online"),
+    ],
+)
+def test_centres_equal_plaintext_in_every_mode(table, suite, mode):
+    done = run(table, "--suite", suite, "--mode", mode)
     assert done.returncode == 0, done.stderr
     assert "identical: yes" in done.stdout
 

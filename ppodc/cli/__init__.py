@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ppodc.cli.bench import bench
+from ppodc.cli.bench_ldp import ldp as _ldp  # noqa: F401 - its commands stand under bench
 from ppodc.cli.local import pair
 from ppodc.cli.options import (
     Config1,

@@ -87,10 +87,11 @@ class Codebook:
         """(centres, sizes) in 0..ub, at the collector."""
         if n < k:
             raise InputError(f"{k} clusters need at least as many records, and there are {n}")
+        weights = self.weights(counts, n)
+        if np.count_nonzero(weights) < k:  # nothing but noise: the points themselves must do
+            weights = weights + 1.0
         random = SecureRandom(seed.to_bytes(32, "big"))
-        return weighted_kmeans(
-            self.points.astype(np.float64), self.weights(counts, n), k, random=random
-        )
+        return weighted_kmeans(self.points.astype(np.float64), weights, k, random=random)
 
     def expectation(self, n: int, k: int) -> "Expectation":
         """What to expect of n records."""

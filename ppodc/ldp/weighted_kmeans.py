@@ -12,6 +12,7 @@ from ppodc.errors import InputError
 
 Points = NDArray[np.float64]
 _BATCH = 1 << 22
+_SETTLED = 1e-9  # of the objective: no start gains more than this any longer
 
 
 def squared_distances(points: Points, centres: Points) -> Points:
@@ -42,7 +43,7 @@ def weighted_kmeans(
     k: int,
     *,
     random: SecureRandom,
-    starts: int = 10,
+    starts: int = 50,
     max_iter: int = 100,
 ) -> tuple[Points, NDArray[np.float64]]:
     """(centres, their weights) with the least weighted squared distance of all starts."""
@@ -64,13 +65,14 @@ def weighted_kmeans(
 def _lloyd(
     points: Points, weights: NDArray[np.float64], centres: Points, max_iter: int
 ) -> tuple[float, Points, NDArray[np.float64]]:
-    labels = None
+    before = np.inf
     for _ in range(max_iter):
         distances = squared_distances(points, centres)
-        new = distances.argmin(axis=1)
-        if labels is not None and np.array_equal(new, labels):
+        labels = distances.argmin(axis=1)
+        objective = float((weights * distances.min(axis=1)).sum())
+        if objective >= before * (1 - _SETTLED):
             break
-        labels = new
+        before = objective
         sizes = np.bincount(labels, weights, minlength=len(centres))
         sums = np.stack(
             [np.bincount(labels, weights * x, minlength=len(centres)) for x in points.T], axis=1

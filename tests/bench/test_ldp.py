@@ -1,0 +1,117 @@
+"""Measurements under differential privacy: small runs on small data, their documents and plots."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from typer.testing import CliRunner
+
+from ppodc.bench import ldp_beyond, ldp_kmodes, ldp_peers, ldp_speed
+from ppodc.bench.ldp_data import DataFolder
+from ppodc.bench.ldp_scores import ari, linear_accuracy, neighbours, nmi, reference_kmeans, seeded
+from ppodc.cli import app
+from ppodc.errors import InputError
+from ppodc.ldp.report_streams import insecure_streams
+from tests.bench.look import check_document, check_plot
+from tests.outside_data import FOLDER
+
+DIGITS, SHAPES = FOLDER / "digits" / "digits.csv.gz", FOLDER / "sipu" / "aggregation.data.gz"
+MOONS, SMALL = FOLDER / "twomoon" / "twomoon.mat", FOLDER / "uci-small" / "nursery.data"
+BANK, ADULT = FOLDER / "bank" / "bank-full.csv.gz", FOLDER / "adult" / "adult.data"
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with one small set in the form of SIPU's."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "sipu").mkdir()
+    words = insecure_streams(600, 4).words(9).astype(np.int64)
+    middles = np.array([[200, 200], [800, 250], [500, 800]])
+    points = middles[words[:, 8] % 3] + (words[:, :8].reshape(600, 2, 4) % 60).sum(axis=2)
+    text = "\n".join(f"{x} {y}" for x, y in points)
+    labels = "\n".join(map(str, words[:, 8] % 3))
+    for name in ("a1", "s1"):
+        (folder / "sipu" / f"{name}.data.gz").write_bytes(gzip.compress(text.encode()))
+        (folder / "sipu" / f"{name}.labels0.gz").write_bytes(gzip.compress(labels.encode()))
+    return folder
+
+
+def test_scores_are_scikit_learns():
+    words = insecure_streams(300, 1).words(2)
+    for a, b in [(words[:, 0] % 4, words[:, 1] % 3), (words[:, 0] % 4, words[:, 0] % 2)]:
+        first, second = a.astype(np.int64), b.astype(np.int64)
+        assert nmi(first, second) == pytest.approx(normalized_mutual_info_score(first, second))
+        assert ari(first, second) == pytest.approx(adjusted_rand_score(first, second))
+
+
+def test_classifiers_tell_groups_apart():
+    points = insecure_streams(200, 2).words(2) / 2.0**32
+    labels = (points[:, 0] > 0.5).astype(np.int64)
+    guess = neighbours(points[:150], labels[:150], points[150:])
+    assert (guess == labels[150:]).mean() > 0.85
+    assert linear_accuracy(points[:150], labels[:150], points[150:], labels[150:]) > 0.85
+
+
+def test_beyond_compares_all_methods(data, tmp_path):
+    result = ldp_beyond.run(data=data, sets=["a1"], epsilons=[8.0], runs=1, published_runs=1)
+    text = check_document(result, "ldp beyond")
+    assert "600 records" in text
+    methods = {p["method"] for p in result["points"]}
+    assert methods == {"no data", *ldp_beyond.METHODS}
+    assert all(p["ratio"] > 0.9 for p in result["points"])
+    ldp_beyond.draw(result, tmp_path / "beyond.png")
+    check_plot(tmp_path / "beyond.png")
+
+
+def test_speed_has_a_line_for_each_work():
+    result = ldp_speed.run(rows=400)
+    assert "OUE, 256 points" in check_document(result, "ldp speed")
+
+
+def test_the_command_writes_its_document(data, tmp_path):
+    file = tmp_path / "speed.json"
+    done = runner.invoke(app, ["bench", "ldp", "speed", "--rows", "200", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(file.read_text())["bench"] == "ldp speed"
+    wrong = runner.invoke(app, ["bench", "ldp", "beyond", "--sets", "nothing"])
+    assert wrong.exit_code != 0
+    wrong = runner.invoke(app, ["bench", "ldp", "beyond", "--epsilons", "0"])
+    assert wrong.exit_code != 0
+
+
+def test_missing_data_and_missing_peers_are_told(data):
+    with pytest.raises(InputError, match="--data"):
+        DataFolder(data).digits()
+    with pytest.raises(InputError, match="--python"):
+        ldp_peers.ask({"peer": "pure-ldp", "records": [1], "k": 2}, Path(sys.executable))
+
+
+@pytest.mark.outside_data(SMALL)
+def test_modes_of_real_data(tmp_path):
+    result = ldp_kmodes.run(data=FOLDER, runs=1)
+    check_document(result, "ldp kmodes")
+    best = {p["set"]: p["value"] for p in result["points"] if p["method"] == "best k-modes"}
+    assert best["Auto"] == pytest.approx(0.706, abs=0.005)
+    assert best["Car"] == pytest.approx(1.361, abs=0.005)
+    assert best["Nursery"] < 1.96
+    ldp_kmodes.draw(result, tmp_path / "kmodes.png")
+    check_plot(tmp_path / "kmodes.png")
+
+
+@pytest.mark.outside_data(DIGITS, SHAPES, MOONS, BANK, ADULT)
+def test_real_data_have_their_shapes():
+    folder = DataFolder(FOLDER)
+    assert folder.digits().records.shape == (1797, 64)
+    assert folder.two_moons().records.shape == (180, 2)
+    assert folder.bank_all().records.shape == (45_211, 16)
+    assert folder.bank().shape == (45_211, 4)
+    assert folder.adult().shape == (32_561, 4)
+    shapes = folder.sipu("aggregation")
+    assert len(shapes.records) == len(shapes.labels) == 788
+    assert reference_kmeans(shapes.records, 7, starts=2) > 0
+    assert seeded(1, 2).bytes(4) == seeded(1, 2).bytes(4)

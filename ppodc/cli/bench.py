@@ -192,7 +192,7 @@ class Measurement:
 
 
 def _measure(measurement: Measurement, values: dict[str, Any]) -> None:
-    """Run it; then the one look of all measurements: tables, JSON, plot."""
+    """Run it; then the one look of all measurements: JSON, tables, plot."""
     from ppodc.bench.document import show
     from ppodc.bench.points import Points
 
@@ -203,8 +203,8 @@ def _measure(measurement: Measurement, values: dict[str, Any]) -> None:
     _warn_of_key(values.get("key_bits"))
     module = import_module(f"ppodc.bench.{measurement.module or measurement.name}")
     document = module.run(**values, **measurement.given())
+    write_json(json_file, document)  # first: the screen may be a pipe that nobody reads to the end
     show(document)
-    write_json(json_file, document)
     if picture is not None:
         module.draw(document, picture)
         err.print(f"written: {picture}", markup=False)

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,11 +224,13 @@ class LocalPair:
     def write(self, role: int, line: str) -> None:
         """A line to one of them."""
         pipe = self.processes[role - 1].stdin
+        assert pipe is not None  # noqa: S101 - opened as a pipe
         try:
-            assert pipe is not None  # noqa: S101 - opened as a pipe
             pipe.write(line + "\n")
             pipe.flush()
         except BrokenPipeError:
+            with suppress(BrokenPipeError):
+                pipe.close()  # or Python would complain about the line when it tidies up
             raise self._failure(role) from None
 
     def answer(self, role: int) -> dict[str, Any]:

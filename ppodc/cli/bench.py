@@ -378,6 +378,20 @@ MEASUREMENTS = (
         given=all_parties,
     ),
     Measurement(
+        "linkage",
+        """Private record linkage in the clear: pairs left to compare, beside the published ones.
+
+        On Adult over the size, epsilon, delta, eta and theta; on names if their folder is given.
+        """,
+        [
+            Choice("data", Path, typer.Argument(help="The Adult data set (adult.data).")),
+            *many(m="1500,3000,6000,12000"),
+            choice("seeds", int, 20, "Runs of each point, each with its own sample.", min=1),
+            choice("sweeps", bool, True, "Also one parameter at a time at 6,000 records."),
+            optional("names", Path, "Folder with dist.all.last etc. of the PyPI package `names`."),
+        ],
+    ),
+    Measurement(
         "platform",
         "What orchestration costs, whether memory grows, and many owners uploading at once.",
         [

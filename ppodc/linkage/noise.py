@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 from ppodc.crypto.random_stream import SecureRandom
@@ -57,26 +58,27 @@ class ExactNoise:
         return choose(self._below, scores, epsilon)
 
 
-def coin(below: Below, probability: Fraction) -> bool:
-    """True with this probability."""
-    return below(probability.denominator) < probability.numerator
-
-
 def exp_coin(below: Below, x: Fraction) -> bool:
-    """True with probability exp(-x), x >= 0.
+    """True with probability exp(-x), x >= 0."""
+    return _exp_coin(below, x.numerator, x.denominator)
 
-    For x <= 1: K is the first k at which a coin of probability x / k fails, and
-    P[K odd] = 1 - x + x^2/2! - ... = exp(-x). A larger x is one coin for each whole unit.
+
+def _exp_coin(below: Below, p: int, q: int) -> bool:
+    """True with probability exp(-p/q).
+
+    For p <= q: K is the first k at which a coin of probability p / (q k) fails, and
+    P[K odd] = 1 - p/q + (p/q)^2/2! - ... = exp(-p/q). A larger p/q is one coin for each whole unit.
     """
-    whole = math.floor(x)
-    if not all(_small_exp_coin(below, Fraction(1)) for _ in range(whole)):
-        return False
-    return _small_exp_coin(below, x - whole)
+    whole, p = divmod(p, q)
+    for _ in range(whole):
+        if not _exp_coin_of_at_most_1(below, 1, 1):
+            return False
+    return p == 0 or _exp_coin_of_at_most_1(below, p, q)
 
 
-def _small_exp_coin(below: Below, x: Fraction) -> bool:
+def _exp_coin_of_at_most_1(below: Below, p: int, q: int) -> bool:
     k = 1
-    while coin(below, x / k):
+    while below(q * k) < p:
         k += 1
     return k % 2 == 1
 
@@ -88,10 +90,10 @@ def two_sided(below: Below, epsilon: Fraction) -> int:
         raise InputError("noise needs epsilon > 0.")
     while True:
         u = below(t)
-        if not exp_coin(below, Fraction(u, t)):
+        if not _exp_coin(below, u, t):
             continue
         v = 0
-        while exp_coin(below, Fraction(1)):
+        while _exp_coin(below, 1, 1):
             v += 1
         size = (u + t * v) // s  # P[u + t v = w] ~ exp(-w / t): s of them in a row make one size
         negative = below(2) == 1
@@ -108,6 +110,7 @@ def padding(below: Below, epsilon: Fraction, delta: Fraction) -> int:
             return drawn
 
 
+@lru_cache(maxsize=1024)
 def padding_shift(epsilon: Fraction, delta: Fraction) -> int:
     """The least m with P[padding = 0] = (1-a) a^m / (1 + a - a^(m+1)) <= delta."""
     if epsilon <= 0 or not 0 < delta < 1:

@@ -1,0 +1,91 @@
+"""The linkage experiments: what they read, draw and say; Adult within 0.01 of the specification."""
+
+import numpy as np
+import pytest
+
+from ppodc.bench import linkage, linkage_names
+from ppodc.bench.linkage import Setting
+from ppodc.bench.points import Points
+from ppodc.errors import InputError
+from tests.outside_data import FOLDER
+
+ADULT = FOLDER / "adult" / "adult.data"
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Rows in the form of adult.data."""
+    random = np.random.default_rng(1)
+    rows = []
+    for _ in range(150):
+        row = ["x"] * 15
+        row[2], row[12] = str(random.integers(1, 1_000_000)), str(random.integers(1, 99))
+        row[6], row[7], row[9] = (f"c{random.integers(n)}" for n in (14, 6, 2))
+        rows.append(", ".join(row))
+    file = tmp_path / "adult.data"
+    file.write_text("\n".join(rows) + "\n\n")
+    linkage.load.cache_clear()
+    return file
+
+
+@pytest.fixture
+def census(tmp_path):
+    """Files in the form of the package `names`."""
+    for file in ("dist.all.last", "dist.female.first", "dist.male.first"):
+        lines = [f"{name}  {weight}  1.0  1" for name, weight in (("ANN", 2.5), ("LI", 1.0))]
+        (tmp_path / file).write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_all_methods_give_a_document_and_a_picture(people, tmp_path):
+    document = linkage.run(
+        people, m=[60, 90], seeds=2, sweeps=False, names=None, points=Points(None)
+    )
+    (table,) = document["tables"]
+    assert len(table["rows"]) == 6
+    assert {row[5] for row in table["rows"]} == {"1.000"}
+    picture = tmp_path / "linkage.png"
+    linkage.draw(document, picture)
+    assert picture.stat().st_size > 1000
+
+
+def test_the_grid_varies_one_parameter_at_a_time():
+    points = linkage.grid([6_000], sweeps=True)
+    assert len(points) == len(set(points))
+    base = Setting(method="ours")
+    for point in points:
+        changed = [n for n in ("n", "epsilon", "delta", "eta", "theta")
+                   if getattr(point, n) != getattr(base, n)]  # fmt: skip
+        assert len(changed) <= 1
+
+
+def test_files_that_are_something_else_are_refused(tmp_path, people):
+    other = tmp_path / "other.csv"
+    other.write_text("1,2,3\n")
+    with pytest.raises(InputError, match="not the Adult"):
+        linkage.load(other)
+    with pytest.raises(InputError, match="there are 150"):
+        linkage.run(people, m=[600], seeds=1, sweeps=False, names=None, points=Points(None))
+    with pytest.raises(InputError, match="package `names`"):
+        linkage_names.census(tmp_path / "nothing")
+
+
+def test_names_are_drawn_and_suppressed_records_are_missed(census, monkeypatch):
+    settings = tuple(linkage_names.Setting(90, "2", 1, method) for method in linkage_names.METHODS)
+    monkeypatch.setattr(linkage_names, "SETTINGS", settings)
+    points = linkage_names.measured(census, 2, Points(None))
+    recall = {point["method"]: point["recall"] for point in points}
+    assert recall["length"] == recall["DPRL LO"] == recall["DPRL LGW"] == 1.0
+    assert min(recall[method] for method in ("LO", "LGN", "LGW")) < 1.0
+    assert len(linkage_names.tables(points)[0]["rows"]) == 6
+
+
+@pytest.mark.outside_data(ADULT)
+@pytest.mark.parametrize(
+    ("n", "method", "expected"),
+    [(1_500, "as published", 0.845), (3_000, "as published", 0.934)],
+)
+def test_adult_is_within_a_hundredth_over_20_seeds(n, method, expected):
+    document = linkage.run(ADULT, m=[n], seeds=20, sweeps=False, names=None, points=Points(None))
+    (point,) = [p for p in document["adult"] if p["method"] == method]
+    assert point["reduction"] == pytest.approx(expected, abs=0.01)

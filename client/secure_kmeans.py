@@ -5,25 +5,17 @@ upload its shares, runs the job and opens the result as the owners would.
 """
 
 import inspect
-import tempfile
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.operator import Operator
-from client.owner import Owner
+from client.one_machine import Bounds, run_here, schema_of, tables_of
 from ppodc.errors import InputError
 from ppodc.kmeans.job import Job, parse_beta
 from ppodc.kmeans.row_choice import MAX_SEED
-from ppodc.local.platform import LocalPlatform
-from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
-
-Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Literal["data"] | None
 
 
 class SecureKMeans:
@@ -97,22 +89,10 @@ class SecureKMeans:
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> "SecureKMeans":  # noqa: N803
         """Cluster the owners' arrays: a list with one array for each owner, or one array."""
-        owners = _owners(X)
-        spec = self._spec(owners)
-        names = [f"owner{i}" for i in range(1, len(owners) + 1)]
-        with tempfile.TemporaryDirectory(prefix="ppodc-") as folder:
-            platform = LocalPlatform(Path(folder, "platform"), owners=names, pairs=self.pairs)
-            with platform:
-                with Operator.connect(platform.config("operator")) as operator:
-                    operator.create(spec)
-                for name, records in zip(names, owners, strict=True):
-                    with Owner.connect(platform.config(name)) as owner:
-                        owner.upload(spec.name, records, progress=False)
-                platform.run(spec.name, self.suite)
-                results = []
-                for name in names:
-                    with Owner.connect(platform.config(name)) as owner:
-                        results.append(owner.result(spec.name))
+        owners = tables_of(X)
+        schema = schema_of(owners, self.bounds, self.ub)
+        spec = Spec("records", schema, self._job())
+        results = run_here(spec, owners, self.suite, self.pairs)
         self.cluster_centers_: NDArray[np.float64] = results[0].cluster_centers_
         self.sizes_: NDArray[np.int64] = results[0].sizes_
         self.n_iter_: int = results[0].n_iter_
@@ -124,11 +104,7 @@ class SecureKMeans:
         """`fit`, and the labels."""
         return self.fit(X).labels_
 
-    def _spec(self, owners: list[NDArray[np.float64]]) -> Spec:
-        bounds = self._bounds(owners)
-        columns = tuple(
-            Column(f"x{i}", float(low), float(high)) for i, (low, high) in enumerate(bounds)
-        )
+    def _job(self) -> Job:
         init: Any = "random"
         if not isinstance(self.init, str):
             init = tuple(tuple(float(x) for x in row) for row in np.asarray(self.init))
@@ -137,7 +113,7 @@ class SecureKMeans:
         seed = self.random_state
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             raise InputError("random_state must be a whole number: it is part of the public spec.")
-        job = Job(
+        return Job(
             k=self.n_clusters,
             beta=parse_beta(self.beta),
             max_iter=self.max_iter,
@@ -145,45 +121,3 @@ class SecureKMeans:
             seed=int(seed) % (MAX_SEED + 1),
             labels=True,
         )
-        return Spec("records", Schema(columns, self.ub), job)
-
-    def _bounds(self, owners: list[NDArray[np.float64]]) -> list[tuple[float, float]]:
-        width = owners[0].shape[1]
-        if self.bounds is None:
-            raise InputError(
-                "bounds must be given: (low, high), or one pair for each column. They are public, "
-                "so choose them by meaning; bounds='data' takes them from the data and leaks them."
-            )
-        if isinstance(self.bounds, str):
-            if self.bounds != "data":
-                raise InputError(f"bounds must be numbers or 'data', not {self.bounds!r}.")
-            warnings.warn(
-                "bounds='data' tells both clouds the smallest and largest value of every column.",
-                stacklevel=4,
-            )
-            rows = np.concatenate(owners)
-            low, high = rows.min(axis=0), rows.max(axis=0)
-            # a constant column needs some width; where it lies does not matter
-            return [
-                (a, b if b > a else a + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)
-            ]
-        pairs = np.asarray(self.bounds, dtype=float)
-        if pairs.shape == (2,):
-            pairs = np.tile(pairs, (width, 1))
-        if pairs.shape != (width, 2):
-            raise InputError(f"bounds must be one pair, or {width} pairs of (low, high).")
-        return [(low, high) for low, high in pairs.tolist()]
-
-
-def _owners(data: Any) -> list[NDArray[np.float64]]:
-    """One two-dimensional array for each owner."""
-    if hasattr(data, "to_numpy") or (isinstance(data, np.ndarray) and data.ndim == 2):
-        data = [data]
-    owners = [np.asarray(part, dtype=np.float64) for part in data]
-    if owners and all(part.ndim == 1 for part in owners):  # a table given as nested lists
-        owners = [np.stack(owners)]
-    if not owners or any(part.ndim != 2 or not len(part) for part in owners):
-        raise InputError("give one table (rows by columns) for each owner, none of them empty.")
-    if len({part.shape[1] for part in owners}) != 1:
-        raise InputError("all owners' tables must have the same columns.")
-    return owners

@@ -93,12 +93,18 @@ class LocalPlatform(RunningClouds):
         self._stack.close()
 
     def run(
-        self, dataset: str, suite: str, *, quiet: bool = True, json_file: Path | None = None
+        self,
+        dataset: str,
+        suite: str | None = None,
+        *,
+        quiet: bool = True,
+        json_file: Path | None = None,
     ) -> None:
         """`ppodc run` on all pairs, as the operator of cloud 1 would."""
-        figures = [] if json_file is None else ["--json", str(json_file)]
-        pairs = ("--pairs", str(self.pairs))
-        self.command("cloud1", "run", dataset, "--suite", suite, *pairs, *figures, quiet=quiet)
+        options = ["--pairs", str(self.pairs)]
+        options += [] if suite is None else ["--suite", suite]
+        options += [] if json_file is None else ["--json", str(json_file)]
+        self.command("cloud1", "run", dataset, *options, quiet=quiet)
 
     def _serve(self, stack: contextlib.ExitStack, cloud: str) -> None:
         """Start one cloud's service and wait until its port is open."""

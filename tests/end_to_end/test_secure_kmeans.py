@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from client import SecureKMeans
+from client import SecureKMeans, SecureTotals
+from client.one_machine import schema_of
 from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
 from ppodc.records.encode import decode_centres, encode
 from ppodc.records.schema import Column, Schema
+from ppodc.spec import Spec
+from ppodc.totals.job import Job as TotalsJob
+from ppodc.totals.reference import reference
 
 BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
 
@@ -71,7 +75,18 @@ def test_what_cannot_work_is_refused_before_anything_starts(model, data, said):
 
 
 def test_bounds_from_the_data_are_warned_about():
-    model = SecureKMeans(2, bounds="data")
     with pytest.warns(UserWarning, match="smallest and largest"):
-        spec = model._spec([points(5, 1)])
-    assert len(spec.schema.columns) == 2
+        schema = schema_of([points(5, 1)], "data", 1000)
+    assert len(schema.columns) == 2
+
+
+def test_totals_equal_plaintext():
+    owners = [points(30, 1), points(20, 2)]
+    totals = SecureTotals(bounds=BOUNDS, ub=1000).fit(owners)
+    schema = Schema(tuple(Column(f"x{i}", *b) for i, b in enumerate(BOUNDS)), 1000)
+    spec = Spec("records", schema, TotalsJob())
+    plain = reference(spec, encode(np.vstack(owners), schema))
+    assert totals.count_ == 50
+    for found, wanted in ((totals.sum_, plain.sum_), (totals.mean_, plain.mean_)):
+        assert np.array_equal(found, wanted)
+    assert np.array_equal(totals.var_, plain.var_)

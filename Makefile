@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPU := .venv-spu
 
+# Processes that tests and the platform start find compiled modules instead of compiling anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint install lock peers clean
 
 demo: install

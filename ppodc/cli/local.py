@@ -1,4 +1,4 @@
-"""Commands that need no party's code: one pair on this machine, and the sample spec."""
+"""Commands for trying things on this machine: the demo, a single pair, a sample spec."""
 
 import sys
 import tempfile
@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from ppodc import job_kinds
 from ppodc.cli.options import Insecure, KeyBits, SuiteOption, out
+from ppodc.kmeans import suites
 from ppodc.kmeans.suites import Mode
 
 if TYPE_CHECKING:
     from ppodc.local.pair import Outcome
     from ppodc.records.schema import Schema
 
-pair = typer.Typer()
+local = typer.Typer()
+KINDS = ", ".join(job_kinds.ROOMS)
 
 
-@pair.command("run-pair")
+@local.command("run-pair")
 def run_pair_command(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet table, split between two owners.")],
     spec: Annotated[Path, typer.Option(help="Spec file; `ppodc sample-spec` prints one.")],
@@ -80,9 +83,25 @@ def _show(outcome: "Outcome", schema: "Schema") -> None:
     out.print(f"identical: {'yes' if outcome.identical else 'NO'}")
 
 
-@pair.command("sample-spec")
-def sample_spec_command() -> None:
+@local.command("sample-spec")
+def sample_spec_command(
+    kind: Annotated[str, typer.Option(help=f"Kind of job: {KINDS}.")] = job_kinds.DEFAULT,
+) -> None:
     """Print a commented spec file: columns with their bounds, and the job."""
-    from ppodc.kmeans.job import SAMPLE
+    sys.stdout.write(job_kinds.named(kind).sample)
 
-    sys.stdout.write(SAMPLE)
+
+@local.command("demo")
+def demo_command(
+    folder: Annotated[
+        Path, typer.Option(help="Where plot and files go (made anew if it is a demo's).")
+    ] = Path("demo_output"),
+    suite: SuiteOption = suites.DEFAULT,
+    rows: Annotated[int, typer.Option(min=6, help="Invented records of both owners.")] = 600,
+    pairs: Annotated[int, typer.Option(min=1, max=8, help="Worker pairs.")] = 2,
+) -> None:
+    """Run everything on this machine: 2 owners, 2 clouds, worker pairs; plot the clusters."""
+    from client.demo import demo
+
+    if not demo(folder, suite, rows, pairs):
+        raise typer.Exit(1)

@@ -1,0 +1,98 @@
+"""Commands of whoever runs a cloud: its files, its keys, its service."""
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ppodc.cli.options import Config1, Config2, SafeKeyBits, out
+
+deploy = typer.Typer()
+cloud1 = typer.Typer(help="Cloud 1: takes share 1 of every record.", no_args_is_help=True)
+cloud2 = typer.Typer(help="Cloud 2: takes the seeds, holds the key.", no_args_is_help=True)
+
+
+@deploy.command("init")
+def init_command(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the deployment.")],
+    owners: Annotated[int, typer.Option(help="How many owners.")] = 2,
+    cloud1_listen: Annotated[
+        str, typer.Option(help="Address cloud 1 listens on.")
+    ] = "tcp://127.0.0.1:7401",
+    cloud2_listen: Annotated[
+        str, typer.Option(help="Address cloud 2 listens on.")
+    ] = "tcp://127.0.0.1:7402",
+    cloud1_endpoint: Annotated[
+        str | None, typer.Option(help="Where others reach cloud 1, if not where it listens.")
+    ] = None,
+    cloud2_endpoint: Annotated[
+        str | None, typer.Option(help="Where others reach cloud 2, if not where it listens.")
+    ] = None,
+    key_bits: SafeKeyBits = 2048,
+) -> None:
+    """Write keys and commented configurations: a folder for each cloud, operator and owner."""
+    from ppodc.service import deployment
+
+    made = deployment.create(
+        folder,
+        owners,
+        cloud1_listen=cloud1_listen,
+        cloud2_listen=cloud2_listen,
+        cloud1_endpoint=cloud1_endpoint,
+        cloud2_endpoint=cloud2_endpoint,
+        key_bits=key_bits,
+    )
+    out.print(made.describe(), markup=False)
+
+
+@deploy.command("key")
+def key_command(
+    stem: Annotated[
+        Path, typer.Argument(metavar="NAME", help="Such as keys/cloud1: makes keys/cloud1.secret.")
+    ],
+    with_paillier: Annotated[
+        bool, typer.Option("--paillier", help="Cloud 2's: a Paillier key in the same folder too.")
+    ] = False,
+    key_bits: SafeKeyBits = 2048,
+) -> None:
+    """Make the key of one party: NAME.secret stays there, NAME.public goes to the others.
+
+    For parties that trust nobody with their keys, instead of `ppodc init` for all.
+    """
+    from ppodc.service import deployment
+
+    for path, secret in deployment.make_key(stem, key_bits if with_paillier else None):
+        out.print(
+            f"{path}: {'keep it secret' if secret else 'give it to the others'}", markup=False
+        )
+
+
+def _serve(serve: Callable[[Path, Callable[[str], None]], None], config: Path, name: str) -> None:
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+
+    def ready(endpoint: str) -> None:
+        sys.stdout.write(f"{name} listens at {endpoint}; stop it with Ctrl-C or SIGTERM\n")
+        sys.stdout.flush()
+
+    serve(config, ready)
+
+
+@cloud1.command("serve")
+def cloud1_serve_command(config: Config1) -> None:
+    """Run cloud 1's gateway: owners upload and fetch results here."""
+    from cloud1.service import serve
+
+    _serve(serve, config, "cloud1")
+
+
+@cloud2.command("serve")
+def cloud2_serve_command(config: Config2) -> None:
+    """Run cloud 2: its gateway for owners, and its workers when cloud 1 runs a job."""
+    from cloud2.service import serve
+
+    _serve(serve, config, "cloud2")

@@ -1,0 +1,107 @@
+"""Commands of whoever runs jobs at cloud 1."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ppodc.cli.options import Config1, Dataset, JobSuite, JsonFile, Pairs, out, write_json
+
+if TYPE_CHECKING:
+    from master.job import JobEnd
+    from ppodc.pairs.progress import Listener
+
+jobs = typer.Typer()
+
+
+def _run_job(start: Callable[["Listener"], "JobEnd"], json_file: Path | None) -> None:
+    from ppodc.cli.screen import JobScreen
+
+    with JobScreen() as screen:
+        end = start(screen.show)
+    write_json(json_file, end.figures())
+    if end.state == "cancelled":
+        out.print(f"{end.dataset}: cancelled")
+        return
+    out.print(f"{end.dataset}: done, {end.m} records, {end.summary}")
+    out.print("owners fetch the result with: ppodc result " + end.dataset)
+
+
+@jobs.command("prepare")
+def prepare_command(
+    name: Dataset,
+    config: Config1,
+    iterations: Annotated[int, typer.Option(min=1, help="Iterations to make ahead for.")] = 10,
+    suite: JobSuite = None,
+    pairs: Pairs = None,
+) -> None:
+    """Fill the pairs' pools with randomness ahead of a run of the same suite and as many pairs.
+
+    Seal the dataset first. Supplies stay on the workers' disks and serve once; a run that needs
+    more makes more by itself.
+    """
+    from master.job import prepare_job
+    from ppodc.cli.screen import JobScreen
+    from ppodc.service.config import Cloud1Config, load
+
+    loaded = load(config, Cloud1Config)
+    with JobScreen() as screen:
+        prepare_job(loaded, name, iterations, suite, pairs, screen.show)
+    out.print(f"{name}: pools hold the supplies of {iterations} iterations")
+
+
+@jobs.command("run")
+def run_command(
+    name: Dataset,
+    config: Config1,
+    suite: JobSuite = None,
+    pairs: Pairs = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Run a dataset's job: seal it, compute on the worker pairs, leave the result to owners.
+
+    Works from a shell and as `ray job submit -- ppodc run ...`. Ctrl-C stops it where it is;
+    `ppodc resume` goes on.
+    """
+    from master.job import run_job
+    from ppodc.service.config import Cloud1Config, load
+
+    loaded = load(config, Cloud1Config)
+    _run_job(lambda progress: run_job(loaded, name, suite, pairs, progress), json_file)
+
+
+@jobs.command("resume")
+def resume_command(
+    name: Dataset, config: Config1, pairs: Pairs = None, json_file: JsonFile = None
+) -> None:
+    """Continue a job that failed or was interrupted, from the last iteration both clouds have."""
+    from master.job import resume_job
+    from ppodc.service.config import Cloud1Config, load
+
+    loaded = load(config, Cloud1Config)
+    _run_job(lambda progress: resume_job(loaded, name, pairs, progress), json_file)
+
+
+@jobs.command("status")
+def status_command(name: Dataset, config: Config1) -> None:
+    """Tell where a job stands."""
+    from master.job import status
+    from ppodc.service.config import Cloud1Config, load
+
+    job = status(load(config, Cloud1Config), name)
+    where = f", iteration {job.iteration}" if job.iteration else ""
+    out.print(f"{name}: {job.state}{where}; last change {job.updated}")
+    if job.message:
+        out.print(job.message, markup=False)
+
+
+@jobs.command("cancel")
+def cancel_command(name: Dataset, config: Config1) -> None:
+    """Stop a job for good; no result will be revealed."""
+    from master.job import cancel_job
+    from ppodc.service.config import Cloud1Config, load
+
+    state = cancel_job(load(config, Cloud1Config), name)
+    waiting = "" if state == "cancelled" else " (the running master stops at its next step)"
+    out.print(f"{name}: {state}{waiting}")

@@ -3,9 +3,19 @@ of it on one machine behind scikit-learn's interface."""
 
 from client.both_clouds import ListedDataset as Dataset
 from client.owner import Owner, Receipt
+from client.record_linkage import RecordLinkage
 from client.secure_kmeans import SecureKMeans
 from client.secure_totals import SecureTotals
 from ppodc.errors import JobEndedError
 from ppodc.kmeans.result import Result
 
-__all__ = ["Dataset", "JobEndedError", "Owner", "Receipt", "Result", "SecureKMeans", "SecureTotals"]
+__all__ = [
+    "Dataset",
+    "JobEndedError",
+    "Owner",
+    "Receipt",
+    "RecordLinkage",
+    "Result",
+    "SecureKMeans",
+    "SecureTotals",
+]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT = "kmeans"
 ROOMS = {
     "kmeans": "ppodc.kmeans.kind",
+    "linkage": "ppodc.linkage.kind",
     "totals": "ppodc.totals.kind",
 }
 

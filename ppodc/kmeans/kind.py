@@ -14,6 +14,7 @@ from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
 from ppodc.service.store import Checkpoint
+from ppodc.service.store.uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 
@@ -24,6 +25,7 @@ class KMeansKind:
     name = "kmeans"
     sample = SAMPLE
     suites: tuple[str, ...] = suites.NAMES
+    most_pairs: int | None = None
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
@@ -44,7 +46,12 @@ class KMeansKind:
         suites.check(suites.named(suite), params, key_bits)
 
     def plan(
-        self, spec: Spec, shards: Sequence[Shard], pairs: int, save: Callable[[Checkpoint], None]
+        self,
+        spec: Spec,
+        sealed: Sealed,
+        shards: Sequence[Shard],
+        pairs: int,
+        save: Callable[[Checkpoint], None],
     ) -> KMeansPlan:
         return KMeansPlan(job_of(spec), spec.schema, shards, pairs, save)
 

@@ -58,11 +58,16 @@ def blocks(
             continue
         meets = pruning.candidates(first.boxes[cell : cell + 1], second.boxes)[0]
         ys = _merged([spans[other] for other in np.flatnonzero(meets)])
-        for part in _cut(ys, _WIDEST):
-            width = sum(end - start for start, end in part)
-            step = max(1, most // width)
-            for start in range(xs[0], xs[1], step):
-                yield Block((start, min(start + step, xs[1])), part)
+        yield from rectangle(xs, ys, most)
+
+
+def rectangle(xs: Span, ys: Sequence[Span], most: int = BATCH_PAIRS) -> Iterator[Block]:
+    """All rows of one stretch against all rows of some others, in blocks."""
+    for part in _cut(ys, _WIDEST):
+        width = sum(end - start for start, end in part)
+        step = max(1, most // width)
+        for start in range(xs[0], xs[1], step):
+            yield Block((start, min(start + step, xs[1])), part)
 
 
 def batches(all_blocks: Iterator[Block], most: int = BATCH_PAIRS) -> Iterator[list[Block]]:

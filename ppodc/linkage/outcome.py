@@ -17,7 +17,10 @@ Who learns what: the clouds nothing; opened are masked bits only. Rounds: 2 a bl
 direction: 16 for links of one owner, 1/4 for duplicates.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ppodc.linkage.blocks import Block
 from ppodc.mpc import and_bits, compare, select
@@ -28,6 +31,7 @@ from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare, pack
 
 NONE, ONE, SEVERAL = 0, 1, 2  # partners of a row, as its owner is told
+OWNER_BITS = 40  # a token of a job on the clouds is owner << OWNER_BITS | row
 
 
 class Links:
@@ -37,10 +41,12 @@ class Links:
         self._sums = np.zeros((rows, 2), U64)
         self._partners = partners
 
-    def add(self, session: Session, at: Words, bits: Bits, tokens: AdditiveShare) -> None:
+    def add(
+        self, session: Session, at: NDArray[np.intp], bits: Bits, tokens: AdditiveShare
+    ) -> None:
         """Match bits (rows, partners) of the rows `at` with the partners of these tokens."""
-        ones = public([1] * len(tokens.limbs), 1, session.role)
-        rows = np.concatenate([tokens.limbs, ones.limbs], axis=1)[..., None]
+        ones = _ones(session, len(tokens.limbs))
+        rows = np.stack([tokens.limbs[:, 0], ones], axis=1)[..., None]
         flat = np.ascontiguousarray(bits).reshape(-1)
         sums = select.select(session, flat, AdditiveShare(rows), group=bits.shape[1])
         self._sums[at] += sums.limbs[..., 0]
@@ -48,25 +54,37 @@ class Links:
     def half(self, session: Session) -> Words:
         """This cloud's half of (NONE, ONE or SEVERAL; token of the one partner): (rows, 2)."""
         rows = len(self._sums)
-        width = (self._partners + 2).bit_length()
-        counts = AdditiveShare(np.ascontiguousarray(self._sums[:, 1:]))
-        # [c >= 1] and [c >= 2] from the signs of c - 1 and c - 2
-        less = [counts - public([n], 1, session.role) for n in (1, 2)]
-        signs = compare.sign(session, AdditiveShare.concat(less), width)
-        some, several = signs.negated(session.role).unpack(2 * rows).reshape(2, rows)
+        some, several = self._at_least(session, (1, 2))
         # [c = 1] (T, 1) and [c >= 2] (T, 1), of which T is not used
-        ones = public([1] * rows, 1, session.role)
-        table = np.stack([self._sums[:, 0], ones.limbs[:, 0]], axis=1)[..., None]
-        chosen = select.select(
-            session, np.concatenate([some ^ several, several]), AdditiveShare(table)
-        ).limbs[..., 0]
+        table = np.stack([self._sums[:, 0], _ones(session, rows)], axis=1)[..., None]
+        bits = np.concatenate([some ^ several, several])
+        chosen = select.select(session, bits, AdditiveShare(table)).limbs[..., 0]
         one, more = chosen[:rows], chosen[rows:]
         return np.stack([one[:, 1] + U64(2) * more[:, 1], one[:, 0]], axis=1)
+
+    def flags(self, session: Session) -> Words:
+        """This cloud's half of [a row has a partner], and nothing of who or how many: (rows, 1)."""
+        (some,) = self._at_least(session, (1,))
+        table = AdditiveShare(_ones(session, len(some))[:, None, None])
+        return select.select(session, some, table).limbs[..., 0]
+
+    def _at_least(self, session: Session, bounds: Sequence[int]) -> list[Bits]:
+        """Shares of [c >= n] of every row, from the sign of c - n."""
+        rows, width = len(self._sums), (self._partners + 2).bit_length()
+        counts = AdditiveShare(np.ascontiguousarray(self._sums[:, 1:]))
+        less = [counts - public([n], 1, session.role) for n in bounds]
+        signs = compare.sign(session, AdditiveShare.concat(less), width).negated(session.role)
+        return list(signs.unpack(len(bounds) * rows).reshape(len(bounds), rows))
 
     @property
     def counts(self) -> Words:
         """This cloud's shares of the number of partners of each row."""
         return self._sums[:, 1].copy()
+
+
+def _ones(session: Session, rows: int) -> Words:
+    """Shares of 1."""
+    return np.full(rows, 1 if session.role == 1 else 0, U64)
 
 
 def link_needs(pairs: int, rows: int, partners: int) -> Needs:
@@ -110,10 +128,9 @@ def kept_rows(session: Session, keep: Bits, values: AdditiveShare) -> Words:
     """(keep t[1..l], keep) modulo 2^64 of every row (n, l): what sums over rows take instead of
     (t, 1)."""
     count, columns = values.shape
-    ones = public([1] * count, 1, session.role)
     table = np.empty((count, columns + 1, 1), U64)
     table[:, :columns, 0] = values.limbs[..., 0]
-    table[:, columns, 0] = ones.limbs[:, 0]
+    table[:, columns, 0] = _ones(session, count)
     return select.select(session, keep, AdditiveShare(table)).limbs[..., 0]
 
 

@@ -93,9 +93,10 @@ class CloudJob:
         self.dataset, self.suite = dataset, suite
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.uploads.sealed(dataset)
-        self.pairs = shards.usable_pairs(self.sealed.m, pairs)
+        kind = pair_kind(self.spec)
+        self.pairs = shards.usable_pairs(self.sealed.m, min(pairs, kind.most_pairs or pairs))
         self.shards = shards.split(self.sealed.m, self.pairs, shards_per_pair)
-        self.plan = pair_kind(self.spec).plan(self.spec, self.shards, self.pairs, self._save)
+        self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
         self.plan.prepare = prepare
         self.slots: dict[int, Slot] = {}
         self.worked = 0.0  # seconds of protocol work in iterations: of each step its slowest pair

@@ -25,6 +25,7 @@ from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import ResultHalf
 from ppodc.records.upload_form import Cloud
 from ppodc.service.store import Checkpoint
+from ppodc.service.store.uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body
@@ -254,8 +255,17 @@ class PairKind(Kind, Protocol):
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         """Refuse, before anything runs, a job whose numbers the suite cannot hold."""
 
+    @property
+    def most_pairs(self) -> int | None:
+        """The pairs that a job can use at most; None: any number."""
+
     def plan(
-        self, spec: Spec, shards: Sequence[Shard], pairs: int, save: Callable[[Checkpoint], None]
+        self,
+        spec: Spec,
+        sealed: Sealed,
+        shards: Sequence[Shard],
+        pairs: int,
+        save: Callable[[Checkpoint], None],
     ) -> Plan:
         """One cloud's plan at its start; `save` puts a checkpoint on disk."""
 

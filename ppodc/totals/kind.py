@@ -8,6 +8,7 @@ from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
 from ppodc.service.store import Checkpoint
+from ppodc.service.store.uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.totals import plan
 from ppodc.totals.half import TotalsHalf
@@ -23,6 +24,7 @@ class TotalsKind:
     name = "totals"
     sample = SAMPLE
     suites = ("shares",)
+    most_pairs: int | None = None
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
@@ -37,7 +39,12 @@ class TotalsKind:
         job_of(spec).check_size(spec.schema, m)
 
     def plan(
-        self, spec: Spec, shards: Sequence[Shard], pairs: int, save: Callable[[Checkpoint], None]
+        self,
+        spec: Spec,
+        sealed: Sealed,
+        shards: Sequence[Shard],
+        pairs: int,
+        save: Callable[[Checkpoint], None],
     ) -> TotalsPlan:
         return TotalsPlan(job_of(spec), shards, pairs)
 

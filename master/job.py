@@ -33,6 +33,7 @@ from ppodc.errors import (
     SessionLostError,
 )
 from ppodc.pairs.cloud_job import drop_pools
+from ppodc.pairs.control_messages import MAX_PAIRS
 from ppodc.pairs.pair_worker import LINK_TIMEOUT
 from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.pairs.progress import Event, Listener, ignore
@@ -116,8 +117,9 @@ def resume_job(
                 f"the job of {dataset!r} is {job.state}. {_advice(dataset, job.state)}"
             )
         suite = suite_of(pair_kind(store.datasets.spec(dataset)), job.suite or None)
-        master = _Master(config, store, dataset, suite, pairs or job.pairs, progress, means)
-        return master.drive()
+        if pairs is None:
+            pairs = job.pairs or None  # as many as it was begun with
+        return _Master(config, store, dataset, suite, pairs, progress, means).drive()
 
 
 def prepare_job(
@@ -172,10 +174,26 @@ def cancel_job(config: Cloud1Config, dataset: str, means: Means | None = None) -
             return store.jobs.get(dataset).state
 
 
-def status(config: Cloud1Config, dataset: str) -> JobInfo:
-    """Where the job stands, as last written by any master."""
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job stands, as last written by any master, and what to do if anything is."""
+
+    job: JobInfo
+    advice: str
+
+
+def status(config: Cloud1Config, dataset: str) -> JobStatus:
+    """A job under way whose lock nobody holds has lost its master."""
     with Store.open(config.store, "cloud1") as store:
-        return store.jobs.get(dataset)
+        job = store.jobs.get(dataset)
+        advice = "" if job.state == JobState.DONE else _advice(dataset, job.state)
+        if job.state in (JobState.PREPARING, JobState.RUNNING):
+            try:
+                with _lock(store, dataset):
+                    advice = f"No master runs it any more. {advice}"
+            except BusyError:
+                advice = ""
+        return JobStatus(job, advice)
 
 
 # ------------------------------------------------------------------- driving
@@ -195,7 +213,9 @@ class _Master:
         means: Means,
     ) -> None:
         self._config, self._store, self._dataset = config, store, dataset
-        self._suite, self._pairs = suite, pairs or config.pairs
+        self._suite, self._pairs = suite, config.pairs if pairs is None else pairs
+        if not 1 <= self._pairs <= MAX_PAIRS:
+            raise InputError(f"a job runs on 1 to {MAX_PAIRS} worker pairs, not {self._pairs}.")
         self._progress = progress
         self._means = means
         self._modulus, self._key_bits = _key(config)

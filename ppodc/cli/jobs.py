@@ -89,11 +89,13 @@ def status_command(name: Dataset, config: Config1) -> None:
     from master.job import status
     from ppodc.service.config import Cloud1Config, load
 
-    job = status(load(config, Cloud1Config), name)
+    found = status(load(config, Cloud1Config), name)
+    job = found.job
     where = f", iteration {job.iteration}" if job.iteration else ""
-    out.print(f"{name}: {job.state}{where}; last change {job.updated}")
-    if job.message:
-        out.print(job.message, markup=False)
+    when = f"; last change {job.updated}" if job.updated else ""
+    out.print(f"{name}: {job.state}{where}{when}")
+    for text in filter(None, (job.message, found.advice)):
+        out.print(text, markup=False)
 
 
 @jobs.command("cancel")

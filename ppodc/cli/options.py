@@ -40,7 +40,9 @@ Config2 = Annotated[Path, typer.Option("--config", help="cloud2.toml of this dep
 OwnConfig = Annotated[Path, typer.Option("--config", help="owner.toml of this owner.")]
 OperatorConfig = Annotated[Path, typer.Option("--config", help="operator.toml of the operator.")]
 Dataset = Annotated[str, typer.Argument(help="Name of the dataset.")]
-Pairs = Annotated[int | None, typer.Option(help="Worker pairs; cloud1.toml says how many else.")]
+Pairs = Annotated[
+    int | None, typer.Option(min=1, help="Worker pairs; cloud1.toml says how many else.")
+]
 
 
 def file_to_write(file: Path | None) -> Path | None:

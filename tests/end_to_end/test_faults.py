@@ -94,7 +94,7 @@ def test_a_job_that_keeps_failing_stops_with_advice_and_resumes(
     finally:
         over.set()
         killer.join()
-    assert status(services.config1, "hopeless").state == JobState.FAILED
+    assert status(services.config1, "hopeless").job.state == JobState.FAILED
     services.resume("hopeless")
     services.check(spec, tables)
 

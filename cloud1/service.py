@@ -6,8 +6,8 @@ from pathlib import Path
 from ppodc.service.config import Cloud1Config, load, peers
 from ppodc.service.operations import owner_operations, until_signal
 from ppodc.service.store import Store
-from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.gateway import Gateway
 
 
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:

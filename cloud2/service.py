@@ -17,8 +17,9 @@ from ppodc.pairs import control_messages
 from ppodc.service.config import Cloud2Config, load, peers
 from ppodc.service.operations import owner_operations, until_signal
 from ppodc.service.store import Store
-from ppodc.transport.call_server import Answer, Gateway, Handler, Operation, Peer
+from ppodc.transport.call_server import Answer, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.gateway import Gateway
 from ppodc.transport.wire import Array, Body
 
 _TIDY_SECONDS = 30.0

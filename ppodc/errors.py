@@ -87,6 +87,12 @@ class AccessError(PpodcError):
     code = "access"
 
 
+class LimitError(PpodcError):
+    """More at once than one party may have under way."""
+
+    code = "limit"
+
+
 class InternalError(PpodcError):
     """Something failed inside a service; only its log says what."""
 

@@ -17,6 +17,7 @@ CODES = {
     "PeerError": "peer",
     "RefusedError": "refused",
     "AccessError": "access",
+    "LimitError": "limit",
     "InternalError": "internal",
     "StoppingError": "stopping",
     "CiphertextError": "ciphertext",

@@ -188,8 +188,8 @@ class ZmqCarrier:
     def close(self) -> None:
         self._socket.close()
 
-    def on_event(self, event: int, _value: int) -> None:
-        if self._connection.on_event(event):
+    def on_event(self, event: int, value: int) -> None:
+        if self._connection.on_event(event, value):
             self._reconnected = True
 
     def on_message(self, parts: list[zmq.Frame]) -> None:

@@ -114,8 +114,8 @@ class _ConnectingLink:
     def pump(self) -> None:
         self.socket.pump(self)
 
-    def on_event(self, event: int, _value: int) -> None:
-        again = self._connection.on_event(event)
+    def on_event(self, event: int, value: int) -> None:
+        again = self._connection.on_event(event, value)
         self.mailbox.lost_since = self._connection.lost_since
         self.mailbox.ended = self.mailbox.ended or self._connection.refused
         if again:

@@ -18,6 +18,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Protocol
 
 import zmq
@@ -27,8 +28,10 @@ from zmq.utils.monitor import parse_monitor_message
 from ppodc.errors import ChannelError
 from ppodc.transport import wire
 from ppodc.transport.curve_keys import CurveKeys, check_public
+from ppodc.transport.peer_log import PeerLog
 
 DEFAULT_GRACE = 5.0
+HANDSHAKE_SECONDS = 5.0  # ZeroMQ's own limit for who connects and proves nothing is 30
 _HEARTBEATS = 4  # in the time after which a silent connection is held for dead
 _LONGEST_HEARTBEAT = 1.0
 _POLL_SECONDS = 0.2
@@ -36,8 +39,12 @@ _ZERO_COPY_BYTES = 64 * 1024
 _POLLIN = int(zmq.POLLIN)
 # A server that refuses us may close before its answer is out; only repeated failures tell more.
 _HANDSHAKE_TRIES = 3
+_CURVE_BYTES = 33  # that CURVE adds to each part, before the 2 or 9 of its frame
+_NOT_NOW = b"500"  # answer to a key that is allowed and has used up what it may
 
 log = logging.getLogger(__name__)
+
+Admission = Callable[[str, bytes], bool]  # address of the connection, its proven key
 
 
 class Receiver(Protocol):
@@ -111,15 +118,22 @@ class CurveSocket:
 
     @classmethod
     def listening(
-        cls, endpoint: str, own: CurveKeys, allowed: Iterable[bytes], grace: float, queue: int = 0
+        cls,
+        endpoint: str,
+        own: CurveKeys,
+        allowed: Iterable[bytes],
+        grace: float,
+        queue: int = 0,
+        admit: Admission | None = None,
     ) -> "CurveSocket":
         """A socket that lets in holders of the allowed keys; messages start with an address.
 
-        ZeroMQ keeps at most `queue` messages ahead for each connection; 0: without bound.
+        ZeroMQ keeps at most `queue` messages ahead for each connection; 0: without bound. `admit`
+        may turn a connection away although its key is allowed.
         """
         keys = frozenset(check_public(key) for key in allowed)
         made = cls(zmq.ROUTER, own, grace, queue)
-        _AllowList(made._context, keys)
+        _AllowList(made._context, keys, admit)
         made._socket.curve_server = True
         made._socket.zap_domain = b"ppodc"
         made._socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
@@ -134,17 +148,21 @@ class CurveSocket:
         """Where it listens, with the port that was found."""
         return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
 
-    def pump(self, receiver: Receiver) -> None:
-        """Hand on all events and messages that are there. Never waits."""
+    def pump(self, receiver: Receiver, most: int | None = None) -> bool:
+        """Hand on all events and messages that are there, or so many messages. Never waits.
+
+        False if there may be more.
+        """
         if self.closed:
             raise ChannelError("the channel is closed at this end.")
-        while True:
+        for _ in count() if most is None else range(most):
             # Events first: a descriptor may be used again by the next connection.
             for event, value in self._events():
                 receiver.on_event(event, value)
             if not _readable(self._socket):
-                return
+                return True
             receiver.on_message(self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
+        return False
 
     def wait(self, wake: Wake, seconds: float) -> None:
         """Wait until something may have arrived. A signal interrupts it.
@@ -193,6 +211,7 @@ class CurveSocket:
         socket, grace_ms = self._socket, int(self.grace * 1000)
         socket.curve_publickey, socket.curve_secretkey = own.public, own.secret
         socket.linger = 0
+        socket.handshake_ivl = int(HANDSHAKE_SECONDS * 1000)
         # Where this is 0 both ends can send in bulk at once; the frames bound themselves.
         socket.sndhwm = socket.rcvhwm = queue
         socket.maxmsgsize = wire.PIECE_BYTES + wire.MAX_HEADER_BYTES + 1024
@@ -225,7 +244,7 @@ class Connection:
         self._connected = False
         self._failed_handshakes = 0
 
-    def on_event(self, event: int) -> bool:
+    def on_event(self, event: int, value: int) -> bool:
         """Take an event in; True if it says that a connection was made anew."""
         if event == zmq.EVENT_CONNECTED:
             self._connected = True
@@ -235,6 +254,11 @@ class Connection:
         elif event == zmq.EVENT_DISCONNECTED:
             if self.established and self.lost_since is None:
                 self.lost_since = time.monotonic()
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and value == int(_NOT_NOW):
+            self.refused = (
+                f"{self._endpoint} does not let this key in for now: it has too many connections "
+                "or was refused too often. Close other programs that use it, and try again later."
+            )
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self.refused = (
                 f"{self._endpoint} does not let this key in. Ask its operator to allow the public "
@@ -279,9 +303,14 @@ class _AllowList:
     """Answers ZeroMQ's question whether a key may come in, until the context is terminated."""
 
     def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", allowed: frozenset[bytes]
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        allowed: frozenset[bytes],
+        admit: Admission | None,
     ) -> None:
         self._allowed = allowed
+        self._admit = admit
+        self._notes = PeerLog(log)
         self._socket = context.socket(zmq.REP)
         self._socket.linger = 0
         # Bound before the thread starts and before anyone can connect.
@@ -300,17 +329,25 @@ class _AllowList:
     def _answer(self, request: list[bytes]) -> list[bytes]:
         version, number, _, address, _, mechanism, *credentials = request
         key = z85.encode(credentials[0]) if mechanism == b"CURVE" and credentials else b""
-        if key in self._allowed:
-            return [version, number, b"200", b"OK", key, b""]
-        log.warning(
-            "refused a peer at %s: its key %s is not allowed", address.decode(), key.decode()
-        )
-        return [version, number, b"400", b"not allowed", b"", b""]
+        where = address.decode(errors="replace")
+        if key not in self._allowed:
+            self._notes.warning("strangers", "the key %s at %r is not allowed", key.decode(), where)
+            return [version, number, b"400", b"not allowed", b"", b""]
+        if self._admit is not None and not self._admit(where, key):
+            return [version, number, _NOT_NOW, b"not now", b"", b""]
+        return [version, number, b"200", b"OK", key, b""]
 
 
 def proven_key(parts: Sequence[zmq.Frame]) -> bytes:
     """Of who sent this: ZeroMQ has it from the handshake, no message can carry another."""
     return str(parts[-1].get("User-Id")).encode()
+
+
+def wire_size(parts: Sequence[wire.Part]) -> int:
+    """Bytes that a message takes on a connection with CURVE."""
+    return sum(
+        len(part) + _CURVE_BYTES + (2 if len(part) + _CURVE_BYTES < 256 else 9) for part in parts
+    )
 
 
 def _readable(socket: "zmq.Socket[bytes]") -> bool:

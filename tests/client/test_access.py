@@ -34,7 +34,7 @@ def test_upload_after_sealing_is_refused_and_logged(platform, caplog):
         platform.seal()
         with pytest.raises(RefusedError, match="no more uploads"):
             ann.upload("clinic", table(6))
-    assert "refused owner ann begin" in caplog.text
+    assert "owner ann: refused 'begin'" in caplog.text
 
 
 def test_a_wrong_spec_digest_is_refused_and_logged(platform, caplog):
@@ -43,7 +43,7 @@ def test_a_wrong_spec_digest_is_refused_and_logged(platform, caplog):
         raw = platform.client("ann", cloud)
         with raw, pytest.raises(RefusedError, match="another one here"):
             raw.call("begin", begin, reply=UploadState)
-    assert caplog.text.count("refused owner ann begin") == 2
+    assert caplog.text.count("owner ann: refused 'begin'") == 2
 
 
 def test_another_owners_upload_cannot_be_touched(platform, caplog):
@@ -63,7 +63,7 @@ def test_another_owners_upload_cannot_be_touched(platform, caplog):
                 eve.call(op, body, arrays, reply=Empty)
         with pytest.raises(RefusedError, match="eve has no records"):
             eve.call("result", Named("clinic"), reply=ResultReply)
-    assert caplog.text.count("refused owner eve") == 5
+    assert caplog.text.count("owner eve: refused") == 5
 
 
 def test_roles_are_kept_apart(platform):

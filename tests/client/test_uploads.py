@@ -229,7 +229,7 @@ SERVE = """
 import sys, time
 from ppodc.service.config import Cloud1Config, Cloud2Config, load, peers
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.call_server import Gateway
+from ppodc.transport.gateway import Gateway
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Store
 role, path = sys.argv[1:]

@@ -17,8 +17,8 @@ from ppodc.service.job_state import JobState
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Store
 from ppodc.transport.call_client import Client
-from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.gateway import Gateway
 
 
 def free_ports(count: int) -> list[int]:

@@ -22,8 +22,8 @@ from ppodc.service.config import Cloud1Config, Cloud2Config, load, peers
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 from ppodc.spec import Spec
-from ppodc.transport.call_server import Gateway
 from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.gateway import Gateway
 
 
 @dataclass

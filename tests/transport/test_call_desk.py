@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppodc.errors import AccessError, ChannelError, InputError, RefusedError, WireError
-from ppodc.transport import wire
+from ppodc.errors import AccessError, ChannelError, InputError, LimitError, RefusedError, WireError
+from ppodc.transport import call_server, wire
 from ppodc.transport.call_client import REFUSAL, REPLY, Call, Client, Refusal
 from ppodc.transport.call_server import CallDesk, Operation, Peer, Reply, Request
 from ppodc.transport.memory_carrier import MemoryCarrier
@@ -164,12 +164,12 @@ def request(number: int, value: int, session: bytes = SESSION, digest: bytes = b
     return wire.encode(session, number, "add", wire.encode_body(call))
 
 
-def refused(reply: Reply | Request | None) -> str:
+def refused(reply: Reply | Request | None, code: str = WireError.code) -> str:
     assert isinstance(reply, list)
     message = wire.decode(reply).message
     assert message.kind == REFUSAL
     refusal = message.decode(Refusal)
-    assert refusal.code == WireError.code
+    assert refusal.code == code
     return refusal.text
 
 
@@ -219,7 +219,67 @@ def test_a_running_request_is_not_forgotten_for_others(account):
 def test_a_peer_cannot_pile_up_requests(account):
     desk = account.desk
     taken = [desk.take(ANN, request(1, 1, session=bytes([i]) * 16)) for i in range(32)]
-    assert "at once" in refused(desk.take(ANN, request(1, 1)))
+    assert "at once" in refused(desk.take(ANN, request(1, 1)), LimitError.code)
     assert isinstance(desk.take(BOB, request(1, 1)), Request)
     desk.perform(taken[0])
     assert isinstance(desk.take(ANN, request(1, 1)), Request)
+
+
+def test_replies_are_not_kept_for_ever(account, monkeypatch):
+    desk = account.desk
+    desk.answer(ANN, request(1, 5))
+    assert desk._kept_bytes > 0
+    monkeypatch.setattr(call_server, "_KEPT_SECONDS", -1.0)
+    desk.tidy()
+    assert desk._kept_bytes == 0
+    assert not desk._kept
+    # Asked for again it is made again: operations are harmless when repeated.
+    assert wire.decode(desk.answer(ANN, request(1, 5))).message.kind == REPLY
+    assert account.added == [5, 5]
+
+
+def test_the_kept_replies_of_all_peers_are_bounded(account, monkeypatch):
+    size = wire.frame_bytes(account.desk.answer(ANN, request(1, 5)))
+    monkeypatch.setattr(call_server, "_KEPT_BYTES", 3 * size)
+    for number in range(12):
+        account.desk.answer(Peer("owner", f"o{number}"), request(1, 1))
+        assert account.desk._kept_bytes <= 3 * size
+    monkeypatch.setattr(call_server, "_KEPT_REPLY_BYTES", size - 20)
+    account.desk.answer(BOB, request(1, 1))
+    assert (BOB, SESSION) not in account.desk._kept
+
+
+def test_nobody_forges_a_line_of_the_log(account, caplog):
+    raw = wire.encode_body(None)
+    call = wire.encode_body(Call(wire.content_digest("x", raw, ()), raw))
+    name = "x\nWARNING:ppodc.ledger:all is well"
+    account.desk.answer(ANN, wire.encode(SESSION, 1, name, call))
+    assert caplog.messages
+    assert not any("\n" in line for line in caplog.messages)
+
+
+def test_a_peer_cannot_fill_the_log(account, caplog):
+    for _ in range(500):
+        account.desk.answer(ANN, [b"rubbish"])
+    account.desk.answer(BOB, [b"rubbish"])
+    about = [line for line in caplog.messages if line.startswith("owner ann")]
+    assert len(about) == 20
+    assert any(line.startswith("owner bob") for line in caplog.messages)
+
+
+def test_offences_are_told_and_honest_refusals_are_not(account):
+    offenders: list[Peer] = []
+    desk = CallDesk(
+        [Operation("add", frozenset({"owner"}), Number, account.add)],
+        on_offence=offenders.append,
+    )
+    desk.answer(ANN, request(1, 0))  # an InputError
+    assert offenders == []
+    desk.answer(ANN, [b"rubbish"])
+    desk.answer(
+        BOB,
+        wire.encode(
+            SESSION, 1, "nothing", wire.encode_body(Call(bytes(16), wire.encode_body(None)))
+        ),
+    )
+    assert offenders == [ANN, BOB]

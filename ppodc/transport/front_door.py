@@ -1,0 +1,339 @@
+"""The port of a gateway: every byte from outside is counted here before ZeroMQ gets it.
+
+ZeroMQ bounds a part of a message, not a message, which may have parts without end; its queues
+count messages, not bytes; and it takes connections until descriptors run out. A caller that makes
+use of that fills the memory of whoever listens. So callers connect to this door. It forwards their
+bytes, which CURVE has sealed, to ZeroMQ's own port on loopback and back, and knows of each
+connection how much is inside: what came in and is not answered yet, finished or not, and answers
+that the caller does not fetch. Who is over a budget is not read from until there is room; who
+makes no room in time is dropped.
+
+Each connection reaches ZeroMQ from an address of its own in 127.64.0.0/10. ZeroMQ names that
+address when it asks whether a key may come in and beside every message, so that bytes, messages
+and keys are told apart without looking into anything.
+
+Cost: one more copy over loopback. Memory: ZeroMQ needs up to twice the bytes it holds, if the
+parts are tiny.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+
+from ppodc.errors import ChannelError
+from ppodc.transport.peer_log import PeerLog
+
+HANDSHAKE_SECONDS = 5.0
+HANDSHAKE_BYTES = 8192  # what a stranger may send; ZeroMQ's own handshake takes about 600
+_PIECE = 64 * 1024
+_LOOK_SECONDS = 0.02
+_PATIENCE_SECONDS = 5.0  # over a budget, with nothing moving
+_CLOSING_SECONDS = 2.0
+_OFFENCES = 100  # refusals in so many seconds, after which a key stays out for a while
+_OFFENCE_SECONDS = 10.0
+_OUT_SECONDS, _LONGEST_OUT = 10.0, 600.0
+_STRANGERS = "strangers"
+_SLACK = 4 * _PIECE  # of a request of the greatest size, for headers and what CURVE adds
+_BACKLOG = 512
+_PROBE = "127.64.0.1"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the callers of one gateway may use up; bytes are those inside, on the way in or out."""
+
+    connections: int = 1024
+    key_connections: int = 32
+    key_requests: int = 32
+    key_bytes: int = 16 << 20
+    bytes: int = 64 << 20
+    request_bytes: int = 8 << 20
+
+
+@dataclass(eq=False, slots=True)
+class _Visitor:
+    """One connection; `key` is None until ZeroMQ has seen proof of it."""
+
+    address: str  # under which ZeroMQ knows it
+    origin: str  # host it came from
+    outside: socket.socket
+    inside: socket.socket
+    key: bytes | None = None
+    held: int = 0  # bytes from outside that are not answered yet
+    owed: int = 0  # bytes of answers that have not left yet
+    moved: float = field(default_factory=time.monotonic)  # when that became less
+
+    gone: bool = False
+
+    def cut(self) -> None:
+        """End it; the tasks that forward see the end of both streams."""
+        self.gone = True
+        for end in (self.outside, self.inside):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(slots=True)
+class _Conduct:
+    """How often the holder of a key was refused lately, and until when it stays out."""
+
+    began: float = 0.0
+    offences: int = 0
+    exclusions: int = 0
+    out_until: float = 0.0
+
+
+class FrontDoor:
+    """See the module. Everything but `close` may be called by any thread."""
+
+    def __init__(self, endpoint: str, limits: Limits) -> None:
+        self._limits = limits
+        self._port = 0  # ZeroMQ's
+        self._listener = _listening(endpoint)
+        host, port = self._listener.getsockname()[:2]
+        self.endpoint = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+        self._visitors: dict[str, _Visitor] = {}
+        self._usage: Counter[bytes | None] = Counter()  # bytes inside by key
+        self._conduct: dict[bytes, _Conduct] = {}
+        self._numbers = count(1)
+        self._lock = threading.Lock()
+        self._notes = PeerLog(log)
+        self._loop = asyncio.new_event_loop()
+        self._accepting: asyncio.Task[None] | None = None
+        self._meetings: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="door", daemon=True)
+
+    def open(self, port: int) -> None:
+        """Let callers in, to ZeroMQ at this port of loopback."""
+        self._port = port
+        self._thread.start()
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def close(self) -> None:
+        """Close the port; what ZeroMQ has sent still gets a moment to leave."""
+        if self._thread.ident is None:
+            self._listener.close()
+        elif not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    # --- what the gateway tells ----------------------------------------------------------------
+
+    def admit(self, address: str, key: bytes) -> bool:
+        """Whether the connection that has just proven this key may stay."""
+        with self._lock:
+            visitor, conduct = self._visitors.get(address), self._conduct.get(key)
+            if visitor is None or visitor.key is not None:  # not through this door
+                return False
+            if conduct is not None and conduct.out_until > time.monotonic():
+                return False
+            same = sum(other.key == key for other in self._visitors.values())
+            if same >= self._limits.key_connections:
+                self._notes.warning(key.decode(), "has too many connections; one was refused")
+                return False
+            self._charge(visitor, -visitor.held, 0)
+            visitor.key = key
+        return True
+
+    def answering(self, address: str, size: int) -> None:
+        """An answer of so many bytes is handed to ZeroMQ."""
+        with self._lock:
+            if (visitor := self._visitors.get(address)) is not None:
+                self._charge(visitor, 0, size)
+
+    def finished(self, address: str, size: int) -> None:
+        """A message that took so many bytes is dealt with."""
+        with self._lock:
+            if (visitor := self._visitors.get(address)) is not None:
+                self._charge(visitor, -size, 0)
+
+    def offence(self, key: bytes) -> None:
+        """Something of this key was refused; very many in a row keep it out for a while."""
+        now = time.monotonic()
+        with self._lock:
+            conduct = self._conduct.setdefault(key, _Conduct())
+            if now - conduct.began > _OFFENCE_SECONDS:
+                conduct.began, conduct.offences = now, 0
+            conduct.offences += 1
+            if conduct.offences <= _OFFENCES:
+                return
+            seconds = min(_LONGEST_OUT, _OUT_SECONDS * 2**conduct.exclusions)
+            conduct.offences, conduct.exclusions = 0, min(10, conduct.exclusions + 1)
+            conduct.out_until = now + seconds
+            self._drop_key(key, f"was refused too often and stays out for {seconds:g} s")
+
+    # --- forwarding ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._accepting = self._loop.create_task(self._accept())
+
+    async def _accept(self) -> None:
+        while True:
+            try:
+                outside, origin = await self._loop.sock_accept(self._listener)
+            except OSError as error:  # no descriptor is left
+                self._notes.warning(_STRANGERS, "cannot be let in: %s", error.strerror)
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            meeting = self._loop.create_task(self._meet(outside, str(origin[0])))
+            self._meetings.add(meeting)
+            meeting.add_done_callback(self._meetings.discard)
+
+    async def _meet(self, outside: socket.socket, origin: str) -> None:
+        with outside, socket.socket() as inside, contextlib.suppress(OSError):
+            for end in (outside, inside):
+                end.setblocking(False)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._make_room()
+                visitor = _Visitor(self._free_address(), origin, outside, inside)
+                self._visitors[visitor.address] = visitor
+            try:
+                inside.bind((visitor.address, 0))
+                await self._loop.sock_connect(inside, ("127.0.0.1", self._port))
+                await self._forward(visitor)
+            finally:
+                with self._lock:
+                    self._charge(visitor, -visitor.held, -visitor.owed)
+                    del self._visitors[visitor.address]
+
+    async def _forward(self, visitor: _Visitor) -> None:
+        """Both ways until one ends; the other then gets a moment for what is on its way."""
+        inward = asyncio.create_task(self._inward(visitor))
+        outward = asyncio.create_task(self._outward(visitor))
+        ways = (inward, outward)
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            end = visitor.inside if inward.done() else visitor.outside
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_WR)
+            await asyncio.wait(ways, timeout=_CLOSING_SECONDS)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _inward(self, visitor: _Visitor) -> None:
+        while piece := await self._loop.sock_recv(visitor.outside, await self._room(visitor)):
+            with self._lock:
+                self._charge(visitor, len(piece), 0)
+            await self._loop.sock_sendall(visitor.inside, piece)
+
+    async def _outward(self, visitor: _Visitor) -> None:
+        while piece := await self._loop.sock_recv(visitor.inside, _PIECE):
+            await self._loop.sock_sendall(visitor.outside, piece)
+            with self._lock:
+                self._charge(visitor, 0, -len(piece))
+
+    async def _room(self, visitor: _Visitor) -> int:
+        """How much to read next, once the budgets allow it."""
+        waiting_since = time.monotonic()
+        while True:
+            with self._lock:
+                if visitor.gone or (visitor.key is None and visitor.held >= HANDSHAKE_BYTES):
+                    raise ConnectionAbortedError
+                if visitor.key is None:
+                    return HANDSHAKE_BYTES - visitor.held
+                crowd = self._over_budget(visitor)
+                if not crowd:
+                    return _PIECE
+                quiet_since = max(waiting_since, *(other.moved for other in crowd))
+                if time.monotonic() - quiet_since > _PATIENCE_SECONDS:
+                    self._drop(max(crowd, key=lambda other: other.held + other.owed))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _over_budget(self, visitor: _Visitor) -> list[_Visitor]:
+        """Those who leave no room for more from this visitor; none if there is room."""
+        limits = self._limits
+        if visitor.held + _PIECE > limits.request_bytes + _SLACK:
+            return [visitor]
+        full = None
+        if self._usage[visitor.key] + _PIECE > limits.key_bytes:
+            full = visitor.key
+        elif self._usage.total() + _PIECE > limits.bytes:
+            full = self._usage.most_common(1)[0][0]
+        else:
+            return []
+        return [other for other in self._visitors.values() if other.key == full] or [visitor]
+
+    # --- who is inside; the lock is held -------------------------------------------------------
+
+    def _charge(self, visitor: _Visitor, held: int, owed: int) -> None:
+        before = visitor.held + visitor.owed
+        visitor.held = max(0, visitor.held + held)
+        visitor.owed = max(0, visitor.owed + owed)
+        self._usage[visitor.key] += visitor.held + visitor.owed - before
+        if not self._usage[visitor.key]:
+            del self._usage[visitor.key]
+        if min(held, owed) < 0:
+            visitor.moved = time.monotonic()
+
+    def _free_address(self) -> str:
+        while True:
+            number = next(self._numbers) % (1 << 22)
+            address = f"127.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+            if address not in self._visitors:
+                return address
+
+    def _make_room(self) -> None:
+        """When the house is full: end the oldest stranger of the host that sent most of them."""
+        present = [visitor for visitor in self._visitors.values() if not visitor.gone]
+        if len(present) < self._limits.connections:
+            return
+        strangers = [visitor for visitor in present if visitor.key is None]
+        if not strangers:
+            raise ConnectionRefusedError
+        crowd = Counter(visitor.origin for visitor in strangers).most_common(1)[0][0]
+        next(visitor for visitor in strangers if visitor.origin == crowd).cut()
+
+    def _drop(self, visitor: _Visitor) -> None:
+        who = _STRANGERS if visitor.key is None else visitor.key.decode()
+        reason = "%d bytes inside and %d to fetch, and nothing moved for %g s: dropped"
+        self._notes.warning(who, reason, visitor.held, visitor.owed, _PATIENCE_SECONDS)
+        visitor.cut()
+
+    def _drop_key(self, key: bytes, reason: str) -> None:
+        self._notes.warning(key.decode(), reason)
+        for visitor in self._visitors.values():
+            if visitor.key == key:
+                visitor.cut()
+
+    async def _end(self) -> None:
+        self._listener.close()
+        if self._accepting is not None:
+            self._accepting.cancel()
+        if self._meetings:
+            _, late = await asyncio.wait(self._meetings, timeout=_CLOSING_SECONDS)
+            for meeting in late:
+                meeting.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+def _listening(endpoint: str) -> socket.socket:
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    host = "" if host == "*" else host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket() as probe:
+            probe.bind((_PROBE, 0))
+    except OSError as error:
+        raise ChannelError(
+            f"a gateway needs the loopback addresses 127.64.0.0/10, as Linux has them: {_PROBE} "
+            f"cannot be used here ({error.strerror})."
+        ) from error
+    try:
+        listener = socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ChannelError(f"cannot listen at {endpoint}: {error.strerror}.") from error
+    listener.setblocking(False)
+    return listener

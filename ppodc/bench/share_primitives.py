@@ -16,7 +16,7 @@ from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import table_5_3
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.shares import scaling, smin_k, sums, update
+from ppodc.kmeans.shares import scaling, smin_k, stop_test, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.supplies import Needs
 
@@ -66,14 +66,14 @@ def by_primitive(result: dict[str, Any]) -> dict[str, dict[str, float]]:
 def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, float]]:
     """For each kind of supply, the part of it that each primitive uses up in an iteration."""
     rings = Rings.of(Parameters(m, l, k, ub, Fraction(0)))
-    scale = scaling.scale_needs(k, l, rings)
+    scale = scaling.widen_needs(k, l, rings)
     if k > 1:
         scale += scaling.centre_needs(k, l, rings)
     needs: dict[str, Needs] = {
         "scaling": scale,
         "SBD + SMIN_k": smin_k.needs(m, k, rings.distance_bits),
         "SMP": sums.needs(m, k),
-        "other": update.reseed_needs(k) + update.stop_needs(k, l, rings),
+        "other": update.reseed_needs(k) + stop_test.needs(k, l, rings),
     }
     found = {}
     for kind in _SUPPLIES:

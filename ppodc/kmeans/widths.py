@@ -68,11 +68,6 @@ def stop_max(p: Parameters) -> int:
     return f_squared * max(p.k * p.l * p.ub**2 * beta.denominator, beta.numerator)
 
 
-def limbs(p: Parameters) -> int:
-    """64-bit limbs of the ring for distances: a difference needs a sign bit more."""
-    return -(-(Widths.of(p).distance + 1) // _LIMB)
-
-
 def stop_limbs(p: Parameters) -> int:
     """64-bit limbs of the ring for the stop test."""
     return -(-(Widths.of(p).stop + 1) // _LIMB)

@@ -56,17 +56,20 @@ def claim(session: Session, choices: Bits) -> tuple[SuppliedKeys, Bits]:
     return SuppliedKeys(pairs, chosen), unpack(flips, len(choices))
 
 
-def select(session: Session, bits: Bits, rows: AdditiveShare, group: int = 1) -> AdditiveShare:
+def select(
+    session: Session, bits: Bits, rows: AdditiveShare, group: int = 1, top: int = 8
+) -> AdditiveShare:
     """Sums over `group` bits in a row of bit o times rows[o % len(rows)].
 
     `bits` is this cloud's share, a byte per bit; rows (R, C); the result is (len(bits)/group, C).
+    Of its last limbs only `top` bytes (1, 2, 4, 8) are right.
     """
     columns, limbs = rows.limbs.shape[1:]
     table = np.ascontiguousarray(rows.limbs).reshape(-1, columns * limbs)
     keys, flips = claim(session, bits)
     sums = np.zeros((len(bits) // group, columns * limbs), U64)
     first = session.ot.tweaks.reserve(len(bits))
-    batch = Batch(len(bits), group, limbs, first, sums)
+    batch = Batch(len(bits), group, limbs, first, sums, top)
     correlated_ot.run(session.ot, keys, batch, Sending(table, bits, flips), bits)
     return AdditiveShare(sums.reshape(-1, columns, limbs))
 

@@ -1,37 +1,48 @@
-"""The same shared numbers in a wider ring.
+"""The same shared numbers in a wider ring, for numbers below half of their ring.
 
-As integers x = x1 + x2 - 2^(64 L) * carry, where x1 + x2 leaves the ring by `carry`, a shared bit;
-selected times 2^(64 L) in the wider ring, it is taken away there.
+As integers x = x1 + x2 - 2^(64 L) * carry. With x < 2^(64 L - 1) there is a carry unless both
+shares have their highest bits h1, h2 clear: were just one of them set and the sum still inside the
+ring, the highest bit of x would be set. So in the wider ring
 
-Who learns what: nothing. Rounds: those of a comparison of 64 L bits and of a select. Bytes and
-supplies: theirs.
+    x = x1 + x2 - 2^(64 L) + 2^(64 L) (1 - h1) (1 - h2)
+
+of which the last is one transfer: C1's row 2^(64 L) (1 - h1), chosen by C2's bit 1 - h2.
+
+Who learns what: nothing. Rounds: 2. Bytes per number: the wide number from C1 to C2, and a bit
+each way. Supplies: one transfer per number.
 """
 
 import numpy as np
 
-from ppodc.mpc import compare, select
+from ppodc.mpc import correlated_ot, select
 from ppodc.mpc.additive import LIMB_BITS, U64, AdditiveShare, public
+from ppodc.mpc.correlated_ot import Batch, Sending
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 
 
 def needs(count: int, length: int, limbs: int) -> Needs:
     """Supplies for widening `count` numbers from `length` limbs to `limbs`."""
-    if limbs <= length:
-        return Needs()
-    return compare.needs(count, LIMB_BITS * length) + select.needs(count)
+    return Needs() if limbs <= length else select.needs(count)
 
 
 def widen(session: Session, values: AdditiveShare, limbs: int) -> AdditiveShare:
-    """The same numbers 0..2^(64 L) - 1 modulo 2^(64 limbs), for any number of limbs."""
-    if limbs <= values.length:
+    """The same numbers 0..2^(64 L - 1) - 1 modulo 2^(64 limbs), for any number of limbs: (n)."""
+    length, count = values.length, len(values.limbs)
+    if limbs <= length:
         return values.low(limbs)
-    width = LIMB_BITS * values.length
-    count = len(values.limbs)
-    carry = compare.carry(session, values, width)
-    # 2^(64 L) * carry
-    modulus = public([1 << width], limbs, session.role).reshape(1, 1)
-    overflow = select.select(session, carry.unpack(count), modulus).reshape(-1)
-    wide = np.zeros((count, limbs), U64)
-    wide[:, : values.length] = values.limbs
-    return AdditiveShare(wide) - overflow
+    clear = (~values.limbs[:, -1] >> U64(LIMB_BITS - 1)).astype(np.uint8)
+    choices = clear if session.role == 2 else np.zeros_like(clear)
+    keys, flips = select.claim(session, choices)
+    # x1 - 2^(64 L) at C1 and x2 at C2, to which the transfers add 2^(64 L) (1 - h1) (1 - h2)
+    sums = np.zeros((count, limbs), U64)
+    sums[:, :length] = values.limbs
+    batch = Batch(count, 1, limbs, session.ot.tweaks.reserve(count), sums)
+    if session.role == 1:
+        rows = np.zeros_like(sums)
+        rows[:, length] = clear
+        sending = Sending(rows, np.zeros_like(clear), flips)
+        correlated_ot.run(session.ot, keys, batch, sending, None)
+    else:
+        correlated_ot.run(session.ot, keys, batch, None, choices)
+    return AdditiveShare(sums) - public([1 << (LIMB_BITS * length)], limbs, session.role)

@@ -107,9 +107,7 @@ def test_limbs_hold_the_width_and_a_sign():
     for m in range(1, 3000, 7):
         p = replace(PUBLISHED, m=m, k=2)
         bits = Widths.of(p)
-        for limbs, width in ((widths.limbs(p), bits.distance), (widths.stop_limbs(p), bits.stop)):
-            assert 64 * (limbs - 1) < width + 1 <= 64 * limbs
-    assert widths.limbs(PUBLISHED) == 2
+        assert 64 * (widths.stop_limbs(p) - 1) < bits.stop + 1 <= 64 * widths.stop_limbs(p)
     assert widths.stop_limbs(PUBLISHED) == 4
 
 

@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from ppodc.mpc import additive, and_bits, compare, correlated_ot, multiply, select
+from ppodc.mpc import additive, and_bits, compare, correlated_ot, look_up, multiply, select
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.truncate import drop_bits
 from ppodc.mpc.unmask import needs as unmask_needs
 from ppodc.mpc.unmask import unmask
 from ppodc.mpc.widen import widen
@@ -65,10 +66,46 @@ def test_sign_when_shares_are_extreme(pair):
     assert (signs[0] ^ signs[1]).unpack(6).tolist() == [0, 0, 1, 0, 1, 1]
 
 
-def test_widen_keeps_the_number(pair):
-    values = [0, 1, (1 << 64) - 1, 12345678901234567890]
+@pytest.mark.parametrize("length", [1, 2])
+def test_widen_keeps_numbers_below_half_of_the_ring(pair, length):
+    values = [0, 1, (1 << (64 * length - 1)) - 1, 1234567890123456789] * 8
     for limbs in (1, 2, 4):
-        assert opened(pair.run(widen, share(values, 1), (limbs, limbs))) == values
+        expected = [x % (1 << (64 * min(limbs, length))) for x in values]
+        if limbs >= length:
+            expected = values
+        assert opened(pair.run(widen, share(values, length), (limbs, limbs))) == expected
+
+
+@pytest.mark.parametrize("bits", [1, 3, 10, 16])
+@pytest.mark.parametrize("count", [1, 5])
+def test_look_up(pair, bits, count):
+    g, size, limbs = random.Random(bits), 1 << bits, 3
+    numbers = [g.getrandbits(192) for _ in range(size)]
+    table = additive.limbs_of(numbers, limbs)
+    indices = [0, size - 1, *(g.randrange(size) for _ in range(count))][:count]
+    shares = share(indices, 1)
+    needs = look_up.needs(count, bits)
+    pair.run(lambda session: session.supplies.reserve(needs))
+    before = pair.sessions[0].supplies.available()
+    found = pair.run(
+        lambda session, own: look_up.look_up(
+            session, own.limbs[:, 0], bits, lambda first, n: table[first : first + n], limbs
+        ),
+        shares,
+    )
+    assert opened(found) == [numbers[n] for n in indices]
+    assert before - pair.sessions[0].supplies.available() == needs, "needs() must be what is used"
+
+
+@pytest.mark.parametrize("bits", [1, 63, 64, 70, 130])
+def test_dropped_bits_leave_an_error_of_one_at_most(bits):
+    g = random.Random(bits)
+    ring, left = 1 << 192, 1 << (192 - bits)
+    values = [0, 1, ring - 1, (1 << bits) - 1, *(g.getrandbits(192) for _ in range(200))]
+    halves = [drop_bits(own, bits, role) for role, own in enumerate(share(values, 3), 1)]
+    for value, got in zip(values, opened(tuple(halves)), strict=True):
+        error = (got - (value >> bits) + 1) % left - 1  # against the number rounded down
+        assert error in (0, 1)
 
 
 def unmasked(pair, records, bits, **ring):

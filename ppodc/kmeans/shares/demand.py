@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.shares import scaling, smin_k, sums, update
+from ppodc.kmeans.shares import scaling, smin_k, stop_test, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import unmask
 from ppodc.mpc.digit_ot import DIGIT
@@ -38,22 +38,26 @@ class Demand:
         k = self._p.k
         return smin_k.needs(rows, k, self._rings.distance_bits) + sums.needs(rows, k)
 
-    def scaling(self) -> Needs:
-        """Supplies for the scaling factors of k clusters."""
-        return scaling.scale_needs(self._p.k, self._p.l, self._rings)
+    def widening(self) -> Needs:
+        """Supplies for k clusters in the wide ring."""
+        return scaling.widen_needs(self._p.k, self._p.l, self._rings)
+
+    def factors(self) -> Needs:
+        """Supplies for the scaling factors that the stop test for beta > 0 needs."""
+        return stop_test.factor_needs(self._p.k, self._rings) if self._rings.beta else Needs()
 
     def centres(self) -> Needs:
-        """Supplies for what SSED_OP needs of scaled clusters."""
+        """Supplies for what SSED_OP needs of the clusters."""
         return scaling.centre_needs(self._p.k, self._p.l, self._rings)
 
     def update(self) -> Needs:
         """Supplies for re-seeding and the stop test."""
         k, l = self._p.k, self._p.l
-        return update.reseed_needs(k) + update.stop_needs(k, l, self._rings)
+        return update.reseed_needs(k) + stop_test.needs(k, l, self._rings)
 
     def iteration(self, shards: Sequence[int]) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""
-        total = self.update() + self.scaling()
+        total = self.update() + self.widening() + self.factors()
         if self._p.k > 1:
             total += self.centres()
         for rows in shards:

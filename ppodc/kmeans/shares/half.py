@@ -17,9 +17,10 @@ from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters, Progress, State
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
-from ppodc.kmeans.shares import smin_k, update
+from ppodc.kmeans.shares import smin_k, stop_test, update
 from ppodc.kmeans.shares import sums as summing
 from ppodc.kmeans.shares.demand import Demand
+from ppodc.kmeans.shares.fixed_point import MARGIN
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import ProductsAhead, RandomProducts, product_step
 from ppodc.kmeans.shares.ring_sizes import Rings
@@ -171,14 +172,17 @@ class SharesHalf:
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
         with self._session.step("update"):
-            old = self._states.scaled(self._clusters(clusters))
+            old = self._clusters(clusters)
             self._session.supplies.reserve(self._demand.update())
             with self.meter.step("re-seed"):
                 new = update.reseed(self._session, self._clusters(sums), self._clusters(candidates))
-            scaled = self._states.scaled(new)
+            wide = self._states.wide(old), self._states.wide(new)
+            if not self._rings.beta:
+                with self.meter.step("stop test"):
+                    return new, stop_test.unmoved(self._session, *wide, self._rings)
+            factors = self._states.factors(old), self._states.factors(new)
             with self.meter.step("stop test"):
-                stop = update.stop_test(self._session, old, scaled, self._rings)
-            return new, stop
+                return new, stop_test.moved_little(self._session, wide, factors, self._rings)
 
     def output(self, clusters: State) -> OutputHalf:
         """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call."""
@@ -217,9 +221,9 @@ class SharesHalf:
     ) -> list[XorShare]:
         """The one-hot of the nearest cluster of rows start..end-1."""
         with self.meter.step("SSED_OP"):
-            distances = ssed_op(self._session, shard, start, end, centres, products)
+            distances = ssed_op(self._session, shard, start, end, centres, products, self._rings)
         with self.meter.step("SMIN_k"):
-            return smin_k.smin_k(self._session, distances, self._rings.distance_bits)
+            return smin_k.smin_k(self._session, distances, self._rings.distance_bits, MARGIN)
 
     def _random(self, shard: Shard, start: int, end: int) -> RandomProducts:
         with self.meter.step("products", offline=True):

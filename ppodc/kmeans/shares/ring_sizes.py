@@ -1,7 +1,8 @@
 """How many limbs and bits each kind of value takes, from the public numbers of a job.
 
-Values are b-bit numbers whatever was uploaded, so bounds are those of ub = 2^b - 1. There is no
-limit on k or m but time: a width that needs more limbs takes more limbs.
+Values are b-bit numbers whatever was uploaded, so bounds are those of ub = 2^b - 1. Distances are
+in fixed point (`fixed_point`), whose width hardly depends on k; only the stop test for beta > 0
+takes numbers that grow with k.
 """
 
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from fractions import Fraction
 from ppodc.errors import WidthError
 from ppodc.kmeans import widths
 from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares.fixed_point import FixedPoint
 from ppodc.mpc.additive import LIMB_BITS
 from ppodc.mpc.correlated_ot import top_bytes
 
@@ -22,13 +24,14 @@ class Rings:
     """Limbs of the rings, and bits of what is compared in them."""
 
     bits: int  # of a value
-    distance: int
-    distance_bits: int
-    distance_top: int  # bytes of the last limb that a signed distance needs
-    norm: int  # ||lambda_h||^2
-    stop: int
+    point: FixedPoint
+    distance: int  # of a record's score before bits are dropped, and of the records' shares
+    distance_top: int  # bytes of the last limb that it needs
+    centre: int  # of sums times reciprocals
+    movement: int  # the squared movement of a centre, times both counts squared, and all of them
+    movement_bits: int
+    stop: int  # limbs and bits of the stop test for beta > 0; 0 for beta = 0
     stop_bits: int
-    movement: int  # the squared movement of a centre, times both counts squared
     beta: Fraction
 
     @classmethod
@@ -38,27 +41,45 @@ class Rings:
         if p.ub > 1 << _MAX_VALUE_BITS:
             raise WidthError(f"ub = {p.ub} is above 2^{_MAX_VALUE_BITS}; rescale the columns.")
         full = replace(p, ub=(1 << bits) - 1)
-        width = widths.Widths.of(full)
-        distance, stop = widths.limbs(full), widths.stop_limbs(full)
+        point = FixedPoint.of(p.m, p.l, p.k, full.ub)
+        # sum_h sum_s (|c'_h| lambda_h[s] - |c_h| lambda'_h[s])^2
+        most = (p.m + p.k) ** 2 * full.ub
+        movement_bits = (p.k * p.l * most**2).bit_length()
+        beta = widths.clamp_beta(full)
+        stop = widths.stop_limbs(full) if beta else 0
         if stop > MAX_LIMBS:
             raise WidthError(
-                f"{p.m} records in {p.k} clusters need numbers of {LIMB_BITS * stop} bits; "
-                f"{LIMB_BITS * MAX_LIMBS} are supported. Use fewer clusters."
+                f"the stop test of {p.m} records in {p.k} clusters needs numbers of "
+                f"{LIMB_BITS * stop} bits; {LIMB_BITS * MAX_LIMBS} are supported. "
+                "Use beta = 0 or fewer clusters."
             )
-        most = (p.m + p.k) * full.ub
-        norm = _limbs((p.l * most**2).bit_length())
-        movement = _limbs((p.l * ((p.m + p.k) * most) ** 2).bit_length())
         return cls(
             bits,
-            distance,
-            width.distance,
-            top_bytes(width.distance + 1),
-            min(norm, distance),
+            point,
+            _limbs(point.product_bits),
+            top_bytes(point.product_bits),
+            _limbs(point.wide_bits),
+            _limbs(movement_bits + 1),
+            movement_bits,
             stop,
-            width.stop,
-            min(movement, stop),
-            widths.clamp_beta(full),
+            widths.Widths.of(full).stop if beta else 0,
+            beta,
         )
+
+    @property
+    def distance_bits(self) -> int:
+        """Bits of a difference of distances when it is compared."""
+        return self.point.compared
+
+    @property
+    def compared(self) -> int:
+        """Limbs of such a difference and its sign."""
+        return _limbs(self.point.compared + 1)
+
+    @property
+    def wide(self) -> int:
+        """Limbs of the ring in which the clusters are kept for all steps."""
+        return max(self.centre, self.movement, self.stop)
 
 
 def _limbs(bits: int) -> int:

@@ -1,8 +1,9 @@
-"""Scaled clusters by the state they were computed from, so that no state is scaled twice.
+"""What has been computed from a state, so that nothing is computed twice.
 
-An iteration scales the new clusters for its stop test; the next one needs the same for its
-distances. One half's state alone may not tell two states apart (C2 holds zeros for any public
-centres), so the halves compare the numbers of what they remember: one round, 8 bytes each way.
+An iteration widens the new clusters for its stop test; the next one needs the same for its
+distances and for its own stop test. One half's state alone may not tell two states apart
+(C2 holds zeros for any public centres), so the halves compare the numbers of what they remember:
+one round, 8 bytes each way.
 
 Who learns what: whether the other half has just had the same state, which both know anyhow.
 """
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.kmeans.shares import scaling
+from ppodc.kmeans.shares import scaling, stop_test
 from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.kmeans.shares.scaling import Centres, Scaled
+from ppodc.kmeans.shares.scaling import Centres, Wide
+from ppodc.kmeans.shares.stop_test import Factors
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.session import Session
 
@@ -28,22 +30,33 @@ class _Known:
 
     number: int
     state: Words
-    scaled: Scaled
+    wide: Wide
     centres: Centres | None = None
+    factors: Factors | None = None
 
 
 class ScaledStates:
-    """The scaled clusters of the last states of a session."""
+    """The last states of a session, in the forms that its steps need."""
 
     def __init__(self, session: Session, rings: Rings, demand: Demand) -> None:
         self._session, self._rings, self._demand = session, rings, demand
         self._count = 0
         self._known: list[_Known] = []
 
-    def scaled(self, state: Words) -> Scaled:
-        """The clusters in the ring of the stop test, with their scaling factors."""
+    def wide(self, state: Words) -> Wide:
+        """The clusters in a ring in which all steps can multiply."""
         with self._session.meter.step("scaling"):
-            return self._find(state).scaled
+            return self._find(state).wide
+
+    def factors(self, state: Words) -> Factors:
+        """The scaling factors of the stop test for beta > 0."""
+        session = self._session
+        with session.meter.step("scaling"):
+            known = self._find(state)
+            if known.factors is None:
+                session.supplies.reserve(self._demand.factors())
+                known.factors = stop_test.factors(session, known.wide, self._rings)
+            return known.factors
 
     def centres(self, state: Words) -> Centres:
         """What SSED_OP needs of the clusters."""
@@ -52,7 +65,7 @@ class ScaledStates:
             known = self._find(state)
             if known.centres is None:
                 session.supplies.reserve(self._demand.centres())
-                known.centres = scaling.centres(session, known.scaled, self._rings)
+                known.centres = scaling.centres(session, known.wide, self._rings)
             return known.centres
 
     def _find(self, state: Words) -> _Known:
@@ -62,9 +75,9 @@ class ScaledStates:
         (other,) = session.link.exchange(_NUMBER, np.array([number], U64))
         if known is not None and other == number:
             return known
-        session.supplies.reserve(self._demand.scaling())
-        scaled = scaling.scale(session, state, self._rings)
+        session.supplies.reserve(self._demand.widening())
+        wide = scaling.widened(session, state, self._rings)
         self._count += 1
-        known = _Known(self._count, state.copy(), scaled)
+        known = _Known(self._count, state.copy(), wide)
         self._known = [known, *self._known][:_REMEMBERED]
         return known

@@ -1,7 +1,8 @@
 """SMIN_k: the one-hot vector of the least of k numbers, for every record; ties to the lowest.
 
 A tournament of neighbours, any k. A match of values a (left) and b (right) with one-hots A and B:
-c = [b - a < 0], so that the right one wins only if it is strictly less; the winner's value is
+c = [b - a + margin < 0], so that the right one wins only if it is less by more than the margin (0
+where numbers are exact; `fixed_point.MARGIN` makes up for their errors); the winner's value is
 a + c (b - a) by select, its one-hot A ^ (c & A) followed by c & B. A player without a match moves
 up. The last member of a one-hot follows from the others, as A xors to 1.
 
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppodc.mpc import and_bits, compare, select
-from ppodc.mpc.additive import U64, AdditiveShare, zeros
+from ppodc.mpc.additive import U64, AdditiveShare, public, zeros
+from ppodc.mpc.correlated_ot import top_bytes
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, padded
@@ -49,8 +51,13 @@ def always(role: int, rows: int) -> XorShare:
     return XorShare(np.zeros(padded(rows, compare.UNIT) // WORD, U64)).negated(role)
 
 
-def smin_k(session: Session, differences: AdditiveShare, width: int) -> list[XorShare]:
-    """The one-hot of the least of (0, differences[:, 0], ...): k rows of bits, padded to a UNIT."""
+def smin_k(
+    session: Session, differences: AdditiveShare, width: int, margin: int = 0
+) -> list[XorShare]:
+    """The one-hot of the least of (0, differences[:, 0], ...): k rows of bits, padded to a UNIT.
+
+    All sums b - a + margin lie within +-2^width; differences are right modulo 2^(width + 1).
+    """
     rows, others = differences.shape
     count = padded(rows, compare.UNIT)
     columns = np.zeros((others + 1, count, differences.length), U64)
@@ -58,21 +65,23 @@ def smin_k(session: Session, differences: AdditiveShare, width: int) -> list[Xor
     sure = [always(session.role, rows)]
     players = [Player(AdditiveShare(column), sure) for column in columns]
     while len(players) > 1:
-        players = _level(session, players, width)
+        players = _level(session, players, width, margin)
     return players[0].hot
 
 
-def _level(session: Session, players: list[Player], width: int) -> list[Player]:
+def _level(session: Session, players: list[Player], width: int, margin: int) -> list[Player]:
     """One round of matches."""
     left, right = players[0:-1:2], players[1::2]
     gaps = AdditiveShare.concat([b.value - a.value for a, b in zip(left, right, strict=True)])
-    # c = [b - a < 0]
-    wins = compare.sign(session, gaps, width)
+    # c = [b - a + margin < 0]
+    lead = gaps + public([margin], gaps.length, session.role)
+    wins = compare.sign(session, lead, width)
     right_wins = XorShare(wins.words.reshape(len(left), -1))
     if len(players) > 2:
         # a + c (b - a)
+        rows = gaps.reshape(len(gaps.limbs), 1)
         chosen = select.select(
-            session, wins.unpack(len(gaps.limbs)), gaps.reshape(len(gaps.limbs), 1)
+            session, wins.unpack(len(rows.limbs)), rows, top=top_bytes(width + 1)
         )
         values = AdditiveShare.concat([a.value for a in left]) + chosen.reshape(-1)
     else:

@@ -1,8 +1,8 @@
-"""SSED_OP: for every record, the order-preserving squared distances to all centres.
+"""SSED_OP: for every record, its squared distances to all centres, in fixed point.
 
-S_h = ||A_h||^2 - 2 alpha (t . A_h) with A_h = alpha_h lambda_h is the squared distance of
-Eq. 5.3 less ||alpha t||^2, which all clusters have in common. The output are the differences
-S_h - S_0 for h = 1..k-1, of absolute value below 2^w1, modulo 2^(64 L).
+z_h = b_h - 2 x.a_h (`fixed_point`) is the squared distance less ||x||^2, which all clusters have in
+common, times 2^C and nearly exact. The output are v_h, the differences z_h - z_0 for h = 1..k-1
+with their low bits dropped, of which neighbours can be compared exactly.
 
 Who learns what: nothing; opened is V - R, uniform whatever the centres are. Rounds: 1. Bytes and
 direction: 8 L l (k - 1), however many records. Operations: local.
@@ -12,9 +12,11 @@ import numpy as np
 
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import RandomProducts
+from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.mpc.additive import AdditiveShare, matrix_product
 from ppodc.mpc.session import Session
+from ppodc.mpc.truncate import drop_bits
 
 _OPEN = "shares.centres"
 
@@ -26,13 +28,15 @@ def ssed_op(
     end: int,
     centres: Centres,
     random: RandomProducts,
+    rings: Rings,
 ) -> AdditiveShare:
-    """S_h - S_0 for rows start..end-1: (rows, k - 1)."""
-    # open V - R, the centres' matrix masked by a random one
+    """v_h for rows start..end-1: (rows, k - 1)."""
+    # open V - R, the centres' matrix V_h = -2 (a_h - a_0) masked by a random one
     own = np.ascontiguousarray((centres.directions - random.matrix).limbs)
     other = session.link.exchange(_OPEN, own)
     opened = (AdditiveShare(own) + AdditiveShare(other)).limbs
-    # t . V = t . R + t . (V - R): the second product is local, as V - R is public
+    # x . V = x . R + x . (V - R): the second product is local, as V - R is public
     local = matrix_product(shard.table.additive(start, end).limbs, opened)
-    # S_h - S_0 = t . (V_h - V_0) + ||A_h||^2 - ||A_0||^2
-    return random.products + AdditiveShare(local) + centres.constants
+    # z_h - z_0 = x . V_h + b_h - b_0
+    scores = random.products + AdditiveShare(local) + centres.constants
+    return drop_bits(scores, rings.point.dropped, session.role).low(rings.compared)

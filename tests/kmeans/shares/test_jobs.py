@@ -255,9 +255,12 @@ def test_bad_arguments_are_named():
 
 def test_widths_have_a_stated_limit():
     with pytest.raises(WidthError, match="fewer clusters"):
-        Rings.of(Parameters(10**6, 10, 400, 1000, Fraction(0)))
+        Rings.of(Parameters(10**6, 10, 400, 1000, Fraction(1)))
+    assert Rings.of(Parameters(10**6, 10, 400, 1000, Fraction(0))).stop == 0
+    with pytest.raises(WidthError, match="more than a job on shares takes"):
+        Rings.of(Parameters(1 << 31, 10, 4, 1000, Fraction(0)))
     with pytest.raises(WidthError, match="rescale"):
         Rings.of(Parameters(10, 10, 2, (1 << 20) + 1, Fraction(0)))
     assert Rings.of(Parameters(10, 10, 2, 1 << 20, Fraction(0))).bits == 21
     wide = Rings.of(Parameters(10_000, 10, 64, 1000, Fraction(1, 3)))
-    assert (wide.distance, wide.stop) == (15, 30)
+    assert (wide.distance, wide.stop) == (2, 30)

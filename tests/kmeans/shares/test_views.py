@@ -1,6 +1,5 @@
 """What crosses between the clouds in whole jobs: sizes that tell nothing, uniform bytes."""
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -11,6 +10,7 @@ from ppodc.kmeans.shares import demand as demand_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import TransferProducts
+from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import additive, digit_ot
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.aes import Hash
@@ -31,6 +31,7 @@ MASKED = (
     "shares.and",
     "shares.centres",
     "shares.correlated",
+    "shares.table",
 )
 
 
@@ -90,11 +91,10 @@ def test_opened_bits_look_uniform_on_constant_data(skewed):
     assert chi_square(np.bincount(opened, minlength=256)) < 9
 
 
-def directions(sums: list[list[int]], sizes: list[int]) -> list[int]:
-    """V_h - V_0 of SSED_OP with V_h = -2 alpha alpha_h lambda_h, attribute by attribute."""
-    alpha = math.prod(sizes)
+def directions(sums: list[list[int]], sizes: list[int], centre: int) -> list[int]:
+    """-2 (a_h - a_0) of SSED_OP with a_h = 2^C c_h, but for their last bits, by attribute."""
     rows = [
-        [-2 * alpha * (alpha // size) * value for value in row]
+        [-2 * (value << centre) // size for value in row]
         for row, size in zip(sums, sizes, strict=True)
     ]
     return [row[s] - rows[0][s] for s in range(len(rows[0])) for row in rows[1:]]
@@ -111,8 +111,9 @@ def test_opened_centres_are_masked_afresh_in_every_chunk_and_iteration(monkeypat
         [arrays[0] for kind, arrays in recorder.sent if kind == "shares.centres"]
         for recorder in record(job)
     ]
-    known = [directions(centres.tolist(), [1] * 4)]
-    known += [directions(np.asarray(i.sums).tolist(), np.asarray(i.sizes).tolist()) for i in trace]
+    bits = Rings.of(job.params).point.centre
+    known = [directions(centres.tolist(), [1] * 4, bits)]
+    known += [directions(i.sums.tolist(), i.sizes.tolist(), bits) for i in trace]
     assert len(trace) >= 2
     assert len(sent[0]) == len(sent[1]) == 4 * len(trace)
     seen, masks = [], []

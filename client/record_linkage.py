@@ -1,7 +1,6 @@
 """`RecordLinkage`: which rows of several owners are the same, without showing a row to anybody."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from numpy.typing import ArrayLike
 
@@ -57,13 +56,16 @@ class RecordLinkage:
         if len(tables) < 2:
             raise InputError("a linkage needs the tables of at least two owners.")
         schema = schema_of(tables, self.bounds, self.ub)
-        weights = (1,) * len(schema.columns) if self.weights is None else tuple(self.weights)
-        theta: Fraction = fraction(self.theta, "theta")
-        rule = SquaredDistance.scaled(weights, theta, self.ub)
-        results: list[LinkResult] = run_here(Spec("rows", schema, Job(rule, self.output)), tables)
+        job = Job(self.rule(len(schema.columns), self.ub), self.output)
+        results: list[LinkResult] = run_here(Spec("rows", schema, job), tables)
         self.partners_ = [result.partners_ for result in results]
         self.links_ = _mutual(results)
         return self
+
+    def rule(self, columns: int, ub: int) -> SquaredDistance:
+        """When two rows of so many columns of values 0..ub match."""
+        weights = (1,) * columns if self.weights is None else tuple(self.weights)
+        return SquaredDistance.scaled(weights, fraction(self.theta, "theta"), ub)
 
 
 def _mutual(results: Sequence[LinkResult]) -> list[tuple[tuple[int, int], tuple[int, int]]]:

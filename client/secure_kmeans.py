@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from client.one_machine import Bounds, run_here, schema_of, tables_of
+from client.record_linkage import RecordLinkage
 from ppodc.errors import InputError
 from ppodc.kmeans.job import Job, parse_beta
 from ppodc.kmeans.row_choice import MAX_SEED
@@ -33,6 +34,8 @@ class SecureKMeans:
     ub : values are rounded to whole numbers 0..ub between the bounds.
     suite : "shares" (fast) or "paillier" (as published).
     pairs : worker pairs.
+    dedup : a `RecordLinkage` whose theta and weights say which records of different owners are the
+        same: such a record counts once, and nobody learns which. Needs the shares suite.
 
     Attributes
     ----------
@@ -55,6 +58,7 @@ class SecureKMeans:
         ub: int = 1000,
         suite: str = "shares",
         pairs: int = 1,
+        dedup: RecordLinkage | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -65,6 +69,7 @@ class SecureKMeans:
         self.ub = ub
         self.suite = suite
         self.pairs = pairs
+        self.dedup = dedup
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
@@ -91,7 +96,7 @@ class SecureKMeans:
         """Cluster the owners' arrays: a list with one array for each owner, or one array."""
         owners = tables_of(X)
         schema = schema_of(owners, self.bounds, self.ub)
-        spec = Spec("records", schema, self._job())
+        spec = Spec("records", schema, self._job(len(schema.columns)))
         results = run_here(spec, owners, self.suite, self.pairs)
         self.cluster_centers_: NDArray[np.float64] = results[0].cluster_centers_
         self.sizes_: NDArray[np.int64] = results[0].sizes_
@@ -104,7 +109,7 @@ class SecureKMeans:
         """`fit`, and the labels."""
         return self.fit(X).labels_
 
-    def _job(self) -> Job:
+    def _job(self, columns: int) -> Job:
         init: Any = "random"
         if not isinstance(self.init, str):
             init = tuple(tuple(float(x) for x in row) for row in np.asarray(self.init))
@@ -120,4 +125,5 @@ class SecureKMeans:
             init=init,
             seed=int(seed) % (MAX_SEED + 1),
             labels=True,
+            dedup=None if self.dedup is None else self.dedup.rule(columns, self.ub),
         )

@@ -26,7 +26,8 @@ STOREYS = (
     {"spec"},
     {"service", "cluster"},
     {"pairs"},
-    {"kmeans", "totals", "ldp", "linkage"},  # kinds of jobs; loaded by name, through job_kinds
+    {"totals", "ldp", "linkage"},  # kinds of jobs; loaded by name, through job_kinds
+    {"kmeans"},  # links records before it clusters them
     {"local"},
     {"bench"},
     {"cli"},

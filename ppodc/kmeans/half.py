@@ -13,11 +13,12 @@ returns. `output` and `labels` give each cloud one half of a value that only an 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.output_half import OutputHalf
 
 State = NDArray[np.uint8] | NDArray[np.uint64]
@@ -79,6 +80,17 @@ class Half(Protocol):
 
     def close(self) -> None:
         """End the pair's session."""
+
+
+@runtime_checkable
+class DropsDuplicates(Protocol):
+    """A half that can count records of several owners once."""
+
+    def drop_duplicates(
+        self, rule: SquaredDistance, shards: Sequence[str], uploads: Sequence[tuple[int, int]]
+    ) -> None:
+        """From now on sums leave out records that match one of an owner before; nobody learns
+        which. `uploads` are (owner, rows) in the order of the shards' records."""
 
 
 @dataclass(frozen=True, slots=True)

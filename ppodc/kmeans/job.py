@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.row_choice import MAX_SEED
+from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole, double, is_whole
@@ -52,6 +53,11 @@ max_iter = 100               # stop after so many iterations in any case, 1 to 1
 init = "random"
 seed = 1                     # public; the same seed gives the same result to the last bit
 labels = true                # may owners fetch the cluster of each of their own records?
+# A record that matches one of an owner before (in order of upload) counts once, and nobody learns
+# which: sum of weight * (difference)^2 over the columns <= dedup_limit, in units of 0..ub. One
+# pair, suite shares. Owners learn the number of distinct records through the cluster sizes.
+# dedup_limit = 0
+# dedup_weights = [1, 1, 1]
 """
 
 
@@ -86,6 +92,7 @@ class Job:
     init: Literal["random"] | Centres = "random"
     seed: int = 0
     labels: bool = False
+    dedup: SquaredDistance | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
@@ -98,12 +105,19 @@ class Job:
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        optional = ("beta", "max_iter", "init", "seed", "labels")
+        optional = ("beta", "max_iter", "init", "seed", "labels", "dedup_limit", "dedup_weights")
         check_keys(table, "job", required=("k",), optional=optional)
-        return cls(**table)
+        own = {key: value for key, value in table.items() if not key.startswith("dedup_")}
+        return cls(**own, dedup=_parse_dedup(table))
 
     def to_dict(self) -> dict[str, Any]:
         init = self.init if self.init == "random" else [list(centre) for centre in self.init]
+        dedup: dict[str, Any] = {}  # left out: digests from before there was any
+        if self.dedup is not None:
+            dedup = {
+                "dedup_limit": self.dedup.limit,
+                "dedup_weights": list(self.dedup.weights),
+            }
         return {
             "k": self.k,
             "beta": str(self.beta),
@@ -111,11 +125,14 @@ class Job:
             "init": init,
             "seed": self.seed,
             "labels": self.labels,
+            **dedup,
         }
 
     def check(self, schema: Schema) -> None:
-        """Refuse initial centres that do not fit the schema."""
+        """Refuse initial centres, or a rule for duplicates, that do not fit the schema."""
         self.initial_centres(schema)
+        if self.dedup is not None:
+            self.dedup.check_columns(len(schema.columns), schema.ub)
 
     def initial_centres(self, schema: Schema) -> NDArray[np.int64] | None:
         """The public initial centres in encoded units, or None if records are chosen instead."""
@@ -147,6 +164,14 @@ def _parse_init(init: Any, k: int) -> Literal["random"] | Centres:
             raise InputError("each centre of job.init must be a list of numbers, one per column")
     what = "a value of job.init"
     return tuple(tuple(double(x, what) + 0.0 for x in centre) for centre in init)
+
+
+def _parse_dedup(table: Any) -> SquaredDistance | None:
+    if "dedup_limit" not in table and "dedup_weights" not in table:
+        return None
+    if "dedup_limit" not in table or not isinstance(table.get("dedup_weights"), list):
+        raise InputError("job.dedup_limit needs job.dedup_weights, a list with one for each column")
+    return SquaredDistance(tuple(table["dedup_weights"]), table["dedup_limit"])
 
 
 def job_of(spec: Spec) -> Job:

@@ -25,7 +25,6 @@ class KMeansKind:
     name = "kmeans"
     sample = SAMPLE
     suites: tuple[str, ...] = suites.NAMES
-    most_pairs: int | None = None
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
@@ -43,7 +42,12 @@ class KMeansKind:
             raise InputError(
                 f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
             ) from error
+        if job_of(spec).dedup is not None and suite != suites.DEFAULT:
+            raise InputError(f"job.dedup_limit needs the suite {suites.DEFAULT!r}.")
         suites.check(suites.named(suite), params, key_bits)
+
+    def most_pairs(self, spec: Spec) -> int | None:
+        return None if job_of(spec).dedup is None else 1  # records of all owners meet
 
     def plan(
         self,
@@ -53,7 +57,7 @@ class KMeansKind:
         pairs: int,
         save: Callable[[Checkpoint], None],
     ) -> KMeansPlan:
-        return KMeansPlan(job_of(spec), spec.schema, shards, pairs, save)
+        return KMeansPlan(job_of(spec), spec.schema, sealed, shards, pairs, save)
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Half, State
+from ppodc.kmeans.half import DropsDuplicates, Half, State
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.result import CLUSTERS, LABELS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
@@ -21,6 +21,7 @@ from ppodc.pairs.shards import Run, Shard, runs
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.schema import Schema
 from ppodc.service.store import Checkpoint
+from ppodc.service.store.uploads import Sealed
 
 Parts = tuple[State, ...]  # states of clusters, one behind the other
 
@@ -31,6 +32,7 @@ class KMeansPlan:
 
     job: Job
     schema: Schema
+    sealed: Sealed
     shards: Sequence[Shard]
     pairs: int
     save: Callable[[Checkpoint], None]
@@ -123,6 +125,9 @@ class Assign(BaseStep[KMeansPlan]):
 
     def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
         fetch = _fetch(plan.stand_ins(), place)
+        if plan.job.dedup is not None and "dedup" not in place.done:  # once for each worker
+            flat = tuple(number for upload in plan.sealed.owned_rows for number in upload)
+            fetch.append(Task("dedup", place.names, rows=flat, inputs=(plan.job.dedup,)))
         return [*fetch, Task("assign", place.names, inputs=plan.clusters)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -225,8 +230,16 @@ def _update(half: Half, task: Task, _progress: Progress) -> tuple[State, bool]:
     return half.update(_joined(half, clusters), half.add(sums), _joined(half, candidates))
 
 
+def _dedup(half: Half, task: Task, _progress: Progress) -> None:
+    if not isinstance(half, DropsDuplicates):
+        raise InputError("only the shares suite drops duplicates.")
+    uploads = list(zip(task.rows[0::2], task.rows[1::2], strict=True))
+    half.drop_duplicates(task.inputs[0], task.shards, uploads)
+
+
 _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "records": lambda half, task, _: half.records(task.shards[0], task.rows),
+    "dedup": _dedup,
     "centres": lambda half, task, _: half.centres(task.inputs[0]),
     "assign": _assign,
     "update": _update,

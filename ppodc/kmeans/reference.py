@@ -110,8 +110,12 @@ def kmeans(
     max_iter: int,
     seed: int,
     centres: NDArray[Any] | None = None,
+    keep: NDArray[np.bool_] | None = None,
 ) -> Trace:
-    """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`."""
+    """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
+
+    Records that `keep` leaves out have a label, and may start a cluster, but are in no sum.
+    """
     points = _integers(records, "the records")
     limit = Fraction(beta)
     if max_iter < 1 or limit < 0:
@@ -129,7 +133,8 @@ def kmeans(
     for i in range(1, max_iter + 1):
         labels = nearest(points, sums, sizes)
         stand_ins = [next(chosen_rows("reseed row", seed, len(points), i, h)) for h in range(k)]
-        new_sums, new_sizes = _clusters(points, labels, stand_ins)
+        counted = np.ones(len(points), np.bool_) if keep is None else keep
+        new_sums, new_sizes = _clusters(points, labels, stand_ins, counted)
         stop = movement(sums, sizes, new_sums, new_sizes) <= limit
         sums, sizes = new_sums, new_sizes
         iterations.append(Iteration(labels, sums, sizes, stop))
@@ -170,12 +175,12 @@ def nearest(records: Integers, sums: Integers, sizes: Integers) -> Integers:
 
 
 def _clusters(
-    records: Integers, labels: Integers, candidates: Sequence[int]
+    records: Integers, labels: Integers, candidates: Sequence[int], keep: NDArray[np.bool_]
 ) -> tuple[Integers, Integers]:
     """Sums and sizes by label; an empty cluster h becomes the record candidates[h]."""
     k = len(candidates)
-    sizes = np.bincount(labels, minlength=k).astype(np.int64)
-    sums = np.stack([records[labels == h].sum(axis=0) for h in range(k)])
+    sizes = np.bincount(labels[keep], minlength=k).astype(np.int64)
+    sums = np.stack([records[(labels == h) & keep].sum(axis=0) for h in range(k)])
     for h in np.flatnonzero(sizes == 0).tolist():
         sums[h], sizes[h] = records[candidates[h]], 1
     return sums, sizes

@@ -91,11 +91,16 @@ def take_in(
 ) -> NumberRows:
     """From this cloud's share of the values (t + r or r) and additive shares of `real` (rows)."""
     table = unmask.unmask(session, values, numbers.bits, budget)
-    norms = _squares(session, numbers, table)
+    rows = with_norms(session, numbers, table)
     # (1 - real) (limit + 1)
     one = public([1], 1, session.role)
     lifted = (one - real).times(numbers.rule.limit + 1)
-    return NumberRows(table, norms + lifted)
+    return NumberRows(table, rows.norms + lifted)
+
+
+def with_norms(session: Session, numbers: Numbers, table: SharedTable) -> NumberRows:
+    """Rows that are taken in already, of any number of limbs, and none of them a dummy."""
+    return NumberRows(table, _squares(session, numbers, table))
 
 
 def match_bits(
@@ -131,7 +136,7 @@ def _excess(
 def _weighted(numbers: Numbers, table: SharedTable, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
     """w_i y_i of some rows: (rows, values, 1)."""
     low, high = int(rows.min()), int(rows.max()) + 1
-    limbs = table.additive(low, high).limbs[rows - low]
+    limbs = table.additive(low, high).low(1).limbs[rows - low]
     weights = np.array(numbers.rule.weights, U64)
     result: NDArray[np.uint64] = limbs * weights[None, :, None]
     return result

@@ -68,12 +68,7 @@ class Job:
 
     def check(self, schema: Schema) -> None:
         """Refuse a rule that does not fit the columns."""
-        if len(self.rule.weights) != len(schema.columns):
-            raise InputError(
-                f"job.weights has {len(self.rule.weights)} numbers for "
-                f"{len(schema.columns)} columns; give one for each."
-            )
-        self.rule.check_reach(schema.ub)
+        self.rule.check_columns(len(schema.columns), schema.ub)
         self.numbers(schema)
 
     def numbers(self, schema: Schema) -> Numbers:

@@ -24,7 +24,6 @@ class LinkageKind:
     name = "linkage"
     sample = SAMPLE
     suites = ("shares",)
-    most_pairs: int | None = 1  # every row meets every other: they lie in one place
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
@@ -37,6 +36,9 @@ class LinkageKind:
 
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         job_of(spec).check(spec.schema)
+
+    def most_pairs(self, spec: Spec) -> int | None:
+        return 1  # every row meets every other: they lie in one place
 
     def plan(
         self,

@@ -35,19 +35,8 @@ class LinkagePlan:
     table: Sequence[PlanStep[Any]] = field(default_factory=lambda: TABLE)
 
     def __post_init__(self) -> None:
-        if len(self.owners) < 2:
+        if len(self.sealed.owners) < 2:
             raise InputError("a linkage needs records of at least two owners.")
-
-    @property
-    def owners(self) -> list[str]:
-        """In the order of their first upload; an owner's number is its place."""
-        return list(dict.fromkeys(upload.owner for upload in self.sealed.uploads))
-
-    @property
-    def uploads(self) -> list[tuple[int, int]]:
-        """(owner, rows) of every sealed upload, in order."""
-        numbers = {owner: number for number, owner in enumerate(self.owners)}
-        return [(numbers[upload.owner], upload.rows) for upload in self.sealed.uploads]
 
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
         return False  # none is ever saved
@@ -58,7 +47,7 @@ class LinkagePlan:
     def result(self) -> ResultHalf:
         if self.output is None:
             raise InputError("the job has no output yet.")
-        return ResultHalf({"owners": self.owners}, {}, self.output)
+        return ResultHalf({"owners": self.sealed.owners}, {}, self.output)
 
 
 class Link(BaseStep[LinkagePlan]):
@@ -73,7 +62,7 @@ class Link(BaseStep[LinkagePlan]):
         return [LEAD]
 
     def tasks(self, plan: LinkagePlan, place: Place) -> list[Task]:
-        flat = tuple(number for upload in plan.uploads for number in upload)
+        flat = tuple(number for upload in plan.sealed.owned_rows for number in upload)
         return [Task("link", place.names, rows=flat)]
 
     def keep(self, plan: LinkagePlan, results: StepResults) -> None:

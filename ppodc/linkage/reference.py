@@ -49,6 +49,14 @@ def match_matrix(rule: Rule, xs: Sequence[Record], ys: Sequence[Record]) -> NDAr
     return np.array(pairs, np.bool_).reshape(len(xs), len(ys))
 
 
+def distinct(rule: Rule, rows: Sequence[Record], owners: Sequence[int]) -> NDArray[np.bool_]:
+    """Which rows count, if those that match a row of an owner of lower number do not."""
+    number = np.asarray(owners)
+    earlier = number[:, None] < number[None, :]
+    matching = match_matrix(rule, rows, rows) & earlier
+    return np.array([not column.any() for column in matching.T], np.bool_)
+
+
 def squared_distances(
     rule: SquaredDistance, xs: NDArray[np.int64], ys: NDArray[np.int64]
 ) -> NDArray[np.int64]:

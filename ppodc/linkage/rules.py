@@ -47,8 +47,12 @@ class SquaredDistance:
         """The largest distance of values 0..ub."""
         return sum(self.weights) * ub * ub
 
-    def check_reach(self, ub: int) -> None:
-        """Refuse a limit that every pair meets."""
+    def check_columns(self, columns: int, ub: int) -> None:
+        """Refuse weights of other columns, and a limit that every pair meets."""
+        if len(self.weights) != columns:
+            raise InputError(
+                f"there are {len(self.weights)} weights for {columns} columns; give one for each."
+            )
         if self.limit >= self.largest(ub):
             raise InputError(
                 f"with limit {self.limit} every pair of records would match: the largest distance "

@@ -94,7 +94,9 @@ class CloudJob:
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.uploads.sealed(dataset)
         kind = pair_kind(self.spec)
-        self.pairs = shards.usable_pairs(self.sealed.m, min(pairs, kind.most_pairs or pairs))
+        self.pairs = shards.usable_pairs(
+            self.sealed.m, min(pairs, kind.most_pairs(self.spec) or pairs)
+        )
         self.shards = shards.split(self.sealed.m, self.pairs, shards_per_pair)
         self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
         self.plan.prepare = prepare

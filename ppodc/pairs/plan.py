@@ -255,9 +255,8 @@ class PairKind(Kind, Protocol):
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         """Refuse, before anything runs, a job whose numbers the suite cannot hold."""
 
-    @property
-    def most_pairs(self) -> int | None:
-        """The pairs that a job can use at most; None: any number."""
+    def most_pairs(self, spec: Spec) -> int | None:
+        """The pairs that the job can use at most; None: any number."""
 
     def plan(
         self,

@@ -24,7 +24,6 @@ class TotalsKind:
     name = "totals"
     sample = SAMPLE
     suites = ("shares",)
-    most_pairs: int | None = None
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)
@@ -37,6 +36,9 @@ class TotalsKind:
 
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         job_of(spec).check_size(spec.schema, m)
+
+    def most_pairs(self, spec: Spec) -> int | None:
+        return None
 
     def plan(
         self,

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from client import RecordLinkage
+from client import RecordLinkage, SecureKMeans
 from ppodc.errors import InputError
-from ppodc.linkage.reference import match_matrix
+from ppodc.kmeans.reference import kmeans
+from ppodc.linkage.reference import distinct, match_matrix
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from ppodc.records.schema import Column, Schema
@@ -29,6 +30,25 @@ def test_links_of_two_owners_equal_plaintext():
     assert sorted(model.links_) == [((0, i), (1, j)) for i, j in np.argwhere(alone).tolist()]
     assert len(model.links_) >= 10
     assert 2 in model.partners_[0]
+
+
+def test_clusters_of_people_that_two_owners_hold_count_each_once():
+    random = np.random.default_rng(2)
+    first = random.uniform((0, -5), (10, 5), (30, 2))
+    second = np.concatenate([first[5:20], random.uniform((0, -5), (10, 5), (12, 2))])
+    model = SecureKMeans(
+        2, bounds=BOUNDS, ub=200, max_iter=5, random_state=3, pairs=2, dedup=RecordLinkage()
+    )
+    model.fit([first, second])
+    schema = Schema(tuple(Column(f"x{i}", *b) for i, b in enumerate(BOUNDS)), 200)
+    rows = encode(np.concatenate([first, second]), schema)
+    keep = distinct(SquaredDistance((1, 1), 0), rows, [0] * 30 + [1] * 27)
+    plain = kmeans(rows, 2, beta=0, max_iter=5, seed=3, keep=keep)
+    assert keep.sum() == 42
+    assert model.sizes_.tolist() == plain.sizes.tolist()
+    assert model.sizes_.sum() == 42
+    assert model.labels_.tolist() == plain.labels.tolist()
+    assert model.n_iter_ == plain.n_iter
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.unmask import unmask
 from ppodc.records.sharing import mask, split
+from ppodc.service.store.uploads import Sealed, Upload
 
 MEMORY = 1 << 30
 
@@ -44,3 +45,9 @@ def number_rows(pair, numbers: Numbers, values, real=None):
 def together(first, second):
     """Bits from both shares."""
     return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
+
+
+def sealed(*uploads: tuple[str, int]) -> Sealed:
+    """A seal over uploads of (owner, rows)."""
+    listed = [Upload(f"{i:032x}", "d", o, rows, True, True) for i, (o, rows) in enumerate(uploads)]
+    return Sealed(sum(rows for _, rows in uploads), "0" * 64, tuple(listed))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from ppodc.errors import InputError
-from ppodc.linkage.half import LinkageHalf, pieces
+from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.job import SAMPLE, Job
 from ppodc.linkage.kind import KIND
 from ppodc.linkage.outcome import OWNER_BITS
+from ppodc.linkage.pieces import pieces
 from ppodc.linkage.plan import LinkagePlan
 from ppodc.linkage.reference import match_matrix
 from ppodc.linkage.rules import SquaredDistance
@@ -17,9 +18,8 @@ from ppodc.pairs.plan import Material
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
-from ppodc.service.store.uploads import Sealed, Upload
 from ppodc.spec import Spec
-from tests.linkage.shared import uploaded
+from tests.linkage.shared import sealed, uploaded
 from tests.mpc.pair import key
 from tests.two_clouds import together
 
@@ -27,11 +27,6 @@ from tests.two_clouds import together
 def make_spec(columns: int = 2, ub: int = 63, limit: int = 2, output: str = "links") -> Spec:
     listed = tuple(Column(f"x{i}", 0, 1) for i in range(columns))
     return Spec("d", Schema(listed, ub), Job(SquaredDistance((1,) * columns, limit), output))
-
-
-def sealed(*uploads: tuple[str, int]) -> Sealed:
-    listed = [Upload(f"{i:032x}", "d", o, rows, True, True) for i, (o, rows) in enumerate(uploads)]
-    return Sealed(sum(rows for _, rows in uploads), "0" * 64, tuple(listed))
 
 
 def opened(spec, records, plan, edges):
@@ -126,7 +121,7 @@ def test_the_sample_is_a_spec_of_this_kind():
     ("change", "words"),
     [
         ({"rule": "soundex"}, 'must be "sse"'),
-        ({"weights": [1]}, "1 numbers for 2 columns"),
+        ({"weights": [1]}, "1 weights for 2 columns"),
         ({"weights": [0, 0]}, "more than 0"),
         ({"weights": 3}, "list of whole numbers"),
         ({"limit": -1}, "whole number from 0"),

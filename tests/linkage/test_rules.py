@@ -123,7 +123,7 @@ def test_dice_meets_its_threshold_exactly():
         lambda: SquaredDistance((0, 0), 0),
         lambda: SquaredDistance((1,), -1),
         lambda: SquaredDistance.scaled((1,), Fraction(-1), 10),
-        lambda: SquaredDistance((1,), 100).check_reach(10),
+        lambda: SquaredDistance((1,), 100).check_columns(1, 10),
         lambda: EditDistance(1, -1),
         lambda: EditDistance(0, 1),
         lambda: Fields((), 1),

@@ -27,6 +27,9 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
+from ppodc.linkage import duplicates
+from ppodc.linkage.distances import Numbers
+from ppodc.linkage.rules import SquaredDistance
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.remask import remask
@@ -116,6 +119,17 @@ class SharesHalf:
                 )
             self._shards[shard] = taking_in.ingest(self._session, share, self._rings, self._budget)
 
+    def drop_duplicates(
+        self, rule: SquaredDistance, shards: Sequence[str], uploads: Sequence[tuple[int, int]]
+    ) -> None:
+        """Sums leave out records that match one of an owner before (`linkage.duplicates`)."""
+        with self._session.step("dedup"):
+            numbers = Numbers(rule, self._rings.bits)
+            tables = {name: self._shard(name).table for name in shards}
+            keep = duplicates.kept(self._session, numbers, tables, uploads)
+            for name, bits in keep.items():
+                self._shards[name].keep_only(self._session, bits, self._budget)
+
     def records(self, shard: str, rows: Sequence[int]) -> State:
         """Clusters of one record each (count 1). Local."""
         held = self._shard(shard)
@@ -164,7 +178,7 @@ class SharesHalf:
                     hot = self._nearest(held, start, end, centres, products)
                 held.hot.append((end - start, hot))
                 with self.meter.step("sums"):
-                    total += summing.sums(self._session, held.table.additive(start, end), hot)
+                    total += summing.sums(self._session, held.summed(self.role, start, end), hot)
                 if progress is not None:
                     progress(end - start)
             return total
@@ -205,7 +219,7 @@ class SharesHalf:
     def close(self) -> None:
         """End the pair's session and forget all records."""
         for shard in self._shards.values():
-            shard.table.close()
+            shard.close()
         self._shards.clear()
         self._session.close()
 

@@ -10,12 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.kmeans.shares.sums import with_count
+from ppodc.linkage.outcome import kept_rows
+from ppodc.mpc.additive import U64, Words
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.spill import Budget
+from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.unmask import SharedTable, unmask
 from ppodc.mpc.xor_bits import XorShare
 
 ALL_BYTES = 8  # of a limb
+_ROWS = 1 << 14  # rows that are kept or not, at a time
 
 
 @dataclass(slots=True, repr=False)
@@ -25,11 +30,34 @@ class Shard:
     table: SharedTable
     top: int  # bytes of the last limb that a distance needs
     hot: list[tuple[int, list[XorShare]]] = field(default_factory=list)  # rows and one-hot, chunks
+    kept: Spool | None = None  # (keep t, keep) instead of (t, 1), where duplicates are dropped
 
     @property
     def rows(self) -> int:
         """Records in the shard."""
         return self.table.rows
+
+    def summed(self, role: int, start: int, end: int) -> Words:
+        """What rows start..end-1 add to the sums of their cluster: (rows, l + 1)."""
+        if self.kept is not None:
+            rows: Words = self.kept.read(start, end)
+            return rows
+        return with_count(role, self.table.additive(start, end))
+
+    def keep_only(self, session: Session, keep: Bits, budget: Budget) -> None:
+        """Sums get only the rows whose shared bit is 1; one select a row."""
+        kept = Spool(self.rows, self.table.columns + 1, U64, budget)
+        for start in range(0, self.rows, _ROWS):
+            end = min(start + _ROWS, self.rows)
+            values = self.table.additive(start, end)
+            kept.append(kept_rows(session, keep[start:end], values))
+        self.kept = kept
+
+    def close(self) -> None:
+        """Forget all shares and keys."""
+        self.table.close()
+        if self.kept is not None:
+            self.kept.close()
 
 
 def ingest(session: Session, share: NDArray[np.uint64], rings: Rings, budget: Budget) -> Shard:

@@ -33,9 +33,8 @@ def with_count(role: int, values: AdditiveShare) -> Words:
     return table
 
 
-def sums(session: Session, values: AdditiveShare, hot: Sequence[XorShare]) -> Words:
-    """This cloud's shares of the clusters' sums and counts: (k, l + 1)."""
-    table = with_count(session.role, values)
+def sums(session: Session, table: Words, hot: Sequence[XorShare]) -> Words:
+    """This cloud's shares of the clusters' sums and counts, from rows (t, 1): (k, l + 1)."""
     out = np.empty((len(hot), table.shape[1]), U64)
     # the sum over all records
     out[-1] = table.sum(axis=0, dtype=U64)

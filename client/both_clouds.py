@@ -1,4 +1,4 @@
-"""Both clouds as one party calls them, and what is asked of both alike.
+"""The clouds as one party calls them, and what is asked of all alike.
 
 Whatever both report must agree; a difference is an error that names it, never a choice.
 """
@@ -23,16 +23,18 @@ class ListedDataset(Dataset, frozen=True):
 
 
 class Clouds:
-    """Connections to cloud 1 and cloud 2 under one key."""
+    """Connections to cloud 1 and, unless it is a single server, cloud 2, under one key."""
 
-    def __init__(self, first: Client, second: Client) -> None:
-        self.first, self.second = first, second
+    def __init__(self, first: Client, second: Client | None = None) -> None:
+        self._by_number = {1: first} if second is None else {1: first, 2: second}
 
     @classmethod
     def connect(cls, config: OwnerConfig) -> "Clouds":
         """To the clouds that the configuration names and pins."""
         keys = CurveKeys.load(config.key)
         first = _connect(config.cloud1, keys, config.timeout)
+        if config.cloud2 is None:
+            return cls(first)
         try:
             return cls(first, _connect(config.cloud2, keys, config.timeout))
         except BaseException:
@@ -47,37 +49,46 @@ class Clouds:
             raise InputError(f"{path} is the configuration of an {config.role}, not an {role}.")
         return cls.connect(config), config
 
+    def all(self) -> list[Client]:
+        """The connections, cloud 1 first."""
+        return list(self._by_number.values())
+
     def at(self, cloud: int) -> Client:
         """The connection to this cloud."""
-        return self.first if cloud == 1 else self.second
+        if cloud not in self._by_number:
+            raise InputError(
+                f"this configuration names no cloud {cloud}: it is that of a single server."
+            )
+        return self._by_number[cloud]
 
     def close(self) -> None:
-        """Give up both connections."""
-        self.first.close()
-        self.second.close()
+        """Give up all connections."""
+        for client in self.all():
+            client.close()
 
     def datasets(self) -> list[ListedDataset]:
         """The datasets of cloud 1, by name."""
-        theirs = {dataset.name: dataset.digest for dataset in _datasets(self.second)}
+        first, *others = (_datasets(client) for client in self.all())
+        theirs = [{dataset.name: dataset.digest for dataset in listed} for listed in others]
         return [
             ListedDataset(
                 **msgspec.structs.asdict(dataset),
-                agreed=theirs.get(dataset.name) == dataset.digest,
+                agreed=all(known.get(dataset.name) == dataset.digest for known in theirs),
             )
-            for dataset in _datasets(self.first)
+            for dataset in first
         ]
 
     def spec(self, dataset: str) -> Spec:
-        """The spec that both clouds present; InputError if they differ."""
+        """The spec that all clouds present; InputError if they differ."""
         specs = [
             Spec.from_bytes(cloud.call("spec", Named(dataset), reply=SpecText)[0].spec)
-            for cloud in (self.first, self.second)
+            for cloud in self.all()
         ]
-        if specs[0].digest != specs[1].digest:
+        if len({spec.digest for spec in specs}) != 1:
+            digests = ", ".join(f"cloud {i}: {s.digest[:16]}" for i, s in enumerate(specs, 1))
             raise InputError(
-                f"the clouds present different specs of dataset {dataset!r} (cloud 1: "
-                f"{specs[0].digest[:16]}, cloud 2: {specs[1].digest[:16]}); nothing was sent. Ask "
-                "their operators."
+                f"the clouds present different specs of dataset {dataset!r} ({digests}); nothing "
+                "was sent. Ask their operators."
             )
         if specs[0].name != dataset:
             raise InputError(f"asked for dataset {dataset!r} and was given {specs[0].name!r}.")

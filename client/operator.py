@@ -36,7 +36,7 @@ class Operator:
 
     def create(self, spec: Spec) -> str:
         """Create the dataset at both clouds; the same again is harmless. Returns its digest."""
-        for cloud in (self._clouds.first, self._clouds.second):
+        for cloud in self._clouds.all():
             cloud.call("create", SpecText(spec.canonical()), reply=Empty)
         return spec.digest
 

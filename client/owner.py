@@ -5,10 +5,12 @@ Who learns what: the dataset's kind says what each cloud gets of an upload (k-me
 here, before anything is sent. The result comes in halves that only the owner adds up.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,8 @@ from ppodc.records.output_half import (
     open_output,
     unpack_facts,
 )
-from ppodc.records.upload_form import Cloud, Part, RowsPart
+from ppodc.records.sharing import SEED_BYTES
+from ppodc.records.upload_form import Cloud, Part, RowsPart, SpendsPrivacy
 from ppodc.service.config import OwnerConfig
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
@@ -72,6 +75,7 @@ class Owner:
         self.name = config.name
         self._clouds = clouds
         self._records = UploadRecords(config.uploads)
+        self._privacy, self._max_epsilon = config.privacy, Fraction(config.max_epsilon)
 
     @classmethod
     def connect(cls, config: str | Path) -> "Owner":
@@ -113,10 +117,19 @@ class Owner:
                 if self._committed(spec, record):
                     return Receipt(dataset, record.upload_id, len(values), spec.digest, True)
                 record = None  # the clouds have started anew since
-            record = record or self._records.begin(spec, digest, len(values))
+            record = record or self._records.begin(
+                spec, digest, len(values), self._secret(spec, values)
+            )
         self._send(spec, record, values, progress)
         self._records.finish(spec, record)
         return Receipt(dataset, record.upload_id, len(values), spec.digest, False)
+
+    def _secret(self, spec: Spec, values: NDArray[np.int64]) -> bytes:
+        """The secret of a new upload; what it tells of the records is charged before."""
+        form = spec.kind.upload(spec)
+        if isinstance(form, SpendsPrivacy):
+            return form.charge(values, self._privacy, self._max_epsilon)
+        return secrets.token_bytes(SEED_BYTES)
 
     def _committed(self, spec: Spec, record: UploadRecord) -> bool:
         ref = UploadRef(record.upload_id)

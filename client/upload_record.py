@@ -82,8 +82,8 @@ class UploadRecords:
             raise self._damaged(path)
         return record
 
-    def begin(self, spec: Spec, digest: str, rows: int) -> UploadRecord:
-        """A new upload with a fresh id and a fresh seed, on disk before it is used."""
+    def begin(self, spec: Spec, digest: str, rows: int, seed: bytes) -> UploadRecord:
+        """A new upload with a fresh id, on disk before it is used."""
         record = UploadRecord(
             _VERSION,
             spec.name,
@@ -91,7 +91,7 @@ class UploadRecords:
             digest,
             secrets.token_hex(16),
             rows,
-            secrets.token_bytes(SEED_BYTES),
+            seed,
             False,
         )
         self._write(spec, record)

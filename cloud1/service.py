@@ -1,9 +1,12 @@
-"""C1's gateway as a long-running service: owners upload and fetch here. It needs no Ray."""
+"""C1's gateway as a long-running service: owners upload and fetch here. It needs no Ray.
+
+Alone, as the collector of perturbed reports, it is the same service.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from ppodc.service.config import Cloud1Config, load, peers
+from ppodc.service.config import load_first, peers
 from ppodc.service.operations import owner_operations, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.curve_keys import CurveKeys
@@ -12,7 +15,7 @@ from ppodc.transport.gateway import Gateway
 
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `ready` hears the endpoint once the port is open."""
-    config = load(config_file, Cloud1Config)
+    config = load_first(config_file)
     with (
         Store.open(config.store, "cloud1") as store,
         Gateway(

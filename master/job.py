@@ -37,7 +37,7 @@ from ppodc.pairs.control_messages import MAX_PAIRS
 from ppodc.pairs.pair_worker import LINK_TIMEOUT
 from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.pairs.progress import Event, Listener, ignore
-from ppodc.service.config import Cloud1Config
+from ppodc.service.config import Cloud1Config, CollectorConfig
 from ppodc.service.job_state import JobState
 from ppodc.service.store import JobInfo, Store
 
@@ -182,7 +182,7 @@ class JobStatus:
     advice: str
 
 
-def status(config: Cloud1Config, dataset: str) -> JobStatus:
+def status(config: Cloud1Config | CollectorConfig, dataset: str) -> JobStatus:
     """A job under way whose lock nobody holds has lost its master."""
     with Store.open(config.store, "cloud1") as store:
         job = store.jobs.get(dataset)

@@ -22,6 +22,7 @@ ROOMS = {
     "kmeans": "ppodc.kmeans.kind",
     "linkage": "ppodc.linkage.kind",
     "totals": "ppodc.totals.kind",
+    "local": "ppodc.ldp.kind",
 }
 
 

@@ -74,7 +74,8 @@ def by_privbv(records: Integers, k: int, epsilon: float, run: int) -> Reals:
     mechanism = privbv(columns, UB, epsilon=epsilon, bits=bits, random=seeded(run))
     reports = mechanism.perturb(records, insecure_streams(len(records), run))
     found = kcluster_linear(reports, columns, bits, k, max_iter=30, random=seeded(run, 1))
-    return centres_of(bit_shares(found.ones, found.sizes, mechanism), mechanism)
+    centres = centres_of(bit_shares(found.ones, found.sizes, mechanism), mechanism)
+    return np.clip(centres, 0.0, UB)
 
 
 def by_ldpseg(records: Integers, k: int, epsilon: float, run: int) -> Reals:
@@ -83,7 +84,8 @@ def by_ldpseg(records: Integers, k: int, epsilon: float, run: int) -> Reals:
     reports = mechanism.perturb(records, insecure_streams(len(records), run))
     values = ones_estimates(reports, mechanism) * (UB / 10)
     weights = np.ones(len(values))
-    return weighted_kmeans(values, weights, k, random=seeded(run), starts=1, max_iter=30)[0]
+    centres, _ = weighted_kmeans(values, weights, k, random=seeded(run), starts=1, max_iter=30)
+    return np.clip(centres, 0.0, UB)
 
 
 METHODS: dict[str, Method] = {

@@ -7,12 +7,14 @@ import typer
 from rich.markup import escape
 
 from ppodc.cli.bench import bench
+from ppodc.cli.bench_ldp import ldp
 from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
 from ppodc.cli.jobs import jobs
 from ppodc.cli.local import local
 from ppodc.cli.options import err
 from ppodc.cli.owners import owners
+from ppodc.cli.privacy import budget, privacy
 from ppodc.errors import ChannelError, PpodcError
 
 app = typer.Typer(
@@ -32,8 +34,11 @@ for _name, _group in {
     "cloud2": cloud2,
     "dataset": dataset,
     "bench": bench,
+    "privacy": privacy,
+    "budget": budget,
 }.items():
     app.add_typer(_group, name=_name)
+bench.add_typer(ldp, name="ldp")
 
 
 def main() -> None:

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import typer
 
-from ppodc.cli.bench import Measurement, bench, choice, optional, parsed
+from ppodc.cli.bench import Measurement, choice, optional, parsed
 from ppodc.errors import InputError
 
 ldp = typer.Typer(
     help="Clustering under differential privacy: the published systems, ours, and peers.",
     no_args_is_help=True,
 )
-bench.add_typer(ldp, name="ldp")
 
 SET_NAMES = ("s1", "s1-5000", "adult", "bank", "a1", "unbalance")
 

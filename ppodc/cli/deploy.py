@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppodc.cli.options import Config1, Config2, SafeKeyBits, out
+from ppodc.cli.options import Config1, Config2, DeploymentKind, SafeKeyBits, out
 
 deploy = typer.Typer()
 cloud1 = typer.Typer(help="Cloud 1: takes share 1 of every record.", no_args_is_help=True)
@@ -19,6 +19,10 @@ cloud2 = typer.Typer(help="Cloud 2: takes the seeds, holds the key.", no_args_is
 def init_command(
     folder: Annotated[Path, typer.Argument(help="A new folder for the deployment.")],
     owners: Annotated[int, typer.Option(help="How many owners.")] = 2,
+    kind: Annotated[
+        DeploymentKind,
+        typer.Option(help="two-cloud: exact jobs. local: one collector of perturbed reports."),
+    ] = "two-cloud",
     cloud1_listen: Annotated[
         str, typer.Option(help="Address cloud 1 listens on.")
     ] = "tcp://127.0.0.1:7401",
@@ -36,6 +40,12 @@ def init_command(
     """Write keys and commented configurations: a folder for each cloud, operator and owner."""
     from ppodc.service import deployment
 
+    if kind == "local":
+        alone = deployment.create_local(
+            folder, owners, listen=cloud1_listen, endpoint=cloud1_endpoint
+        )
+        out.print(alone.describe(), markup=False)
+        return
     made = deployment.create(
         folder,
         owners,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ppodc.cli.options import Config1, Dataset, JobSuite, JsonFile, Pairs, out, write_json
+from ppodc.cli.privacy import run_collector
 
 if TYPE_CHECKING:
     from master.job import JobEnd
@@ -65,9 +66,12 @@ def run_command(
     `ppodc resume` goes on.
     """
     from master.job import run_job
-    from ppodc.service.config import Cloud1Config, load
+    from ppodc.service.config import Cloud1Config, load_first
 
-    loaded = load(config, Cloud1Config)
+    loaded = load_first(config)
+    if not isinstance(loaded, Cloud1Config):
+        run_collector(loaded, name, json_file)
+        return
     _run_job(lambda progress: run_job(loaded, name, suite, pairs, progress), json_file)
 
 
@@ -87,9 +91,9 @@ def resume_command(
 def status_command(name: Dataset, config: Config1) -> None:
     """Tell where a job stands."""
     from master.job import status
-    from ppodc.service.config import Cloud1Config, load
+    from ppodc.service.config import load_first
 
-    found = status(load(config, Cloud1Config), name)
+    found = status(load_first(config), name)
     job = found.job
     where = f", iteration {job.iteration}" if job.iteration else ""
     when = f"; last change {job.updated}" if job.updated else ""

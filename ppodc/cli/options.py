@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -35,7 +35,10 @@ Insecure = Annotated[
         help="Allow keys under 2048 bits, to reproduce published figures. Never for real data.",
     ),
 ]
-Config1 = Annotated[Path, typer.Option("--config", help="cloud1.toml of this deployment.")]
+DeploymentKind = Literal["two-cloud", "local"]
+Config1 = Annotated[
+    Path, typer.Option("--config", help="cloud1.toml (or collector.toml) of this deployment.")
+]
 Config2 = Annotated[Path, typer.Option("--config", help="cloud2.toml of this deployment.")]
 OwnConfig = Annotated[Path, typer.Option("--config", help="owner.toml of this owner.")]
 OperatorConfig = Annotated[Path, typer.Option("--config", help="operator.toml of the operator.")]

@@ -54,6 +54,17 @@ def _log_binomials(n: int) -> NDArray[np.float64]:
     return np.asarray(factorials[n] - factorials - factorials[::-1])
 
 
+def binomial_tail(n: int, p: float, least: int) -> float:
+    """Pr[at least `least` of n], each with probability p."""
+    if least <= 0:
+        return 1.0
+    if not 0 < p < 1:
+        return float(p >= 1)
+    j = np.arange(least, n + 1)
+    logs = _log_binomials(n)[least:] + j * math.log(p) + (n - j) * math.log1p(-p)
+    return min(1.0, float(np.exp(logs).sum()))
+
+
 def tight_epsilon(b: float, differing: int, delta: float) -> float:
     """The smallest epsilon with delta_D(epsilon) <= delta; b D for delta = 0."""
     _check_delta(delta)

@@ -71,8 +71,11 @@ class Codebook:
 
     def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         """At the owner: one report a record."""
-        floats = self.points.astype(np.float64)
-        return self.oracle.perturb(nearest(records.astype(np.float64), floats), streams)
+        return self.oracle.perturb(self.cells(records), streams)
+
+    def cells(self, records: NDArray[Any]) -> NDArray[np.int64]:
+        """The number of each record's nearest point."""
+        return nearest(records.astype(np.float64), self.points.astype(np.float64))
 
     def count(self, reports: NDArray[Any]) -> Counts:
         return self.oracle.count(reports)

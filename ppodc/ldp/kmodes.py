@@ -21,10 +21,12 @@ _BATCH_CELLS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ModesResult:
-    """Modes (k, m) and how many iterations they took."""
+    """Modes (k, m), how many iterations they took, and the cluster of every cell with weight."""
 
     modes: Modes
     n_iter: int
+    kept: NDArray[np.bool_]  # which cells have weight
+    labels: NDArray[np.int64]  # of these
 
 
 def mismatches(records: NDArray[Any], modes: Modes) -> NDArray[np.int64]:
@@ -62,13 +64,11 @@ def weighted_kmodes(
     kept = weights > 0
     cells, weights = cells[kept], weights[kept]
     modes = _first_modes(cells, weights, sizes, k, random)
-    for n_iter in range(1, max_iter + 1):
-        labels = nearest_mode(cells, modes)
-        new = _modes(cells, weights, labels, sizes, modes)
-        if np.array_equal(new, modes):
-            return ModesResult(modes, n_iter)
-        modes = new
-    return ModesResult(modes, max_iter)
+    n_iter, settled = 0, False
+    while not settled and n_iter < max_iter:
+        new = _modes(cells, weights, nearest_mode(cells, modes), sizes, modes)
+        settled, modes, n_iter = np.array_equal(new, modes), new, n_iter + 1
+    return ModesResult(modes, n_iter, kept, nearest_mode(cells, modes))
 
 
 def _modes(

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ppodc.errors import InputError
 from ppodc.ldp.chances import WORD, log_ratio, other_words
-from ppodc.ldp.packed_bits import bit_counts, pack, words_for
+from ppodc.ldp.packed_bits import bit_counts, check_padding, pack, words_for
 from ppodc.ldp.report_streams import RecordStreams
 from ppodc.records.upload_form import RowsPart
 
@@ -57,6 +57,9 @@ class Oracle(Protocol):
 
     def perturb(self, cells: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         """At the owner: one report a record."""
+
+    def check(self, reports: NDArray[Any]) -> None:
+        """Refuse reports that nobody could have drawn, beyond what `part` finds."""
 
     def count(self, reports: NDArray[Any]) -> Counts:
         """At the collector: numbers that add up over chunks."""
@@ -107,6 +110,9 @@ class DirectResponse:
     def perturb(self, cells: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         reports = respond(cells, streams.words(1)[:, 0], self.cells, self.other)
         return reports.astype(self.part.dtype)[:, None]
+
+    def check(self, reports: NDArray[Any]) -> None:
+        """Every number up to the largest is possible."""
 
     def count(self, reports: NDArray[Any]) -> Counts:
         return np.bincount(reports[:, 0], minlength=self.cells).astype(np.int64)
@@ -170,6 +176,9 @@ class UnaryResponse:
             reports[rows] = pack(bits)
         return reports
 
+    def check(self, reports: NDArray[Any]) -> None:
+        check_padding(reports, self.cells)
+
     def count(self, reports: NDArray[Any]) -> Counts:
         return bit_counts(reports, self.cells)
 
@@ -224,6 +233,9 @@ class HadamardResponse:
         wanted = words[:, 0] < np.uint32(self.flip)
         lowest = row & (~row + np.uint32(1))
         return np.where(negative == wanted, y, y ^ lowest).astype(np.uint32)[:, None]
+
+    def check(self, reports: NDArray[Any]) -> None:
+        """Every number up to the largest is possible."""
 
     def count(self, reports: NDArray[Any]) -> Counts:
         return np.bincount(reports[:, 0], minlength=self.columns).astype(np.int64)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ppodc.errors import KeyFileError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.ldp.budget import Guarantee
-from ppodc.ldp.report_streams import KEY_BYTES, RecordStreams, ReportKey, row_ids
+from ppodc.ldp.report_streams import KEY_BYTES, ReportKey
 from ppodc.records.privacy_budget import DEFAULT_LIMIT, Drawing, PrivacyBudget
 
 POPULATION = "everybody in this owner's data"
@@ -71,12 +71,9 @@ class OwnerReports:
         name = f"reports {hashlib.sha256(b' '.join(parts)).hexdigest()}"
         return self._budget.spend(POPULATION, name, Fraction(cost.epsilon), Fraction(cost.delta))
 
-    def streams(
-        self, mechanism: bytes, records: NDArray[Any], data: bytes, first_row: int
-    ) -> RecordStreams:
-        """The streams of rows from `first_row` on of the data with this digest."""
-        ids = row_ids(first_row, len(records))
-        return self.key().streams(mechanism, ids, records, data)
+    def secret(self, mechanism: bytes, records: NDArray[Any]) -> bytes:
+        """The key of these records' noise: the same data and mechanism have the same."""
+        return self.key().derived(mechanism, data_digest(records))
 
     def spent(self) -> Guarantee:
         """What the population has spent so far."""

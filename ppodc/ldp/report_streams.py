@@ -96,6 +96,10 @@ class ReportKey:
         """Tells keys apart, and tells nothing about them."""
         return self._derived(b"fingerprint").hex()[:32]
 
+    def derived(self, mechanism: bytes, data: bytes) -> bytes:
+        """A key for the noise of one mechanism over the data of this digest, and nothing else."""
+        return self._derived(b"upload", mechanism, data)
+
     def _derived(self, *parts: bytes) -> bytes:
         message = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
         return hmac.digest(self._key, b"ppodc reports v1 " + message, "sha256")

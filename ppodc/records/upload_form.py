@@ -5,7 +5,9 @@ its rows out itself. A kind of job names its form; the store keeps parts and kno
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -76,6 +78,17 @@ class UploadForm(Protocol):
 
         `secret` is the 32 random bytes of this upload, and the seed for a cloud that takes one. An
         upload that goes on asks for the same rows again, and must get the same.
+        """
+
+
+@runtime_checkable
+class SpendsPrivacy(Protocol):
+    """A form whose parts tell something of every record, and are charged to the owner first."""
+
+    def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
+        """The 32 secret bytes of this upload, the same for the same data; BudgetError if refused.
+
+        The charge is in the owner's folder, on disk, when this returns: nothing was sent before.
         """
 
 

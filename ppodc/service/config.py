@@ -131,6 +131,29 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
 
 
+class CollectorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """collector.toml: cloud 1 alone, which collects perturbed reports and clusters them."""
+
+    role: Literal["collector"] = "collector"
+    listen: Annotated[
+        str,
+        Meta(
+            pattern=_ENDPOINT,
+            description="Where the service listens; port 0 takes a free one, * all interfaces.",
+        ),
+    ]
+    key: Annotated[
+        Path, Meta(description="The collector's key pair: KEY.secret (mode 0600) and KEY.public.")
+    ]
+    store: Annotated[
+        Path, Meta(description="Folder of reports, job state and ledger; this user's alone.")
+    ]
+    operators: Annotated[
+        Owners, Meta(description="Who may create datasets: name = public key.")
+    ] = {}
+    owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
+
+
 class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """owner.toml or operator.toml: someone who calls both clouds."""
 
@@ -142,15 +165,26 @@ class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     uploads: Annotated[
         Path, Meta(description="Folder that remembers unfinished uploads; as secret as the data.")
     ] = Path("uploads")
+    privacy: Annotated[
+        Path, Meta(description="Folder of the privacy budget and of the secret report key.")
+    ] = Path("privacy")
+    max_epsilon: Annotated[
+        float, Meta(gt=0, description="Most that all perturbed uploads together may spend.")
+    ] = 10.0
     timeout: Annotated[
         float, Meta(gt=0, le=3600, description="Seconds to wait for a cloud that does not answer.")
     ] = 30.0
     cloud1: Annotated[Remote, Meta(description="Cloud 1: takes the shares.")]
-    cloud2: Annotated[Remote, Meta(description="Cloud 2: takes the seeds.")]
+    cloud2: Annotated[Remote | None, Meta(description="Cloud 2: takes the seeds.")] = None
 
 
-CloudConfig = Cloud1Config | Cloud2Config
-_Config = TypeVar("_Config", Cloud1Config, Cloud2Config, OwnerConfig)
+CloudConfig = Cloud1Config | Cloud2Config | CollectorConfig
+_Config = TypeVar("_Config", Cloud1Config, Cloud2Config, CollectorConfig, OwnerConfig)
+_FOLDERS: dict[type, tuple[str, ...]] = {
+    Cloud1Config: ("pools",),
+    Cloud2Config: ("pools",),
+    OwnerConfig: ("uploads", "privacy"),
+}
 
 
 def load(path: str | Path, kind: type[_Config]) -> _Config:
@@ -174,15 +208,26 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         document = parse_toml(text)
         _check_role(document, kind)
         # defaults that are paths, and so relative to the file
-        place = "uploads" if kind is OwnerConfig else "pools"
-        document.setdefault(place, place)
+        for place in _FOLDERS.get(kind, ()):
+            document.setdefault(place, place)
         config: _Config = msgspec.convert(document, kind, dec_hook=resolve)
     except (InputError, msgspec.ValidationError) as error:
         known = ", ".join(get_type_hints(kind))
         raise InputError(f"{path}: {error}. Known keys: {known}.") from error
-    if isinstance(config, Cloud1Config | Cloud2Config):
+    if not isinstance(config, OwnerConfig):
         peers(config)  # refuses a key under two names
     return config
+
+
+def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:
+    """The configuration of cloud 1: beside another cloud, or alone, as its role says."""
+    try:
+        return load(path, Cloud1Config)
+    except InputError as error:
+        try:
+            return load(path, CollectorConfig)
+        except InputError as other:
+            raise (other if "role must say so" in str(error) else error) from None
 
 
 def _check_role(document: Mapping[str, Any], kind: type) -> None:
@@ -196,7 +241,7 @@ def peers(config: CloudConfig) -> dict[bytes, Peer]:
     listed: list[tuple[str, Peer]] = []
     if isinstance(config, Cloud1Config):
         listed.append((config.cloud2.public_key, Peer("cloud2", "cloud2")))
-    else:
+    elif isinstance(config, Cloud2Config):
         listed.append((config.cloud1.public_key, Peer("cloud1", "cloud1")))
     listed += [(key, Peer("operator", name)) for name, key in config.operators.items()]
     listed += [(key, Peer("owner", name)) for name, key in config.owners.items()]
@@ -223,7 +268,7 @@ def to_toml(config: msgspec.Struct, folder: Path) -> str:
     tables: list[tuple[str, str, Any]] = []
     for field, hint in get_type_hints(kind, include_extras=True).items():
         value = getattr(config, field)
-        if field == "role":
+        if field == "role" or value is None:
             continue
         is_table = isinstance(value, msgspec.Struct | dict)
         (tables if is_table else simple).append((field, _description(hint), value))

@@ -6,8 +6,9 @@ ways and delete them here, or let each party make its own with `make_key` and ex
 ones.
 """
 
+import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ppodc.service.config import (
     Cloud1Config,
     Cloud2Config,
     CloudConfig,
+    CollectorConfig,
     OwnerConfig,
     Remote,
     save,
@@ -28,7 +30,7 @@ from ppodc.service.config import (
 from ppodc.transport.curve_keys import CurveKeys
 
 MAX_OWNERS = 10_000
-_RESERVED = ("cloud1", "cloud2", "operator")
+_RESERVED = ("cloud1", "cloud2", "collector", "operator")
 _KINDS = ("secret", "public")
 
 
@@ -83,31 +85,51 @@ def create(
 
     An endpoint is where others reach a cloud; it is the address it listens on unless given.
     """
-    folder = Path(folder).resolve()
     names = _owner_names(owners)
+    with _new_folder(Path(folder).resolve()) as home:
+        secret = generate_insecure(insecure_key_bits) if insecure_key_bits else generate(key_bits)
+        remote1 = cloud1_endpoint or cloud1_listen
+        remote2 = cloud2_endpoint or cloud2_listen
+        builder = _Builder(home, names, remote1, remote2)
+        parties = [
+            builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
+            builder.cloud2(cloud2_listen, secret, insecure_key_bits, ray_address),
+            *builder.callers(),
+        ]
+    return Deployment(home, tuple(parties))
+
+
+def create_local(
+    folder: str | Path,
+    owners: int | Sequence[str] = 2,
+    *,
+    listen: str = "tcp://127.0.0.1:7401",
+    endpoint: str | None = None,
+) -> Deployment:
+    """The same for a single server, which collects perturbed reports: no second cloud."""
+    names = _owner_names(owners)
+    with _new_folder(Path(folder).resolve()) as home:
+        builder = _Builder(home, names, endpoint or listen, None)
+        parties = [builder.collector(listen), *builder.callers()]
+    return Deployment(home, tuple(parties))
+
+
+@contextlib.contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to fill; nothing is left behind if that fails."""
     with disk_errors(folder):
         if folder.exists() and any(folder.iterdir()):
             raise InputError(f"{folder} is not empty; name a new folder for the deployment.")
     existed = folder.exists()
     private_folder(folder)
     try:
-        secret = generate_insecure(insecure_key_bits) if insecure_key_bits else generate(key_bits)
-        remote1 = cloud1_endpoint or cloud1_listen
-        remote2 = cloud2_endpoint or cloud2_listen
-        builder = _Builder(folder, names, remote1, remote2)
-        parties = [
-            builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
-            builder.cloud2(cloud2_listen, secret, insecure_key_bits, ray_address),
-            builder.caller("operator", "operator"),
-            *(builder.caller(name, "owner") for name in names),
-        ]
+        yield folder
     except BaseException:
         for child in folder.iterdir():
             shutil.rmtree(child)
         if not existed:
             folder.rmdir()
         raise
-    return Deployment(folder, tuple(parties))
 
 
 def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, bool]]:
@@ -150,13 +172,16 @@ def _owner_names(owners: int | Sequence[str]) -> list[str]:
 class _Builder:
     """Makes all CURVE keys first, so that every party can name the others'."""
 
-    def __init__(self, folder: Path, owners: list[str], remote1: str, remote2: str) -> None:
+    def __init__(self, folder: Path, owners: list[str], remote1: str, remote2: str | None) -> None:
         self._folder = folder
         self._keys = {name: CurveKeys.generate() for name in (*_RESERVED, *owners)}
         self._owners = {name: self._public(name) for name in owners}
         self._operators = {"operator": self._public("operator")}
-        self._remote1 = Remote(endpoint=remote1, public_key=self._public("cloud1"))
-        self._remote2 = Remote(endpoint=remote2, public_key=self._public("cloud2"))
+        first = "collector" if remote2 is None else "cloud1"
+        self._remote1 = Remote(endpoint=remote1, public_key=self._public(first))
+        self._remote2 = (
+            Remote(endpoint=remote2, public_key=self._public("cloud2")) if remote2 else None
+        )
 
     def _public(self, name: str) -> str:
         return self._keys[name].public.decode("ascii")
@@ -164,6 +189,8 @@ class _Builder:
     def cloud1(
         self, listen: str, secret: SecretKey, insecure_bits: int, ray_address: str, pairs: int
     ) -> Party:
+        if self._remote2 is None:
+            raise InputError("cloud 1 of a pair needs a cloud 2.")
         home, stem = self._home("cloud1")
         public = home / "keys" / "paillier.public"
         save_public(public, secret.public)
@@ -200,6 +227,24 @@ class _Builder:
         )
         return self._write("cloud2", home / "cloud2.toml", config, (path,))
 
+    def collector(self, listen: str) -> Party:
+        home, stem = self._home("collector")
+        config = CollectorConfig(
+            listen=listen,
+            key=stem,
+            store=home / "store",
+            operators=self._operators,
+            owners=self._owners,
+        )
+        return self._write("collector", home / "collector.toml", config, ())
+
+    def callers(self) -> list[Party]:
+        """The operator and the owners."""
+        return [
+            self.caller("operator", "operator"),
+            *(self.caller(name, "owner") for name in self._owners),
+        ]
+
     def caller(self, name: str, role: str) -> Party:
         home, stem = self._home(name)
         config = OwnerConfig(
@@ -207,6 +252,7 @@ class _Builder:
             name=name,
             key=stem,
             uploads=home / "uploads",
+            privacy=home / "privacy",
             cloud1=self._remote1,
             cloud2=self._remote2,
         )

@@ -11,16 +11,23 @@ import typer
 import yaml
 
 from ppodc.cli import app
-from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
+from ppodc.service.config import (
+    Cloud1Config,
+    Cloud2Config,
+    CollectorConfig,
+    OwnerConfig,
+    load,
+)
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "cluster_configs"
 FEDERATED = CONFIGS / "federated"
 LAB = CONFIGS / "lab_cluster"
 ONE_MACHINE = CONFIGS / "one_machine"
+SINGLE_SERVER = CONFIGS / "single_server"
 CLOUDS = ("cloud1", "cloud2")
 KINDS = {"cloud1": Cloud1Config, "cloud2": Cloud2Config, "owner": OwnerConfig}
-KINDS["operator"] = OwnerConfig
+KINDS |= {"operator": OwnerConfig, "collector": CollectorConfig}
 RAY_UPS = (LAB / "ray_up.yaml", *(FEDERATED / cloud / "ray_up.yaml" for cloud in CLOUDS))
 
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 from msgspec import Struct
@@ -14,6 +14,7 @@ from tests.cluster_configs.samples import (
     FEDERATED,
     LAB,
     ONE_MACHINE,
+    SINGLE_SERVER,
     config,
     found,
     port,
@@ -31,8 +32,11 @@ def test_every_configuration_loads(path):
         assert check_public(key.encode())
 
 
-@pytest.mark.parametrize("path", sorted(ONE_MACHINE.glob("*.toml")), ids=shown)
-def test_one_machine_is_what_init_writes(path):
+INITS = sorted([*ONE_MACHINE.glob("*.toml"), *SINGLE_SERVER.glob("*.toml")])
+
+
+@pytest.mark.parametrize("path", INITS, ids=shown)
+def test_small_deployments_are_what_init_writes(path):
     """After a change to the configuration classes, copy what `ppodc init` writes now."""
     assert path.read_text() == to_toml(config(path), path.parent.resolve())
 
@@ -54,8 +58,9 @@ def expected(kind: type[Struct]) -> set[str]:
     names = set()
     for field, hint in get_type_hints(kind).items():
         names.add(field)
-        if isinstance(hint, type) and issubclass(hint, Struct):
-            names |= {f"{field}.{inner}" for inner in get_type_hints(hint)}
+        for part in get_args(hint) or (hint,):
+            if isinstance(part, type) and issubclass(part, Struct):
+                names |= {f"{field}.{inner}" for inner in get_type_hints(part)}
     return names
 
 
@@ -80,6 +85,15 @@ def test_advanced_samples_have_and_explain_every_key(path):
 def test_basic_and_advanced_samples_say_the_same(cloud):
     folder = FEDERATED / cloud
     assert config(folder / f"{cloud}.toml") == config(folder / f"{cloud}.advanced.toml")
+
+
+def test_the_parties_of_a_single_server_fit_each_other():
+    files = {path.name: config(path) for path in SINGLE_SERVER.glob("*.toml")}
+    collector = files["collector.toml"]
+    for caller in (files["owner.toml"], files["operator.toml"]):
+        assert caller.cloud2 is None
+        assert port(caller.cloud1.endpoint) == port(collector.listen)
+        assert caller.name in (collector.owners if caller.role == "owner" else collector.operators)
 
 
 @pytest.mark.parametrize("folder", [ONE_MACHINE, LAB, FEDERATED], ids=shown)

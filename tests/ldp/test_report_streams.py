@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ppodc.errors import BudgetError, InputError, KeyFileError
 from ppodc.ldp.budget import Guarantee
-from ppodc.ldp.owner_reports import OwnerReports, data_digest
+from ppodc.ldp.owner_reports import OwnerReports
 from ppodc.ldp.report_streams import ReportKey, insecure_streams, row_ids
 
 VALUES = np.arange(35).reshape(7, 5)
@@ -87,10 +87,16 @@ def test_charged_once_before_sending_and_after_restarts(tmp_path):
 
 
 def test_reports_repeat_after_a_restart_in_any_chunks(tmp_path):
-    digest = data_digest(VALUES)
-    whole = OwnerReports(tmp_path).streams(b"m", VALUES, digest, 0).words(3)
-    part = OwnerReports(tmp_path).streams(b"m", VALUES[4:], digest, 4).words(3)
+    secrets = [OwnerReports(tmp_path).secret(b"m", VALUES) for _ in range(2)]
+    assert secrets[0] == secrets[1]
+    whole = streams(ReportKey(secrets[0])).words(3)
+    part = streams(ReportKey(secrets[1]), ids=row_ids(4, 3), values=VALUES[4:]).words(3)
     assert np.array_equal(part, whole[4:])
+    others = [
+        OwnerReports(tmp_path).secret(b"n", VALUES),
+        OwnerReports(tmp_path).secret(b"m", VALUES + 1),
+    ]
+    assert len({secrets[0], *others}) == 3
 
 
 def test_a_lost_key_is_refused_until_forgotten(tmp_path):

@@ -1,0 +1,108 @@
+"""The collector: cloud 1 alone clusters the reports of a sealed dataset of the kind `local`.
+
+Reports are read from the store and counted a chunk at a time, so that memory does not grow with
+their number. There is no other cloud, no worker pair and nothing to resume: whatever ends the
+process, `collect` starts anew and comes to the same result.
+"""
+
+import contextlib
+import fcntl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import BusyError, InputError, JobFailedError, PpodcError
+from ppodc.files import disk_errors
+from ppodc.ldp.job import mechanism_of
+from ppodc.ldp.result import make_result
+from ppodc.service.job_state import JobState
+from ppodc.service.store import Store
+
+_CHUNK_BYTES = 16 << 20
+
+Progress = Callable[[int, int], None]  # reports read in the pass under way, of so many
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """How a local job ended."""
+
+    dataset: str
+    m: int
+    privacy: str
+    facts: dict[str, Any]
+
+    def figures(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"dataset": self.dataset, "m": self.m, **self.facts}
+
+
+def collect(store: Store, dataset: str, progress: Progress = lambda done, m: None) -> Collected:
+    """Seal if that is still to do, cluster the reports, keep the result; again is harmless."""
+    report = mechanism_of(store.datasets.spec(dataset)).guarantee()
+    with _alone(store, dataset):
+        state = store.jobs.get(dataset).state
+        if state == JobState.CANCELLED:
+            raise InputError(f"the job of {dataset!r} was cancelled; create a new dataset.")
+        if state == JobState.CREATED:
+            _seal(store, dataset)
+        m = store.uploads.sealed(dataset).m
+        if state != JobState.DONE:
+            _cluster(store, dataset, m, progress)
+            guaranteed = {"epsilon": report.guaranteed.epsilon, "delta": report.guaranteed.delta}
+            store.ledger.append("reports clustered", dataset, {"guaranteed": guaranteed})
+            store.jobs.transition(dataset, JobState.DONE)
+        facts = dict(store.results.half(dataset).facts)
+    return Collected(dataset, m, str(report), facts)
+
+
+def _seal(store: Store, dataset: str) -> None:
+    """Fix the reports; refused while there are too few for the job."""
+    committed = [upload for upload in store.uploads.of(dataset) if upload.committed]
+    least = store.datasets.spec(dataset).job.to_dict()["k"]
+    rows = sum(upload.rows for upload in committed)
+    if rows < least:
+        raise InputError(
+            f"dataset {dataset!r} has {rows} reports and needs {least} at least; wait for owners."
+        )
+    store.uploads.seal(dataset, [upload.upload_id for upload in committed])
+
+
+def _cluster(store: Store, dataset: str, m: int, progress: Progress) -> None:
+    store.jobs.transition(dataset, JobState.PREPARING)
+    store.jobs.transition(dataset, JobState.RUNNING)
+    try:
+        spec = store.datasets.spec(dataset)
+        result = make_result(spec, lambda: _chunks(store, dataset, m, progress), m)
+        store.results.save(dataset, result)
+    except PpodcError as error:
+        store.jobs.transition(dataset, JobState.FAILED, message=str(error))
+        raise JobFailedError(
+            f"the job of {dataset!r} stopped: {error} Nothing is lost; run it again."
+        ) from error
+
+
+def _chunks(store: Store, dataset: str, m: int, progress: Progress) -> Iterator[NDArray[Any]]:
+    """All sealed reports, some megabytes at a time."""
+    part = mechanism_of(store.datasets.spec(dataset)).part
+    step = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
+    for first in range(0, m, step):
+        count = min(step, m - first)
+        yield store.uploads.rows(dataset, first, count)
+        progress(first + count, m)
+
+
+@contextlib.contextmanager
+def _alone(store: Store, dataset: str) -> Iterator[None]:
+    """One process for each job."""
+    path = store.folder / f"{dataset}.lock"
+    with disk_errors(path), path.open("a") as lock:
+        path.chmod(0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BusyError(f"another process runs the job of {dataset!r}.") from None
+        yield

@@ -1,0 +1,110 @@
+"""`ppodc privacy`, `ppodc budget`, and running a job of the kind `local`."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ppodc.cli.options import OwnConfig, err, out, write_json
+from ppodc.errors import InputError
+
+if TYPE_CHECKING:
+    from ppodc.ldp.owner_reports import OwnerReports
+    from ppodc.service.config import CollectorConfig
+
+privacy = typer.Typer(
+    help="What a job under local differential privacy guarantees.", no_args_is_help=True
+)
+budget = typer.Typer(
+    help="What an owner's records have spent of their privacy.", no_args_is_help=True
+)
+
+
+@privacy.command("explain")
+def explain_command(
+    spec: Annotated[Path, typer.Argument(help="Spec file of the kind local.")],
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Records of all owners; else as the spec expects.")
+    ] = None,
+) -> None:
+    """Say before any upload what one record gives away, and what accuracy to expect."""
+    from ppodc.ldp.explain import explain
+    from ppodc.spec import Spec
+
+    headings, lines, notes = explain(Spec.load(spec), rows)
+    table = Table(*headings)
+    for line in lines:
+        table.add_row(*line)
+    out.print(table)
+    for note in notes:
+        out.print(note, markup=False)
+
+
+@privacy.command("audit")
+def audit_command(
+    spec: Annotated[Path, typer.Argument(help="Spec file of the kind local.")],
+    trials: Annotated[int, typer.Option(min=100, help="Reports of each of two inputs.")] = 100_000,
+) -> None:
+    """Try to tell two far records apart by their reports: a lower bound of epsilon, at 95 %."""
+    from ppodc.ldp.audit import audit
+    from ppodc.ldp.job import mechanism_of
+    from ppodc.spec import Spec
+
+    loaded = Spec.load(spec)
+    found = audit(loaded, trials)
+    out.print(f"seen in {trials:,} reports of each: epsilon at least {found:.3f} (95 %)")
+    out.print(str(mechanism_of(loaded).guarantee()), markup=False)
+
+
+@budget.command("show")
+def budget_command(config: OwnConfig) -> None:
+    """List what was charged, and what is left."""
+    owner, limit = _owner(config)
+    table = Table("charge", "epsilon", "delta")
+    for drawing in owner.drawings():
+        epsilon, delta = drawing.cost
+        table.add_row(drawing.name[:24], f"{float(epsilon):.4g}", f"{float(delta):.3g}")
+    out.print(table)
+    spent = owner.spent()
+    out.print(f"spent: epsilon {spent}, of at most {float(limit):g}", markup=False)
+
+
+@budget.command("forget")
+def budget_forget_command(
+    config: OwnConfig,
+    charge: Annotated[
+        bool, typer.Option("--charge", help="Say that you know: what is sent again costs again.")
+    ] = False,
+) -> None:
+    """Make a new report key when the old one is lost; what was spent stays spent."""
+    owner, _ = _owner(config)
+    if not charge:
+        raise InputError(
+            "with a new key the same records get new noise, which tells more about them: whatever "
+            "is uploaded again is charged again. Add --charge to say that this is meant."
+        )
+    owner.forget()
+    out.print("a new report key is made; everything uploaded from now on is charged anew")
+
+
+def _owner(config: Path) -> tuple["OwnerReports", Fraction]:
+    from ppodc.ldp.owner_reports import OwnerReports
+    from ppodc.service.config import OwnerConfig, load
+
+    loaded = load(config, OwnerConfig)
+    limit = Fraction(loaded.max_epsilon)
+    return OwnerReports(loaded.privacy, limit), limit
+
+
+def run_collector(config: "CollectorConfig", name: str, json_file: Path | None) -> None:
+    """Cluster the reports of a dataset, at the collector."""
+    from cloud1.collector import collect
+    from ppodc.service.store import Store
+
+    with Store.open(config.store, "cloud1") as store:
+        end = collect(store, name, lambda done, m: err.print(f"{done:,} of {m:,} reports read"))
+    write_json(json_file, end.figures())
+    out.print(f"{name}: done, {end.m} reports. {end.privacy}", markup=False)
+    out.print("owners fetch the result with: ppodc result " + name)

@@ -1,0 +1,100 @@
+"""The kind `local`, as the registry of kinds finds it: one collector, perturbed reports.
+
+Who learns what: cloud 1, alone, gets one report of every record, from which epsilon bounds what it
+learns; owners get the clusters. Cloud 2 has no part in it.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.ldp.job import SAMPLE, Job, job_of, mechanism_of
+from ppodc.ldp.mechanism import Mechanism
+from ppodc.ldp.owner_reports import OwnerReports
+from ppodc.ldp.report_streams import ReportKey, row_ids
+from ppodc.ldp.result import LocalResult, open_result
+from ppodc.records.encode import encode
+from ppodc.records.output_half import OpenedResult
+from ppodc.records.read_table import read, some
+from ppodc.records.upload_form import Cloud, Part, RowsPart, UploadForm
+from ppodc.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRows(RowsPart):
+    """Rows of reports, which the mechanism must be able to draw."""
+
+    mechanism: Mechanism
+
+    def check(self, chunk: NDArray[Any], first_row: int, rows: int) -> None:
+        RowsPart.check(self, chunk, first_row, rows)
+        self.mechanism.check(chunk)
+
+
+class PerturbedRows:
+    """One report of every record to cloud 1, nothing to cloud 2."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec, self._mechanism = spec, mechanism_of(spec)
+
+    def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
+        """Numbers 0..ub, or categories 0..size - 1; refused as a whole if a value does not fit."""
+        values = encode(data, self._spec.schema, header=header)
+        if job_of(self._spec).numeric:
+            return values
+        table = read(data, header=header)
+        places = np.argwhere(table.values != np.floor(table.values))
+        if len(places):
+            shown = [f"{table.row_name(row)}, column {self._spec.schema.names[s]!r}"
+                     for row, s in places[:5].tolist()]  # fmt: skip
+            raise InputError(
+                f"{table.source}: a category must be a whole number, so nothing was encoded: "
+                + some(shown, len(places))
+            )
+        low = np.array([column.low for column in self._spec.schema.columns])
+        return np.asarray(table.values - low, np.int64)
+
+    def part(self, cloud: Cloud) -> Part | None:
+        if cloud == 2:
+            return None
+        form = self._mechanism.part
+        return ReportRows(form.dtype, form.columns, form.largest, self._mechanism)
+
+    def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
+        """Charge the owner's budget; the secret of these reports, the same for the same data."""
+        owner, mechanism = OwnerReports(folder, limit), self._mechanism.digest()
+        owner.charge(mechanism, values, self._mechanism.guarantee().guaranteed)
+        return owner.secret(mechanism, values)
+
+    def chunk(
+        self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
+    ) -> NDArray[Any]:
+        streams = ReportKey(secret).streams(b"report", row_ids(first_row, len(values)), values)
+        return self._mechanism.perturb(values, streams)
+
+
+class LocalKind:
+    """Clustering of perturbed reports by one collector."""
+
+    name = "local"
+    sample = SAMPLE
+
+    def parse_job(self, table: Any) -> Job:
+        return Job.from_dict(table)
+
+    def upload(self, spec: Spec) -> UploadForm:
+        return PerturbedRows(spec)
+
+    def row_outputs(self, spec: Spec) -> tuple[str, ...]:
+        return ()
+
+    def open_result(self, spec: Spec, opened: OpenedResult) -> LocalResult:
+        return open_result(spec, opened)
+
+
+KIND = LocalKind()

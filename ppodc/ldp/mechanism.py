@@ -1,0 +1,253 @@
+"""A mechanism as the platform uses it: what devices and the collector agree on from a spec.
+
+Each perturbs a record once, with the whole epsilon that the job grants it, and says what the
+collector makes of the reports. Counting mechanisms (codebook, joint, ldpk-modes) need one pass over
+the reports and keep only counts; bit vectors (privbv, ldpseg) need one pass for each iteration of
+the linear kCluster and keep only sums of bits. Memory does not grow with the number of reports.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import InputError
+from ppodc.ldp.bit_estimates import bit_shares, centres_of
+from ppodc.ldp.bit_reports import BitReports
+from ppodc.ldp.budget import Guarantee, PrivacyReport
+from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
+from ppodc.ldp.codebook import Codebook, Expectation
+from ppodc.ldp.frequencies import possible
+from ppodc.ldp.kcluster import assign_and_sum, first_rows
+from ppodc.ldp.kmodes import weighted_kmodes
+from ppodc.ldp.oracles import Counts, Oracle
+from ppodc.ldp.packed_bits import unpack
+from ppodc.ldp.report_streams import RecordStreams
+from ppodc.records.upload_form import RowsPart
+
+Chunks = Callable[[], Iterator[NDArray[Any]]]  # all reports, from the start, at every call
+MAX_ITERATIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Centres (k, l) in units of the encoded records, and estimated numbers of records."""
+
+    centres: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+
+
+class Mechanism(Protocol):
+    """See the module. Records are whole numbers, as `ppodc.ldp.job` encodes them."""
+
+    def guarantee(self) -> PrivacyReport:
+        """For one record with all its columns."""
+
+    @property
+    def part(self) -> RowsPart:
+        """The form of reports."""
+
+    def check(self, reports: NDArray[Any]) -> None:
+        """Refuse reports that nobody could have drawn, beyond what `part` finds."""
+
+    def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
+        """At the owner: one report a record."""
+
+    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
+        """At the collector: k clusters of n reports."""
+
+    def digest(self) -> bytes:
+        """Tells mechanisms apart: the same digest draws the same noise for the same record."""
+
+    def expectation(self, n: int, k: int) -> Expectation | None:
+        """What to expect of n records, where it is known."""
+
+
+def _counted(count: Callable[[NDArray[Any]], Counts], chunks: Chunks) -> Counts:
+    """Counts of all reports, a chunk at a time."""
+    total: Counts | None = None
+    for reports in chunks():
+        part = count(reports)
+        total = part if total is None else total + part
+    if total is None:
+        raise InputError("there are no reports to count")
+    return total
+
+
+def _seeded(seed: int) -> SecureRandom:
+    return SecureRandom(seed.to_bytes(32, "big"))
+
+
+@dataclass(frozen=True, slots=True)
+class NearestPoint:
+    """`codebook`: each record tells its nearest public point."""
+
+    book: Codebook
+
+    def guarantee(self) -> PrivacyReport:
+        return self.book.guarantee()
+
+    @property
+    def part(self) -> RowsPart:
+        return self.book.part
+
+    def check(self, reports: NDArray[Any]) -> None:
+        self.book.oracle.check(reports)
+
+    def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
+        return self.book.perturb(records, streams)
+
+    def cells(self, records: NDArray[Any]) -> NDArray[np.int64]:
+        """The number of each record's nearest point."""
+        return self.book.cells(records)
+
+    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
+        return Clusters(*self.book.centres(_counted(self.book.count, chunks), n, k, seed))
+
+    def digest(self) -> bytes:
+        return self.book.digest()
+
+    def expectation(self, n: int, k: int) -> Expectation:
+        return self.book.expectation(n, k)
+
+
+@dataclass(frozen=True, slots=True)
+class JointCell:
+    """`joint`: a record of categories tells its joint cell through one oracle."""
+
+    sizes: tuple[int, ...]
+    oracle: Oracle
+
+    def guarantee(self) -> PrivacyReport:
+        return PrivacyReport(Guarantee(self.oracle.epsilon), ())
+
+    @property
+    def part(self) -> RowsPart:
+        return self.oracle.part
+
+    def check(self, reports: NDArray[Any]) -> None:
+        self.oracle.check(reports)
+
+    def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
+        return self.oracle.perturb(self.cells(records), streams)
+
+    def cells(self, records: NDArray[Any]) -> NDArray[np.int64]:
+        """The joint cell of each record."""
+        return cells_of(records, self.sizes)
+
+    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
+        estimates = self.oracle.estimate(_counted(self.oracle.count, chunks), n)
+        return _modes(estimates, self.sizes, n, k, seed)
+
+    def digest(self) -> bytes:
+        return hashlib.sha256(f"joint {self.sizes} {self.oracle}".encode()).digest()
+
+    def expectation(self, n: int, k: int) -> Expectation:
+        cells = self.oracle.cells
+        return Expectation(n, k, cells, len(self.sizes), self.oracle.variance)
+
+
+@dataclass(frozen=True, slots=True)
+class EachAttribute:
+    """`ldpk-modes`: randomized response on every attribute by itself."""
+
+    response: AttributeResponse
+
+    def guarantee(self) -> PrivacyReport:
+        return self.response.guarantee()
+
+    @property
+    def part(self) -> RowsPart:
+        return self.response.part
+
+    def check(self, reports: NDArray[Any]) -> None:
+        self.response.check(reports)
+
+    def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
+        return self.response.perturb(records, streams)
+
+    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
+        estimates = self.response.estimate(_counted(self.response.count, chunks), n)
+        return _modes(estimates, self.response.sizes, n, k, seed)
+
+    def digest(self) -> bytes:
+        text = f"ldpk-modes {self.response.sizes} {self.response.others}"
+        return hashlib.sha256(text.encode()).digest()
+
+    def expectation(self, n: int, k: int) -> None:
+        return None
+
+
+def _modes(
+    estimates: NDArray[np.float64], sizes: tuple[int, ...], n: int, k: int, seed: int
+) -> Clusters:
+    """k modes of the estimated cells, each with the records that are nearest to it."""
+    cells = values_of(np.arange(len(estimates)), sizes)
+    weights = possible(estimates, n)
+    found = weighted_kmodes(cells, weights, sizes, k, max_iter=MAX_ITERATIONS, random=_seeded(seed))
+    totals = np.bincount(found.labels, weights[found.kept], minlength=k)
+    return Clusters(found.modes.astype(np.float64), totals.astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedBits:
+    """`privbv` and `ldpseg`: bits of every value, the linear kCluster."""
+
+    reports: BitReports
+
+    def guarantee(self) -> PrivacyReport:
+        return self.reports.guarantee()
+
+    @property
+    def part(self) -> RowsPart:
+        return self.reports.part
+
+    def check(self, reports: NDArray[Any]) -> None:
+        self.reports.check(reports)
+
+    def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
+        return self.reports.perturb(records, streams)
+
+    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
+        """One pass an iteration: assignments follow from the sums of bits of the one before."""
+        attributes, bits = self.reports.attributes, self.reports.code.bits
+        ones = self._first(chunks, first_rows(n, k, _seeded(seed)))
+        sizes = np.ones(k, np.int64)
+        for _ in range(MAX_ITERATIONS):
+            new_ones, new_sizes = np.zeros_like(ones), np.zeros_like(sizes)
+            for part in chunks():
+                rows = part.reshape(len(part) * attributes, -1)
+                _, sums, counts = assign_and_sum(rows, attributes, bits, ones, sizes)
+                new_ones, new_sizes = new_ones + sums, new_sizes + counts
+            settled = np.array_equal(new_ones, ones) and np.array_equal(new_sizes, sizes)
+            ones, sizes = new_ones, new_sizes
+            if settled:
+                break
+        centres = centres_of(bit_shares(ones, sizes, self.reports), self.reports)
+        top = self.reports.levels_of or self.reports.code.ub
+        scale = top / self.reports.code.ub
+        return Clusters(np.clip(centres * scale, 0.0, top), sizes.astype(np.float64))
+
+    def _first(self, chunks: Chunks, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The bits of the chosen reports, (k, attributes * bits)."""
+        attributes, bits = self.reports.attributes, self.reports.code.bits
+        ones, start = np.zeros((len(rows), attributes * bits)), 0
+        for part in chunks():
+            inside = np.flatnonzero((rows >= start) & (rows < start + len(part)))
+            chosen = part[rows[inside] - start].reshape(len(inside) * attributes, -1)
+            ones[inside] = unpack(chosen, bits).reshape(len(inside), -1)
+            start += len(part)
+        return ones
+
+    def digest(self) -> bytes:
+        code, flips = self.reports.code, self.reports.flips
+        text = f"bits {self.reports.attributes} {self.reports.levels_of} {code.ub} {flips} "
+        arrays = code.breaks.astype("<i8").tobytes() + code.table.tobytes()
+        return hashlib.sha256(text.encode() + arrays).digest()
+
+    def expectation(self, n: int, k: int) -> None:
+        return None

@@ -1,0 +1,105 @@
+"""The result of a local job: made by the collector, opened by an owner in real units.
+
+There is one half, cloud 1's, and it holds the values themselves: k rows of centre and size, in
+encoded units as multiples of 2^-16. What it rests on is estimated; `noise_` says how much of an
+even cluster is noise, where that is known.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.ldp.budget import PrivacyReport
+from ppodc.ldp.job import category_sizes, job_of, mechanism_of
+from ppodc.ldp.mechanism import Chunks
+from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
+from ppodc.spec import Spec
+
+CLUSTERS = "clusters"
+_FRACTION = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResult:
+    """Clusters of perturbed reports; `usable_` is False where they are little but noise."""
+
+    cluster_centers_: NDArray[np.float64]
+    sizes_: NDArray[np.float64]
+    count_: int
+    privacy_: PrivacyReport
+    noise_: float | None
+    columns: tuple[str, ...]
+
+    @property
+    def usable_(self) -> bool:
+        return self.noise_ is None or self.noise_ <= 1.0
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows, one for each cluster."""
+        rows = [
+            [str(h), f"{self.sizes_[h]:.0f}", *(f"{x:.6g}" for x in centre)]
+            for h, centre in enumerate(self.cluster_centers_)
+        ]
+        return ["cluster", "records, estimated", *self.columns], rows
+
+    def summary(self) -> str:
+        """How far to trust it, in a line or two."""
+        noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
+        warning = "" if self.usable_ else " TOO FEW RECORDS: little but noise."
+        return f"{self.count_} reports{noise}.{warning} {self.privacy_}"
+
+    def own_rows(self) -> dict[str, list[int]]:
+        """Labels are computed by the owner: the nearest centre of each record."""
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "cluster_centers": self.cluster_centers_.tolist(),
+            "sizes": self.sizes_.tolist(),
+            "count": self.count_,
+            "noise": self.noise_,
+            "usable": self.usable_,
+            "privacy": self.privacy_.to_dict(),
+        }
+
+
+def make_result(spec: Spec, chunks: Chunks, n: int) -> ResultHalf:
+    """At the collector: the clusters of n reports."""
+    job, mechanism = job_of(spec), mechanism_of(spec)
+    if n < job.k:
+        raise InputError(f"the job needs at least {job.k} records, but there are {n}")
+    found = mechanism.collect(chunks, n, job.k, job.seed)
+    table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
+    values = np.rint(np.maximum(table, 0.0) * _FRACTION).astype(np.uint64)
+    facts = {"records": n, "guaranteed": mechanism.guarantee().guaranteed.epsilon}
+    return ResultHalf(facts, {CLUSTERS: OutputHalf.of_words(values.reshape(-1))})
+
+
+def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
+    """At the owner; InputError for values that no collector could have computed."""
+    job, mechanism = job_of(spec), mechanism_of(spec)
+    columns, count = len(spec.schema.columns), opened.facts.get("records")
+    values = np.array(opened.values.get(CLUSTERS, []), np.float64)
+    if not isinstance(count, int) or count < job.k or len(values) != job.k * (columns + 1):
+        raise InputError("the collector's result does not fit the spec; ask its operator.")
+    table = values.reshape(job.k, columns + 1) / _FRACTION
+    tops = np.full(columns, spec.schema.ub)
+    if not job.numeric:
+        tops = np.array([size - 1 for size in category_sizes(spec.schema)])
+    if (table[:, :-1] > tops).any():
+        raise InputError("the collector's centres lie outside the columns; ask its operator.")
+    low = np.array([column.low for column in spec.schema.columns])
+    high = np.array([column.high for column in spec.schema.columns])
+    expected = mechanism.expectation(count, job.k)
+    return LocalResult(
+        cluster_centers_=low + table[:, :-1] / tops * (high - low),
+        sizes_=table[:, -1],
+        count_=count,
+        privacy_=mechanism.guarantee(),
+        noise_=None if expected is None else expected.noise,
+        columns=tuple(spec.schema.names),
+    )

@@ -1,0 +1,90 @@
+"""What is said about a spec before any upload, and what an audit finds."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ppodc.cli import app
+from ppodc.ldp.audit import audit, audit_mechanism, lower_bound
+from ppodc.ldp.bit_reports import privbv_as_published
+from ppodc.ldp.budget import binomial_tail
+from ppodc.ldp.explain import explain
+from ppodc.ldp.job import SAMPLE, Job, mechanism_of
+from ppodc.ldp.mechanism import FlippedBits
+from ppodc.records.schema import Column, Schema
+from ppodc.spec import Spec
+from tests.ldp.test_bit_codes import seeded
+
+NUMBERS = Schema((Column("x", 0, 10), Column("y", 0, 10)))
+CATEGORIES = Schema((Column("a", 0, 2), Column("b", 0, 1)))
+runner = CliRunner()
+
+
+def spec_of(mechanism, epsilon, schema=NUMBERS, **more):
+    return Spec("survey", schema, Job(3, epsilon, mechanism, expected_rows=10_000, **more))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "schema", "more"),
+    [
+        ("codebook", NUMBERS, {}),
+        ("codebook", NUMBERS, {"points": 4}),
+        ("privbv", NUMBERS, {}),
+        ("ldpseg", NUMBERS, {}),
+        ("joint", CATEGORIES, {}),
+        ("ldpk-modes", CATEGORIES, {}),
+    ],
+)
+def test_an_honest_mechanism_shows_something_and_never_too_much(mechanism, schema, more):
+    spec = spec_of(mechanism, 2.0, schema, **more)
+    found = audit(spec, 6000)
+    # 1 in 20 audits may err; by how much, falls fast: a tenth too much is one in millions
+    assert 0.3 < found < mechanism_of(spec).guarantee().guaranteed.epsilon + 0.2
+
+
+def test_the_published_claim_is_shown_wrong():
+    """Claimed: epsilon 1. Seen at once: as much as the number of trials can show."""
+    published = FlippedBits(privbv_as_published(1, 50, b=1, bits=300, t=25, random=seeded()))
+    found = audit_mechanism(published, np.array([[0]]), np.array([[50]]), 2000)
+    assert found > 5.5
+    assert not published.guarantee().claim_holds
+
+
+def test_the_bounds_of_a_rate():
+    assert lower_bound(0, 100, 0.025) == 0.0
+    assert lower_bound(50, 100, 0.025) == pytest.approx(0.3983, abs=1e-4)
+    assert lower_bound(100, 100, 0.025) == pytest.approx(0.025 ** (1 / 100), abs=1e-6)
+    assert binomial_tail(10, 0.5, 8) == pytest.approx(56 / 1024)
+
+
+def test_what_is_said_before_the_upload():
+    _, lines, notes = explain(spec_of("codebook", 0.5), rows=500)
+    said = dict(lines)
+    assert said["epsilon of one record, guaranteed"].startswith("0.5")
+    assert float(said["noise, in parts of an even cluster"]) > 1
+    assert any("too few" in note for note in notes)
+    _, _, notes = explain(spec_of("codebook", 4.0), rows=1_000_000)
+    assert any("enough" in note for note in notes)
+    _, lines, notes = explain(spec_of("ldpseg", 1.0))
+    assert "epsilon of one column" in dict(lines)
+    assert any("codebook is far more accurate" in note for note in notes)
+
+
+def test_the_commands(tmp_path):
+    spec = tmp_path / "survey.toml"
+    spec.write_text(SAMPLE)
+    done = runner.invoke(app, ["privacy", "explain", str(spec), "--rows", "1000"])
+    assert done.exit_code == 0, done.output
+    assert "guaranteed epsilon 2" in done.output
+    done = runner.invoke(app, ["privacy", "audit", str(spec), "--trials", "500"])
+    assert "epsilon at least" in done.output
+    folder = tmp_path / "deployment"
+    done = runner.invoke(app, ["init", str(folder), "--kind", "local", "--owners", "1"])
+    assert done.exit_code == 0, done.output
+    config = str(folder / "owner1" / "owner.toml")
+    done = runner.invoke(app, ["budget", "show", "--config", config])
+    assert "spent: epsilon 0, of at most 10" in done.output
+    assert runner.invoke(app, ["budget", "forget", "--config", config]).exit_code != 0
+    done = runner.invoke(app, ["budget", "forget", "--config", config, "--charge"])
+    assert done.exit_code == 0
+    assert (folder / "owner1" / "privacy" / "report.key").stat().st_mode & 0o077 == 0

@@ -25,8 +25,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 class Cloud2Client:
     """An authenticated connection to C2's gateway; used by one thread."""
 
-    def __init__(self, client: Client, seconds: float = _SECONDS) -> None:
-        self._client, self._seconds = client, seconds
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     @classmethod
     def connect(cls, config: Cloud1Config) -> "Cloud2Client":
@@ -90,7 +90,7 @@ class Cloud2Client:
         op: str,
         body: msgspec.Struct,
         reply: type[R],
-        seconds: float = _SECONDS,
+        seconds: float | None = None,
         arrays: Sequence[Array] = (),
     ) -> R:
         try:

@@ -54,7 +54,7 @@ class JobEnd:
     state: JobState
     m: int
     facts: Mapping[str, Any] = field(default_factory=dict)
-    summary: str = ""  # the facts, in words
+    summary: str = ""  # the facts, in words; of a cancelled job how far it came
     seconds: float = 0.0  # of all iterations of the last session
     worked: float = 0.0  # of these, in which the slowest pair did protocol work
 
@@ -166,10 +166,7 @@ def cancel_job(config: Cloud1Config, dataset: str, means: Means | None = None) -
         store.jobs.request_cancel(dataset)
         try:
             with _lock(store, dataset), contextlib.closing(means.cloud2()) as cloud2:
-                seal = _digest(store, dataset)
-                cloud2.settle(dataset, seal, "cancelled", "cancelled by cloud 1")
-                drop_pools(store, dataset, config.pools)
-                return store.jobs.transition(dataset, JobState.CANCELLED).state
+                return _cancel(config, store, cloud2, dataset)
         except BusyError:
             return store.jobs.get(dataset).state
 
@@ -257,6 +254,10 @@ class _Master:
             session = self._session(workers, cloud2, iterations)
             try:
                 session.run()
+            except CancelledError:
+                session.close()
+                self._cancelled(cloud2)
+                raise
             finally:
                 session.close()
                 cloud2.settle(self._dataset, _digest(self._store, self._dataset), "prepared")
@@ -268,6 +269,8 @@ class _Master:
         jobs.transition(dataset, JobState.PREPARING, suite=self._suite, pairs=self._pairs)
         with self._means.workers(self._pairs) as workers, _interruptible():
             while True:
+                if jobs.get(dataset).cancel_requested:
+                    raise CancelledError("the job was cancelled.")
                 session = self._session(workers, cloud2)
                 try:
                     session.run()
@@ -300,10 +303,18 @@ class _Master:
 
     def _cancelled(self, cloud2: Cloud2Client) -> JobEnd:
         store, dataset = self._store, self._dataset
-        drop_pools(store, dataset, self._config.pools)
-        state = store.jobs.transition(dataset, JobState.CANCELLED).state
-        cloud2.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
-        return JobEnd(dataset, state, store.uploads.sealed(dataset).m)
+        state = _cancel(self._config, store, cloud2, dataset)
+        iterations = store.jobs.get(dataset).iteration
+        summary = f"after {iterations} iterations" if iterations else ""
+        return JobEnd(dataset, state, store.uploads.sealed(dataset).m, summary=summary)
+
+
+def _cancel(config: Cloud1Config, store: Store, cloud2: Cloud2Client, dataset: str) -> JobState:
+    """Cancel at both clouds; C2 first, since a job that is over here cannot be cancelled again."""
+    store.jobs.request_cancel(dataset)  # refused if the job has ended meanwhile
+    cloud2.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
+    drop_pools(store, dataset, config.pools)
+    return store.jobs.transition(dataset, JobState.CANCELLED).state
 
 
 def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> JobFailedError:

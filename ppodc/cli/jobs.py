@@ -23,7 +23,7 @@ def _run_job(start: Callable[["Listener"], "JobEnd"], json_file: Path | None) ->
         end = start(screen.show)
     write_json(json_file, end.figures())
     if end.state == "cancelled":
-        out.print(f"{end.dataset}: cancelled")
+        out.print(f"{end.dataset}: cancelled {end.summary}".rstrip())
         return
     out.print(f"{end.dataset}: done, {end.m} records, {end.summary}")
     out.print("owners fetch the result with: ppodc result " + end.dataset)

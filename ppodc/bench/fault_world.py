@@ -3,7 +3,7 @@
 Both clouds with their stores, their gateways' desks, their workers as threads, owners and the
 master: all of it the product's own code. Only what carries messages is played here: channels of
 pairs and calls to gateways go through memory, and may be cut, lost or repeated. Every party passes
-named points; a schedule says at which pass of which point which fault strikes.
+named points (`fault_points`); a schedule says at which pass of which point which fault strikes.
 
 A party that dies raises `Killed` at that point and at every point it passes afterwards, so that
 whatever its code still does while it unwinds has no effect, as after a real kill.
@@ -12,75 +12,36 @@ whatever its code still does while it unwinds has no effect, as after a real kil
 import contextlib
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ppodc.bench.fault_points import Fate
 from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
-from ppodc.crypto import single_use
-from ppodc.errors import ChannelError, DiskFullError
+from ppodc.errors import BusyError, ChannelError, DiskFullError, InputError
+from ppodc.pairs import control_messages
 from ppodc.pairs.network import MemoryNetwork
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Role, Store
 from ppodc.service.store.database import Database
 from ppodc.transport import wire
-from ppodc.transport.call_client import Client
+from ppodc.transport.call_client import Call, Client
 from ppodc.transport.call_server import CallDesk, Operation, Peer
 from ppodc.transport.channel import Channel
 
 LINK_TIMEOUT = 0.6  # seconds after which a silent pair is given up
 CALL_TIMEOUT = 0.5  # seconds after which a silent gateway is given up
 _DOWN = 3  # messages that a dead gateway misses before it is started again
+_AWAY = 400  # and one that is away for longer than a caller waits
 
 
 class Killed(BaseException):
     """This party's process is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """`action` strikes at the `count`-th pass of `point`."""
-
-    point: str
-    count: int
-    action: str
-
-
-# What can happen where.
-ACTIONS: dict[str, tuple[str, ...]] = {
-    "worker1 message": ("die", "stall", "cut"),
-    "worker2 message": ("die", "stall", "cut"),
-    "control request": ("lose", "repeat", "kill master", "kill cloud2"),
-    "control reply": ("lose", "repeat", "kill master", "kill cloud2"),
-    "owner request": ("lose", "repeat", "kill owner", "kill gateway"),
-    "owner reply": ("lose", "repeat", "kill owner", "kill gateway"),
-    "cloud1 write": ("disk full", "kill before", "kill after"),
-    "cloud2 write": ("disk full", "kill before", "kill after"),
-}
-
-
-class Fate:
-    """Counts passes and says what strikes; several threads may ask."""
-
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        self._due = {(fault.point, fault.count): fault.action for fault in faults}
-        self._passed: Counter[str] = Counter()
-        self._lock = threading.Lock()
-        self.struck: list[Fault] = []
-
-    def at(self, point: str) -> str | None:
-        """The fault that strikes at this pass, if any."""
-        with self._lock:
-            self._passed[point] += 1
-            action = self._due.get((point, self._passed[point]))
-            if action is not None:
-                self.struck.append(Fault(point, self._passed[point], action))
-            return action
 
 
 class _FaultyDatabase(Database):
@@ -168,7 +129,7 @@ class Service:
         self._store, operations, self._stop = self.open(self.dead)
         return CallDesk(operations)
 
-    def kill(self) -> None:
+    def kill(self, down: int = _DOWN) -> None:
         """The process is gone, with its workers and all that it had in memory."""
         self.dead.set()
         if self._stop is not None:
@@ -176,21 +137,29 @@ class Service:
         if self._store is not None:
             self._store.close()
         self._desk = self._store = self._stop = None
-        self.missed = 0
+        self.missed = _DOWN - down
 
 
 class Carrier:
     """A caller's connection to a service, through which messages get lost or come twice."""
 
     def __init__(
-        self, service: Service, peer: Peer, who: str, fate: Fate, dead: threading.Event
+        self,
+        service: Service,
+        peer: Peer,
+        who: str,
+        fate: Fate,
+        dead: threading.Event,
+        meanwhile: Mapping[str, Callable[[], None]] | None = None,
     ) -> None:
         self._service, self._peer, self._fate = service, peer, fate
         self._who, self._dead = who, dead  # "control" or "owner"; whether the caller is gone
+        self._meanwhile = meanwhile or {}  # what somebody else does while a message travels
         self._arrived: deque[Sequence[wire.Part]] = deque()
 
     def send(self, request: Sequence[wire.Part]) -> None:
         parts = [bytes(part) for part in request]
+        self._fate.phase = _phase(parts, self._fate.phase)
         action = self._strike("request")
         if action == "lose":
             return
@@ -209,9 +178,11 @@ class Carrier:
         if action in ("kill master", "kill owner"):
             self._dead.set()
             raise Killed
-        if action in ("kill cloud2", "kill gateway"):
-            self._service.kill()
+        if action in ("kill cloud2", "kill gateway", "cloud2 away"):
+            self._service.kill(_AWAY if action == "cloud2 away" else _DOWN)
             return "lose"
+        if action is not None and action in self._meanwhile:
+            self._meanwhile[action]()
         return action
 
     def receive(self, seconds: float) -> Sequence[wire.Part] | None:
@@ -227,36 +198,15 @@ class Carrier:
         self._arrived.clear()
 
 
-class RowWatch:
-    """Notes every row that a single-use pool hands out, and whether one came twice."""
-
-    def __init__(self) -> None:
-        self._left: dict[Path, set[int]] = {}
-        self._lock = threading.Lock()
-        self.reused = 0
-
-    def __call__(self, folder: Path, event: str, first: int, end: int) -> None:
-        rows = set(range(first, end))
-        with self._lock:
-            left = self._left.setdefault(folder, set())
-            if event == "added":
-                left |= rows
-            elif event == "emptied":
-                left.clear()
-            else:
-                self.reused += len(rows - left)
-                left -= rows
-
-
-@contextlib.contextmanager
-def watched_rows() -> Iterator[RowWatch]:
-    """Watch the pools of this process for the time of the block."""
-    watch = RowWatch()
-    single_use.observer = watch
-    try:
-        yield watch
-    finally:
-        single_use.observer = None
+def _phase(request: Sequence[wire.Part], before: str) -> str:
+    """What is going on: the operation, or the step it begins; a poll is part of its step."""
+    message = wire.decode(request).message
+    if message.kind == control_messages.POLL:
+        return before
+    if message.kind == control_messages.STEP:
+        call = message.decode(Call)
+        return wire.decode_body(call.body, control_messages.RunStep, message.kind).step.name
+    return message.kind.removeprefix("control.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +217,7 @@ class Parties:
     resume_job: Callable[..., Any]
     prepare_job: Callable[..., Any]
     seal_dataset: Callable[..., Any]
+    cancel_job: Callable[..., Any]
     means: Callable[..., Any]
     cloud2_client: Callable[..., Any]
     follower: Callable[..., Any]
@@ -286,8 +237,10 @@ class World:
         config2: Cloud2Config,
         folder: Path,
         fate: Fate,
+        dataset: str,
     ) -> None:
         replace = msgspec.structs.replace
+        self._dataset = dataset
         self._parties, self._fate, self._folder = parties, fate, folder
         self.config1 = replace(config1, store=folder / "store1", pools=folder / "pools1")
         self.config2 = replace(config2, store=folder / "store2", pools=folder / "pools2")
@@ -316,8 +269,10 @@ class World:
             yield ThreadWorkers(self._adapt)
 
         def cloud2() -> Any:
-            carrier = Carrier(self.gateway2, Peer("cloud1", "cloud1"), "control", self._fate, dead)
-            return self._parties.cloud2_client(Client(carrier), CALL_TIMEOUT)
+            peer = Peer("cloud1", "cloud1")
+            others = {"cancel": self._cancel, "second master": self._second_master}
+            carrier = Carrier(self.gateway2, peer, "control", self._fate, dead, others)
+            return self._parties.cloud2_client(Client(carrier, CALL_TIMEOUT))
 
         return self._parties.means(
             workers, cloud2, lambda: self.store("cloud1", dead), LINK_TIMEOUT
@@ -351,6 +306,19 @@ class World:
         follower = self._parties.follower(store, self.config2, workers, LINK_TIMEOUT)
         operations = [*owner_operations(store), *self._parties.control_operations(follower)]
         return store, operations, follower.stop
+
+    def _cancel(self) -> None:
+        """Somebody types `ppodc cancel` while a master holds the job."""
+        means = self._parties.means(None, None, lambda: self.store("cloud1"))
+        with contextlib.suppress(InputError):  # the job is over already
+            self._parties.cancel_job(self.config1, self._dataset, means)
+
+    def _second_master(self) -> None:
+        """Somebody types `ppodc resume` while a master holds the job."""
+        means = self._parties.means(None, None, lambda: self.store("cloud1"))
+        with contextlib.suppress(BusyError):
+            self._parties.resume_job(self.config1, self._dataset, means=means)
+            raise RuntimeError("two masters had the same job.")
 
     def _adapt(self, worker: Any) -> None:
         worker.network = self._network

@@ -1,9 +1,10 @@
 """Random fault schedules: whatever dies, stalls, fills or gets lost, the result is the reference's.
 
 Each schedule is drawn from the campaign's seed: a small job, a number of pairs, and faults at named
-points (`fault_world.ACTIONS`). Owners upload until they have a receipt, the master runs and resumes
-until the job is done. Then it is checked: the owners' result equals the reference, every upload
-counts once, no row of a pool was handed out twice, both ledgers hold, both clouds agree.
+points (`fault_points`). Owners upload until they have a receipt, the master runs and resumes until
+the job is done. Then it is checked: the owners' result equals the reference, every upload
+counts once, no row of a pool was handed out twice, both ledgers hold, both clouds agree. A job that
+somebody cancelled on the way is over at both clouds, and no owner gets a result.
 """
 
 import contextlib
@@ -26,7 +27,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ppodc.bench.document import Document, Table, make, table
-from ppodc.bench.fault_world import ACTIONS, Fate, Fault, Killed, Parties, World, watched_rows
+from ppodc.bench.fault_points import ACTIONS, Fate, Fault, phases, watched_rows
+from ppodc.bench.fault_world import Killed, Parties, World
 from ppodc.errors import PpodcError
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.reference import kmeans
@@ -71,14 +73,10 @@ class Verdict:
     reused_rows: int = 0
     broken_ledgers: int = 0
     stuck: int = 0
-    struck: list[str] = field(default_factory=list)  # the faults that came to pass
+    cancelled: int = 0  # which is no fault
+    struck: list[Fault] = field(default_factory=list)  # the faults that came to pass
     tries: int = 0
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def kinds(self) -> list[str]:
-        """The faults that came to pass, without their count."""
-        return [text.rpartition(" ")[0] for text in self.struck]
 
     @property
     def bad(self) -> bool:
@@ -111,10 +109,11 @@ def draw(seed: int) -> Schedule:
 
 def _fault(chance: random.Random) -> Fault:
     point = chance.choice(list(ACTIONS))
-    latest = _LATEST.get(point, _LATEST_ELSEWHERE)
+    phase = chance.choice((chance.choice(phases(point)), ""))
+    latest = _LATEST.get(point, _LATEST_ELSEWHERE) // (8 if phase else 1)
     # As many early as late: most that can go wrong does so at the start of something.
     count = int(latest ** chance.random())
-    return Fault(point, count, chance.choice(ACTIONS[point]))
+    return Fault(point, count, chance.choice(ACTIONS[point]), phase)
 
 
 def with_faults(schedule: Schedule, faults: Sequence[Fault]) -> Schedule:
@@ -137,8 +136,9 @@ class Campaign:
         """One schedule from upload to verdict."""
         verdict, fate = Verdict(schedule.seed), Fate(schedule.faults)
         folder = self._folder / f"schedule-{schedule.seed}"
-        world = World(self._parties, self._config1, self._config2, folder, fate)
-        with watched_rows() as rows:
+        name = schedule.spec.name
+        world = World(self._parties, self._config1, self._config2, folder, fate, name)
+        with watched_rows(fate) as rows:
             try:
                 self._play(world, schedule, verdict)
             except Exception as error:  # noqa: BLE001 - whatever it is, the verdict tells
@@ -147,7 +147,7 @@ class Campaign:
             finally:
                 world.close()
         verdict.reused_rows = rows.reused
-        verdict.struck = [f"{fault.action} at {fault.point} {fault.count}" for fault in fate.struck]
+        verdict.struck = fate.struck
         shutil.rmtree(folder, ignore_errors=True)
         return verdict
 
@@ -160,13 +160,13 @@ class Campaign:
             upload = partial(self._upload, world, schedule, name, records)
             receipts[name] = self._insist(upload, deadline, verdict)
         self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
-        results = [
-            self._insist(partial(self._result, world, schedule, name), deadline, verdict)
-            for name in names
-        ]
         self._check_uploads(world, schedule, receipts, verdict)
-        self._check_ledgers(world, schedule, verdict)
-        if not _exact(schedule, results):
+        state = self._check_ledgers(world, schedule, verdict)
+        fetch = [partial(self._result, world, schedule, name) for name in names]
+        if state == JobState.CANCELLED:
+            verdict.cancelled = 1
+            verdict.wrong += sum(_gives(ask) for ask in fetch)
+        elif not _exact(schedule, [self._insist(ask, deadline, verdict) for ask in fetch]):
             verdict.wrong += 1
 
     def _upload(
@@ -198,7 +198,10 @@ class Campaign:
         raise TimeoutError(f"given up after {verdict.tries} tries; the last said: {last}")
 
     def _drive(self, world: World, schedule: Schedule, dead: threading.Event) -> None:
-        """Run the job, or resume it, as its state says; `prepare` comes before, once."""
+        """Run the job, or resume it, as its state says, unless somebody has cancelled it.
+
+        `prepare` comes before, once.
+        """
         name, parties = schedule.spec.name, self._parties
         means = world.means(dead)
         with world.store("cloud1") as store:
@@ -215,7 +218,7 @@ class Campaign:
                     means=means,
                 )
             parties.run_job(world.config1, name, schedule.suite, schedule.pairs, means=means)
-        else:
+        elif state != JobState.CANCELLED:
             parties.resume_job(world.config1, name, means=means)
 
     def _check_uploads(
@@ -230,7 +233,8 @@ class Campaign:
             verdict.lost_uploads += len(set(expected) - set(sealed))
             verdict.doubled_uploads += len(sealed) - len(set(sealed) & set(expected))
 
-    def _check_ledgers(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
+    def _check_ledgers(self, world: World, schedule: Schedule, verdict: Verdict) -> JobState:
+        """Both chains hold and both clouds stand alike; where that is."""
         iterations = []
         for role in ("cloud1", "cloud2"):
             with world.store(role) as store:
@@ -241,6 +245,16 @@ class Campaign:
         if iterations[0] != iterations[1]:
             verdict.wrong += 1
             verdict.notes.append(f"the clouds disagree: {iterations}")
+        return iterations[0][0]
+
+
+def _gives(ask: Callable[[threading.Event], Any]) -> bool:
+    """Whether an owner gets a result where there must be none."""
+    try:
+        ask(threading.Event())
+    except (PpodcError, Killed):
+        return False
+    return True
 
 
 def _exact(schedule: Schedule, results: list[Any]) -> bool:
@@ -290,7 +304,9 @@ def run(schedules: int, seed: int, parties: Parties) -> Document:
         schedules=len(verdicts),
         seed=seed,
         **{name: sum(getattr(verdict, name) for verdict in verdicts) for name in COUNTS},
-        struck=dict(Counter(kind for v in verdicts for kind in v.kinds)),
+        cancelled=sum(verdict.cancelled for verdict in verdicts),
+        struck=dict(Counter(fault.kind for v in verdicts for fault in v.struck)),
+        phases=dict(Counter(fault.phase for v in verdicts for fault in v.struck)),
         tries=sum(verdict.tries for verdict in verdicts),
         bad=[asdict(verdict) for verdict in verdicts if verdict.bad],
     )
@@ -298,15 +314,18 @@ def run(schedules: int, seed: int, parties: Parties) -> Document:
 
 def _fault_text(verdict: Verdict) -> str:
     counts = [f"{name} {getattr(verdict, name)}" for name in COUNTS if getattr(verdict, name)]
-    return "; ".join([*counts, *verdict.struck, *verdict.notes])
+    return "; ".join([*counts, *map(str, verdict.struck), *verdict.notes])
 
 
 def _tables(document: Document) -> list[Table]:
-    counts = [[name.replace("_", " "), str(document[name])] for name in ("schedules", *COUNTS)]
+    names = ("schedules", *COUNTS, "cancelled")
+    counts = [[name.replace("_", " "), str(document[name])] for name in names]
     struck = sorted(document["struck"].items())
+    when = sorted(document["phases"].items())
     return [
         table("Fault schedules", ("", "count"), counts),
         table("Faults that struck", ("fault", "times"), [[k, str(n)] for k, n in struck]),
+        table("When they struck", ("call or step", "times"), [[k, str(n)] for k, n in when]),
     ]
 
 

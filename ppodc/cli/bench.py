@@ -233,6 +233,7 @@ def all_parties() -> dict[str, Any]:
             resume_job=job.resume_job,
             prepare_job=job.prepare_job,
             seal_dataset=job.seal_dataset,
+            cancel_job=job.cancel_job,
             means=job.Means,
             cloud2_client=Cloud2Client,
             follower=Follower,

@@ -1,11 +1,13 @@
 """Random fault schedules end exact; and what checks them notices what is wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ppodc.bench import faults
-from ppodc.bench.fault_world import Fate, Fault, RowWatch
+from ppodc.bench.fault_points import Fate, Fault, RowWatch
 from ppodc.cli.bench import all_parties
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.reference import kmeans
@@ -38,8 +40,16 @@ def test_a_fault_strikes_once_at_its_pass():
     assert len(fate.struck) == 1
 
 
+def test_a_fault_strikes_in_its_phase():
+    fate = Fate([Fault("control reply", 2, "lose", "settle")])
+    assert [fate.at("control reply") for _ in range(3)] == [None] * 3
+    fate.phase = "settle"
+    assert [fate.at("control reply") for _ in range(3)] == [None, "lose", None]
+    assert [str(fault) for fault in fate.struck] == ["lose at control reply 2 of settle"]
+
+
 def test_a_row_that_comes_twice_is_noticed():
-    watch, folder = RowWatch(), Path("pool")
+    watch, folder = RowWatch(Fate([])), Path("pool")
     watch(folder, "added", 0, 10)
     watch(folder, "taken", 0, 4)
     assert watch.reused == 0
@@ -85,3 +95,43 @@ def test_a_cloud_that_does_not_go_back_to_its_checkpoint_is_noticed(monkeypatch)
         verdict = campaign.run(schedule)
     assert verdict.struck
     assert verdict.bad
+
+
+@pytest.mark.parametrize(
+    ("when", "then"),
+    [
+        ("open", None),
+        ("assign", Fault("control request", 1, "kill master", "settle")),
+        ("assign", Fault("control reply", 1, "kill master", "settle")),
+        ("assign", Fault("control request", 1, "cloud2 away", "settle")),
+    ],
+)
+def test_a_cancelled_job_is_over_at_both_clouds_whatever_dies_meanwhile(when, then):
+    cancelled = Fault("control request", 1, "cancel", when)
+    schedule = faults.with_faults(long_job(), [cancelled, then] if then else [cancelled])
+    verdict = played(schedule)
+    assert len(verdict.struck) == len(schedule.faults)
+    assert verdict.cancelled
+    assert not verdict.bad, verdict
+
+
+def test_a_job_is_cancelled_while_its_pools_are_filled():
+    schedule = replace(long_job(), prepare=1)
+    verdict = played(
+        faults.with_faults(schedule, [Fault("control request", 1, "cancel", "prepare")])
+    )
+    assert verdict.struck
+    assert verdict.cancelled
+    assert not verdict.bad, verdict
+
+
+def test_a_second_master_is_turned_away():
+    meanwhile = [Fault("control request", 1, "second master", at) for at in ("open", "settle")]
+    verdict = played(faults.with_faults(long_job(), meanwhile))
+    assert len(verdict.struck) == len(meanwhile)
+    assert not verdict.bad, verdict
+
+
+def played(schedule: faults.Schedule) -> faults.Verdict:
+    with faults._campaign(all_parties()["parties"]) as campaign:
+        return campaign.run(schedule)

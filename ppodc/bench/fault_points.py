@@ -1,0 +1,134 @@
+"""Named points that the parties of a fault schedule pass, and what may strike at each.
+
+A fault strikes at a pass of its point, counted from the start or within a phase: the call that was
+made last, or the step of the job that it began. Half of a schedule's faults name a phase, since
+most passes are those of uploads and of the first steps.
+"""
+
+import contextlib
+import errno
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ppodc.cluster.thread_workers import WorkerDiedError
+from ppodc.crypto import single_use
+
+_CONTROL = (
+    "lose",
+    "repeat",
+    "kill master",
+    "kill cloud2",
+    "cloud2 away",
+    "cancel",
+    "second master",
+)
+
+# What can happen where.
+ACTIONS: dict[str, tuple[str, ...]] = {
+    "worker1 message": ("die", "stall", "cut"),
+    "worker2 message": ("die", "stall", "cut"),
+    "pool write": ("disk full", "die"),
+    "control request": _CONTROL,
+    "control reply": _CONTROL,
+    "owner request": ("lose", "repeat", "kill owner", "kill gateway"),
+    "owner reply": ("lose", "repeat", "kill owner", "kill gateway"),
+    "cloud1 write": ("disk full", "kill before", "kill after"),
+    "cloud2 write": ("disk full", "kill before", "kill after"),
+}
+_STEPS = ("prepare", "ingest", "start", "assign", "update", "output", "labels", "sum")
+_CALLS = ("uploads", "seal", "open", "replace", "settle")
+_OWNERS = ("begin", "chunk", "seed", "missing", "commit", "result", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`action` strikes at the `count`-th pass of `point`, in all or in one phase."""
+
+    point: str
+    count: int
+    action: str
+    phase: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What strikes and where, whenever it is."""
+        return f"{self.action} at {self.point}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.count}" + (f" of {self.phase}" if self.phase else "")
+
+
+def phases(point: str) -> tuple[str, ...]:
+    """The phases in which the point is passed."""
+    who = point.partition(" ")[0]
+    if who == "owner":
+        return _OWNERS
+    if who in ("worker1", "worker2", "pool"):
+        return _STEPS
+    return (*_STEPS, *_CALLS) if who == "control" else (*_STEPS, *_CALLS, *_OWNERS)
+
+
+class Fate:
+    """Counts passes and says what strikes; several threads may ask."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self._due = {(fault.point, fault.phase, fault.count): fault for fault in faults}
+        self._passed: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+        self.phase = ""
+        self.struck: list[Fault] = []  # each with the phase it struck in
+
+    def at(self, point: str) -> str | None:
+        """The fault that strikes at this pass, if any."""
+        with self._lock:
+            due = []
+            for phase in {"", self.phase}:
+                self._passed[point, phase] += 1
+                due.append(self._due.get((point, phase, self._passed[point, phase])))
+            fault = next((fault for fault in due if fault is not None), None)
+            if fault is None:
+                return None
+            self.struck.append(replace(fault, phase=self.phase))
+            return fault.action
+
+
+class RowWatch:
+    """Notes every row that a single-use pool hands out, and whether one came twice."""
+
+    def __init__(self, fate: Fate) -> None:
+        self._left: dict[Path, set[int]] = {}
+        self._lock = threading.Lock()
+        self._fate = fate
+        self.reused = 0
+
+    def __call__(self, folder: Path, event: str, first: int, end: int) -> None:
+        rows = set(range(first, end))
+        with self._lock:
+            left = self._left.setdefault(folder, set())
+            if event == "added":
+                left |= rows
+            elif event == "emptied":
+                left.clear()
+            else:
+                self.reused += len(rows - left)
+                left -= rows
+        action = self._fate.at("pool write")
+        if action == "die":
+            raise WorkerDiedError
+        if action == "disk full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextlib.contextmanager
+def watched_rows(fate: Fate) -> Iterator[RowWatch]:
+    """Watch the pools of this process for the time of the block."""
+    watch = RowWatch(fate)
+    single_use.observer = watch
+    try:
+        yield watch
+    finally:
+        single_use.observer = None

@@ -6,8 +6,8 @@ Alone, as the collector of perturbed reports, it is the same service.
 from collections.abc import Callable
 from pathlib import Path
 
-from ppodc.service.config import load_first, peers
-from ppodc.service.operations import owner_operations, until_signal
+from ppodc.service.config import limits, load_first, owners_of
+from ppodc.service.operations import owner_operations, raise_descriptor_limit, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
@@ -16,10 +16,15 @@ from ppodc.transport.gateway import Gateway
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `ready` hears the endpoint once the port is open."""
     config = load_first(config_file)
+    raise_descriptor_limit()
     with (
         Store.open(config.store, "cloud1") as store,
         Gateway(
-            config.listen, CurveKeys.load(config.key), peers(config), owner_operations(store)
+            config.listen,
+            CurveKeys.load(config.key),
+            owners_of(config),
+            owner_operations(store),
+            limits=limits(config),
         ) as gateway,
     ):
         until_signal(lambda: ready(gateway.endpoint))

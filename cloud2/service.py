@@ -1,4 +1,7 @@
-"""C2 as a long-running service: owners' operations and C1's control operations on one socket.
+"""C2 as a long-running service: owners at one port, C1's control operations at another.
+
+Each has a gateway of its own, with its sockets, threads and budgets: whatever owners send, the
+other cloud is served beside it, and only it is let in there.
 
 It is a driver of C2's own Ray, which it starts or joins when the first job asks for workers.
 """
@@ -14,15 +17,20 @@ from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import InputError
 from ppodc.pairs import control_messages
-from ppodc.service.config import Cloud2Config, load, peers
-from ppodc.service.operations import owner_operations, until_signal
+from ppodc.service.config import Cloud2Config, limits, load, owners_of, peers
+from ppodc.service.operations import owner_operations, raise_descriptor_limit, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Answer, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.front_door import Limits
 from ppodc.transport.gateway import Gateway
 from ppodc.transport.wire import Array, Body
 
 _TIDY_SECONDS = 30.0
+# Of cloud 1, which seals long lists of uploads.
+_CONTROL = Limits(
+    connections=64, key_connections=16, key_bytes=48 << 20, bytes=64 << 20, request_bytes=32 << 20
+)
 
 log = logging.getLogger(__name__)
 
@@ -30,20 +38,26 @@ log = logging.getLogger(__name__)
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `ready` hears the endpoint once the port is open."""
     config = load(config_file, Cloud2Config)
+    raise_descriptor_limit()
     with Store.open(config.store, "cloud2") as store:
         workers = RayWorkers(Place(config.ray_address, "cloud2", config.max_pairs))
         follower = Follower(store, config, workers)
+        keys, known = CurveKeys.load(config.key), owners_of(config)
+        control = Gateway(
+            config.listen_control,
+            keys,
+            {key: peer for key, peer in peers(config).items() if key not in known},
+            control_operations(follower),
+            limits=_CONTROL,
+        )
         gateway = Gateway(
-            config.listen,
-            CurveKeys.load(config.key),
-            peers(config),
-            [*owner_operations(store), *control_operations(follower)],
+            config.listen, keys, known, owner_operations(store), limits=limits(config)
         )
         stopped = threading.Event()
         tidy = threading.Thread(target=_tidy, args=(follower, stopped), daemon=True)
         tidy.start()
         try:
-            with gateway:
+            with control, gateway:
                 until_signal(lambda: ready(gateway.endpoint))
         finally:
             stopped.set()

@@ -22,15 +22,22 @@ fi
 # Each worker keeps sockets and files open.
 ulimit -n 65536 2>/dev/null || echo "The limit of open files stays at $(ulimit -n)." >&2
 
+# What does not fit into memory Ray writes to files, shares among them, in folders that it opens to
+# everyone: so they lie inside one that only this user may enter.
+umask 077
+mkdir -p "$HOME/ray"
+files=$HOME/ray/files
+
 case "${1:-}" in
 head)
     # The dashboard takes jobs; it listens on the head's loopback only.
     ray start --head --node-ip-address="$HEAD" --port=6379 --num-cpus=0 \
-        --dashboard-host=127.0.0.1 --disable-usage-stats
+        --dashboard-host=127.0.0.1 --temp-dir="$files" --disable-usage-stats
     ;;
 cloud1 | cloud2)
     # One worker for each machine; {"cloud1": 4} would allow four.
-    ray start --address="$HEAD:6379" --resources="{\"$1\": 1}" --disable-usage-stats
+    ray start --address="$HEAD:6379" --resources="{\"$1\": 1}" --temp-dir="$files" \
+        --disable-usage-stats
     ;;
 *)
     echo "Usage: ray_start.sh head|cloud1|cloud2" >&2

@@ -27,13 +27,19 @@ def init_command(
         str, typer.Option(help="Address cloud 1 listens on.")
     ] = "tcp://127.0.0.1:7401",
     cloud2_listen: Annotated[
-        str, typer.Option(help="Address cloud 2 listens on.")
+        str, typer.Option(help="Address cloud 2 listens on for owners and operators.")
     ] = "tcp://127.0.0.1:7402",
+    cloud2_listen_control: Annotated[
+        str, typer.Option(help="Address cloud 2 listens on for cloud 1.")
+    ] = "tcp://127.0.0.1:7403",
     cloud1_endpoint: Annotated[
         str | None, typer.Option(help="Where others reach cloud 1, if not where it listens.")
     ] = None,
     cloud2_endpoint: Annotated[
         str | None, typer.Option(help="Where others reach cloud 2, if not where it listens.")
+    ] = None,
+    cloud2_endpoint_control: Annotated[
+        str | None, typer.Option(help="Where cloud 1 reaches cloud 2, if not where it listens.")
     ] = None,
     key_bits: SafeKeyBits = 2048,
 ) -> None:
@@ -51,8 +57,10 @@ def init_command(
         owners,
         cloud1_listen=cloud1_listen,
         cloud2_listen=cloud2_listen,
+        cloud2_listen_control=cloud2_listen_control,
         cloud1_endpoint=cloud1_endpoint,
         cloud2_endpoint=cloud2_endpoint,
+        cloud2_endpoint_control=cloud2_endpoint_control,
         key_bits=key_bits,
     )
     out.print(made.describe(), markup=False)

@@ -1,8 +1,9 @@
 """Joining a Ray cluster as a driver, or starting one inside this process.
 
 Whoever reaches a Ray cluster can run code on it, so a Ray that is started here listens on loopback
-only, asks for a random token, and has no dashboard. It belongs to the process that started it and
-ends with it, however that process ends; no other Ray on the machine is touched.
+only, asks for a random token, has no dashboard and keeps its files where only this user may look.
+It belongs to the process that started it and ends with it, however that process ends; no other Ray
+on the machine is touched.
 """
 
 import contextlib
@@ -13,9 +14,9 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from ppodc.cluster.ray_folder import RayFolder, private_files
 from ppodc.errors import RayUnusableError
 
 NAMESPACE = "ppodc"
@@ -23,6 +24,7 @@ _OBJECT_STORE_BYTES = 256 << 20
 _REACH_SECONDS = 5.0
 _STOP_SECONDS = 20.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_folder: RayFolder | None = None  # of the one Ray that this process may have started
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def connect(place: Place) -> bool:
         return False
     try:
         if place.address == "local":
-            start_here({place.resource: float(place.workers)})
+            _start_for_this_process({place.resource: float(place.workers)})
         else:
             ray.init(
                 address=place.address,
@@ -87,8 +89,12 @@ def connected(place: Place) -> Iterator[None]:
 
 def disconnect() -> None:
     """Leave the cluster; workers that this process started end."""
+    global _folder
     if "ray" in sys.modules:
         ray_module().shutdown()
+    if _folder is not None:
+        _folder.remove()
+        _folder = None
 
 
 def offers(resource: str) -> bool:
@@ -137,17 +143,28 @@ def ray_module() -> Any:
     return ray
 
 
-def start_here(resources: Mapping[str, float], folder: Path | None = None) -> str:
+def _start_for_this_process(resources: Mapping[str, float]) -> None:
+    global _folder
+    _folder = RayFolder.new()
+    try:
+        start_here(resources, _folder)
+    except BaseException:
+        disconnect()
+        raise
+
+
+def start_here(resources: Mapping[str, float], folder: RayFolder) -> str:
     """A Ray head whose processes die with this one; its address."""
-    context = ray_module().init(
-        num_cpus=os.cpu_count() or 1,
-        resources=dict(resources),
-        namespace=NAMESPACE,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=_OBJECT_STORE_BYTES,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=None if folder is None else str(folder),
-    )
+    with private_files():
+        context = ray_module().init(
+            num_cpus=os.cpu_count() or 1,
+            resources=dict(resources),
+            namespace=NAMESPACE,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=_OBJECT_STORE_BYTES,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=str(folder.for_ray),
+        )
     return str(context.address_info["gcs_address"])

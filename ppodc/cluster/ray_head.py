@@ -4,14 +4,13 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from ppodc.cluster.ray_cluster import ray_module, settings, start_here
+from ppodc.cluster.ray_folder import RayFolder
 from ppodc.errors import RayUnusableError
 
 _STOP_SECONDS = 20.0
@@ -20,7 +19,7 @@ _STOP_SECONDS = 20.0
 class LocalRay:
     """A Ray head of our own on loopback, in processes that end with this one."""
 
-    def __init__(self, process: "subprocess.Popen[str]", folder: Path, address: str) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", folder: RayFolder, address: str) -> None:
         self._process = process
         self._folder = folder
         self.address = address
@@ -33,14 +32,13 @@ class LocalRay:
     @property
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to be let in."""
-        return {**settings(loopback=True), "RAY_AUTH_TOKEN_PATH": str(self._folder / "token")}
+        return {**settings(loopback=True), "RAY_AUTH_TOKEN_PATH": str(self._folder.path / "token")}
 
     @classmethod
     def start(cls, resources: Mapping[str, float], log_file: Path | None = None) -> "LocalRay":
         """Start it and wait until it is ready; `resources` such as {"cloud1": 4, "cloud2": 4}."""
-        # Ray puts Unix sockets below this folder, whose path must stay short.
-        folder = Path(tempfile.mkdtemp(prefix="ppodc-ray-"))
-        token = folder / "token"
+        folder = RayFolder.new()
+        token = folder.path / "token"
         token.touch(0o600)
         token.write_text(secrets.token_hex(32))
         environment = {**os.environ, **settings(loopback=True), "RAY_AUTH_TOKEN_PATH": str(token)}
@@ -50,10 +48,10 @@ class LocalRay:
             sys.executable,
             "-m",
             "ppodc.cluster.ray_head",
-            str(folder),
+            str(folder.path),
             json.dumps(resources),
         ]
-        with open(log_file or folder / "log", "ab") as log:
+        with open(log_file or folder.path / "log", "ab") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -83,7 +81,7 @@ class LocalRay:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     def __enter__(self) -> "LocalRay":
         return self
@@ -94,14 +92,13 @@ class LocalRay:
 
 def _main() -> None:
     """Run a head until the starter closes our standard input or is gone."""
-    folder, resources = Path(sys.argv[1]), json.loads(sys.argv[2])
-    # Ray opens its own folder to everyone; ours around it, with the token, stays closed.
-    address = start_here(resources, folder / "r")
+    folder, resources = RayFolder.join(Path(sys.argv[1])), json.loads(sys.argv[2])
+    address = start_here(resources, folder)
     sys.stdout.write(address + "\n")
     sys.stdout.flush()
     sys.stdin.read()
     ray_module().shutdown()
-    shutil.rmtree(folder, ignore_errors=True)  # the starter may be gone
+    folder.remove()  # the starter may be gone
 
 
 if __name__ == "__main__":

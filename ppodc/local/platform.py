@@ -73,12 +73,13 @@ class LocalPlatform(RunningClouds):
             resources = {"cloud1": self.pairs, "cloud2": self.pairs}
             ray = stack.enter_context(LocalRay.start(resources))
             self._environment |= ray.environment
-            ports = _free_ports(2)
+            ports = _free_ports(3)
             deployment.create(
                 self.folder,
                 owners,
                 cloud1_listen=f"tcp://127.0.0.1:{ports[0]}",
                 cloud2_listen=f"tcp://127.0.0.1:{ports[1]}",
+                cloud2_listen_control=f"tcp://127.0.0.1:{ports[2]}",
                 key_bits=key_bits,
                 insecure_key_bits=insecure,
                 ray_address=ray.address,

@@ -19,6 +19,7 @@ from ppodc.files import write_private
 from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
 from ppodc.transport.call_server import Peer
+from ppodc.transport.front_door import Limits
 
 _MAX_BYTES = 1 << 20
 _ENDPOINT = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
@@ -45,8 +46,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     public_key: Annotated[PublicKeyText, Meta(description="The public key of cloud 1.")]
 
 
-class _Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What both clouds have."""
+class _Listening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What everyone has who is called, and what callers may use up there."""
 
     listen: Annotated[
         str,
@@ -61,6 +62,29 @@ class _Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: Annotated[
         Path, Meta(description="Folder of shares, job state and ledger; this user's alone.")
     ]
+    connections: Annotated[
+        int,
+        Meta(ge=16, le=65536, description="Connections at the same time, of all callers."),
+    ] = 1024
+    key_connections: Annotated[
+        int, Meta(ge=1, le=4096, description="Connections of one key; a further one is refused.")
+    ] = 32
+    key_requests: Annotated[
+        int, Meta(ge=1, le=4096, description="Requests of one key that wait or run.")
+    ] = 32
+    key_megabytes: Annotated[
+        int,
+        Meta(ge=9, le=4096, description="Megabytes of one key on their way in or out."),
+    ] = 16
+    megabytes: Annotated[
+        int,
+        Meta(ge=16, le=65536, description="The same of all keys; memory follows this number."),
+    ] = 64
+
+
+class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both clouds have."""
+
     pools: Annotated[
         Path, Meta(description="Folder on the workers' machines for randomness made ahead.")
     ] = Path("pools")
@@ -108,6 +132,13 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """cloud2.toml: the gateway of cloud 2 and its workers."""
 
     role: Literal["cloud2"] = "cloud2"
+    listen_control: Annotated[
+        str,
+        Meta(
+            pattern=_ENDPOINT,
+            description="Where cloud 1, and nobody else, calls: a port apart from the owners'.",
+        ),
+    ]
     max_pairs: Annotated[
         int, Meta(ge=1, le=4096, description="At most so many workers for one job of cloud 1.")
     ] = 64
@@ -131,17 +162,10 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
 
 
-class CollectorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """collector.toml: cloud 1 alone, which collects perturbed reports and clusters them."""
 
     role: Literal["collector"] = "collector"
-    listen: Annotated[
-        str,
-        Meta(
-            pattern=_ENDPOINT,
-            description="Where the service listens; port 0 takes a free one, * all interfaces.",
-        ),
-    ]
     key: Annotated[
         Path, Meta(description="The collector's key pair: KEY.secret (mode 0600) and KEY.public.")
     ]
@@ -234,6 +258,22 @@ def _check_role(document: Mapping[str, Any], kind: type) -> None:
     roles = get_args(get_type_hints(kind)["role"])
     if document.get("role") not in roles:
         raise InputError(f"this is no configuration of {' or '.join(roles)}: role must say so")
+
+
+def owners_of(config: CloudConfig) -> dict[bytes, Peer]:
+    """Owners and operators of this cloud, by public key."""
+    return {key: peer for key, peer in peers(config).items() if peer.role in ("owner", "operator")}
+
+
+def limits(config: CloudConfig) -> Limits:
+    """What owners and operators may use up at this cloud's gateway."""
+    return Limits(
+        connections=config.connections,
+        key_connections=config.key_connections,
+        key_requests=config.key_requests,
+        key_bytes=config.key_megabytes << 20,
+        bytes=config.megabytes << 20,
+    )
 
 
 def peers(config: CloudConfig) -> dict[bytes, Peer]:

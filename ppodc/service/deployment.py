@@ -74,8 +74,10 @@ def create(
     *,
     cloud1_listen: str = "tcp://127.0.0.1:7401",
     cloud2_listen: str = "tcp://127.0.0.1:7402",
+    cloud2_listen_control: str = "tcp://127.0.0.1:7403",
     cloud1_endpoint: str | None = None,
     cloud2_endpoint: str | None = None,
+    cloud2_endpoint_control: str | None = None,
     key_bits: int = 2048,
     insecure_key_bits: int = 0,
     ray_address: str = "local",
@@ -90,10 +92,13 @@ def create(
         secret = generate_insecure(insecure_key_bits) if insecure_key_bits else generate(key_bits)
         remote1 = cloud1_endpoint or cloud1_listen
         remote2 = cloud2_endpoint or cloud2_listen
-        builder = _Builder(home, names, remote1, remote2)
+        control = cloud2_endpoint_control or cloud2_listen_control
+        builder = _Builder(home, names, remote1, remote2, control)
         parties = [
             builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
-            builder.cloud2(cloud2_listen, secret, insecure_key_bits, ray_address),
+            builder.cloud2(
+                (cloud2_listen, cloud2_listen_control), secret, insecure_key_bits, ray_address
+            ),
             *builder.callers(),
         ]
     return Deployment(home, tuple(parties))
@@ -109,7 +114,7 @@ def create_local(
     """The same for a single server, which collects perturbed reports: no second cloud."""
     names = _owner_names(owners)
     with _new_folder(Path(folder).resolve()) as home:
-        builder = _Builder(home, names, endpoint or listen, None)
+        builder = _Builder(home, names, endpoint or listen)
         parties = [builder.collector(listen), *builder.callers()]
     return Deployment(home, tuple(parties))
 
@@ -172,7 +177,14 @@ def _owner_names(owners: int | Sequence[str]) -> list[str]:
 class _Builder:
     """Makes all CURVE keys first, so that every party can name the others'."""
 
-    def __init__(self, folder: Path, owners: list[str], remote1: str, remote2: str | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        owners: list[str],
+        remote1: str,
+        remote2: str | None = None,
+        control: str = "",
+    ) -> None:
         self._folder = folder
         self._keys = {name: CurveKeys.generate() for name in (*_RESERVED, *owners)}
         self._owners = {name: self._public(name) for name in owners}
@@ -182,6 +194,7 @@ class _Builder:
         self._remote2 = (
             Remote(endpoint=remote2, public_key=self._public("cloud2")) if remote2 else None
         )
+        self._control = Remote(endpoint=control, public_key=self._public("cloud2"))
 
     def _public(self, name: str) -> str:
         return self._keys[name].public.decode("ascii")
@@ -189,8 +202,6 @@ class _Builder:
     def cloud1(
         self, listen: str, secret: SecretKey, insecure_bits: int, ray_address: str, pairs: int
     ) -> Party:
-        if self._remote2 is None:
-            raise InputError("cloud 1 of a pair needs a cloud 2.")
         home, stem = self._home("cloud1")
         public = home / "keys" / "paillier.public"
         save_public(public, secret.public)
@@ -203,18 +214,21 @@ class _Builder:
             insecure_key_bits=insecure_bits,
             pairs=pairs,
             paillier_public=public,
-            cloud2=self._remote2,
+            cloud2=self._control,
             operators=self._operators,
             owners=self._owners,
         )
         return self._write("cloud1", home / "cloud1.toml", config, ())
 
-    def cloud2(self, listen: str, secret: SecretKey, insecure_bits: int, ray_address: str) -> Party:
+    def cloud2(
+        self, listen: tuple[str, str], secret: SecretKey, insecure_bits: int, ray_address: str
+    ) -> Party:
         home, stem = self._home("cloud2")
         path = home / "keys" / "paillier.secret"
         save_secret(path, secret)
         config = Cloud2Config(
-            listen=listen,
+            listen=listen[0],
+            listen_control=listen[1],
             key=stem,
             store=home / "store",
             pools=home / "pools",

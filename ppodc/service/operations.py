@@ -9,6 +9,7 @@ An operator sees counts and states, never a half. Handing out a half is in the l
 sent.
 """
 
+import resource
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -198,6 +199,12 @@ def _operation(
         return handler(peer, body, *given)
 
     return Operation(name, frozenset(roles), request, checked)
+
+
+def raise_descriptor_limit() -> None:
+    """A connection takes three descriptors: let there be as many as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def until_signal(ready: Callable[[], None]) -> None:

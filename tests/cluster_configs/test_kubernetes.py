@@ -75,9 +75,12 @@ def test_the_gateway_fits_configuration_and_service(cloud):
     loaded = config(FEDERATED / cloud / f"{cloud}.toml")
     pod = pods(cloud)["gateway"]
     container = pod["spec"]["containers"][0]
-    assert [p["containerPort"] for p in container["ports"]] == [port(loaded.listen)]
+    ports = [port(loaded.listen)]
+    if isinstance(loaded, Cloud2Config):
+        ports.append(port(loaded.listen_control))
+    assert [p["containerPort"] for p in container["ports"]] == ports
     service = of_kind(cloud, "Service")[0]["spec"]
-    assert [p["port"] for p in service["ports"]] == [port(loaded.listen)]
+    assert [p["port"] for p in service["ports"]] == ports
     assert service["selector"].items() <= pod["metadata"]["labels"].items()
     stateful = of_kind(cloud, "StatefulSet")[0]["spec"]
     assert stateful["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
@@ -207,6 +210,7 @@ def service_config(tmp_path):
         1,
         cloud1_listen="tcp://127.0.0.1:0",
         cloud2_listen="tcp://127.0.0.1:0",
+        cloud2_listen_control="tcp://127.0.0.1:0",
         insecure_key_bits=256,
     )
     return made.party("cloud2").config

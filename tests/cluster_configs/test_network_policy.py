@@ -84,11 +84,14 @@ def test_only_owners_reach_the_gateway_of_cloud1():
 
 def test_owners_and_cloud1_reach_cloud2_and_its_workers():
     loaded = config(FEDERATED / "cloud2" / "cloud2.toml")
-    gateway, (first, last) = port(loaded.listen), loaded.worker_ports
+    doors = {OWNER: port(loaded.listen), FIRST: port(loaded.listen_control)}
+    first, last = loaded.worker_ports
     for name, pod in labels("cloud2").items():
-        for who in (OWNER, FIRST):
-            assert allowed("cloud2", "in", pod, who, gateway) == (name == "gateway")
-        assert not allowed("cloud2", "in", pod, STRANGER, gateway)
+        for who, door in doors.items():
+            assert allowed("cloud2", "in", pod, who, door) == (name == "gateway")
+            assert not allowed("cloud2", "in", pod, STRANGER, door)
+        assert not allowed("cloud2", "in", pod, OWNER, doors[FIRST])
+        assert not allowed("cloud2", "in", pod, FIRST, doors[OWNER])
         for number in (first - 1, first, last, last + 1):
             open_now = name == "workers" and first <= number <= last
             assert allowed("cloud2", "in", pod, FIRST, number) == open_now
@@ -98,7 +101,7 @@ def test_owners_and_cloud1_reach_cloud2_and_its_workers():
 def test_cloud1_may_call_cloud2():
     loaded = config(FEDERATED / "cloud2" / "cloud2.toml")
     pod = labels("cloud1")
-    assert allowed("cloud1", "out", pod["gateway"], "203.0.113.10", port(loaded.listen))
+    assert allowed("cloud1", "out", pod["gateway"], "203.0.113.10", port(loaded.listen_control))
     for number in loaded.worker_ports:
         assert allowed("cloud1", "out", pod["workers"], "203.0.113.200", number)
         assert not allowed("cloud1", "out", pod["gateway"], "203.0.113.200", number)
@@ -107,7 +110,11 @@ def test_cloud1_may_call_cloud2():
 def test_the_load_balancer_lets_in_who_the_policy_lets_in():
     for cloud in CLOUDS:
         policies = {p["metadata"]["name"]: p["spec"] for p in of_kind(cloud, "NetworkPolicy")}
-        admitted = {p["ipBlock"]["cidr"] for p in policies["gateway"]["ingress"][0]["from"]}
+        admitted = {
+            block["ipBlock"]["cidr"]
+            for rule in policies["gateway"]["ingress"]
+            for block in rule["from"]
+        }
         service = of_kind(cloud, "Service")[0]["spec"]
         assert set(service["loadBalancerSourceRanges"]) == admitted
         assert service["externalTrafficPolicy"] == "Local"

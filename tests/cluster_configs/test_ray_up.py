@@ -26,7 +26,7 @@ def test_ray_accepts_the_cluster(path):
 def ray_arguments(lines: str, address: str = "10.0.0.1") -> tuple[list[str], str]:
     """Run shell lines with a `ray` that prints: (its arguments, RAY_AUTH_MODE that it saw)."""
     prelude = (
-        'ray() { printf "%s\\n" "$RAY_AUTH_MODE" "$@"; }; '
+        'ray() { printf "%s\\n" "$RAY_AUTH_MODE" "$@"; }; mkdir() { true; }; '
         f"hostname() {{ echo '172.17.0.1 {address}'; }}; RAY_HEAD_IP=10.0.0.9; "
     )
     environment = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
@@ -48,11 +48,13 @@ def test_the_nodes_start_with_a_token_and_their_resource(path):
     assert mode == "token"
     assert resources(head) == {}
     assert parse(ray_command(), head).params["dashboard_host"] == "127.0.0.1"
+    assert parse(ray_command(), head).params["temp_dir"] == "/nowhere/ray/files"
     offered = {"cloud1": 0.0, "cloud2": 0.0}
     for address in cluster["provider"]["worker_ips"]:
         arguments, mode = ray_arguments(cluster["worker_start_ray_commands"][-1], address)
         assert mode == "token"
         assert parse(ray_command(), arguments).params["address"] == "10.0.0.9:6379"
+        assert parse(ray_command(), arguments).params["temp_dir"] == "/nowhere/ray/files"
         for name, count in resources(arguments).items():
             offered[name] += count
     if path.parent == LAB:
@@ -104,4 +106,6 @@ def test_the_lab_by_hand_starts_like_ray_up(tmp_path):
         mode, *arguments = lab_start(tmp_path, part).stdout.splitlines()
         assert mode == "token"
         assert resources(arguments) == offered
+        files = parse(ray_command(), arguments).params["temp_dir"]
+        assert Path(files).parent.stat().st_mode & 0o077 == 0
     assert lab_start(tmp_path, "cloud3").returncode == 2

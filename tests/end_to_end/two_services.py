@@ -71,6 +71,7 @@ class TwoServices:
             owners,
             cloud1_listen=f"tcp://127.0.0.1:{free_port()}",
             cloud2_listen=f"tcp://127.0.0.1:{free_port()}",
+            cloud2_listen_control=f"tcp://127.0.0.1:{free_port()}",
             insecure_key_bits=key_bits,
         )
         self.environment = environment

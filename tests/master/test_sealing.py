@@ -55,7 +55,9 @@ def clouds(tmp_path: Path) -> Iterator[Clouds]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         listen = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-    parties = deployment.create(tmp_path / "d", 2, cloud2_listen=listen, insecure_key_bits=256)
+    parties = deployment.create(
+        tmp_path / "d", 2, cloud2_listen_control=listen, insecure_key_bits=256
+    )
     config1 = load(parties.party("cloud1").config, Cloud1Config)
     config2 = load(parties.party("cloud2").config, Cloud2Config)
     with (

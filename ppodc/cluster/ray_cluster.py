@@ -6,13 +6,12 @@ It belongs to the process that started it and ends with it, however that process
 on the machine is touched.
 """
 
-import contextlib
 import json
 import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ from ppodc.errors import RayUnusableError
 NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
 _REACH_SECONDS = 5.0
-_STOP_SECONDS = 20.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _folder: RayFolder | None = None  # of the one Ray that this process may have started
 
@@ -74,17 +72,6 @@ def _check_reachable(address: str) -> None:
             f"no Ray head listens at {address}. Start it, or correct ray_address in the "
             "configuration."
         ) from error
-
-
-@contextlib.contextmanager
-def connected(place: Place) -> Iterator[None]:
-    """A driver for the time of the block, unless this process is one anyway."""
-    ours = connect(place)
-    try:
-        yield
-    finally:
-        if ours:
-            disconnect()
 
 
 def disconnect() -> None:

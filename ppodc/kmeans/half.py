@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.linkage.rules import SquaredDistance
+from ppodc.pairs.plan import Prepares, Progress
 from ppodc.records.output_half import OutputHalf
 
 State = NDArray[np.uint8] | NDArray[np.uint64]
-Progress = Callable[[int], None]
 S = TypeVar("S")
 
 
@@ -37,7 +37,7 @@ class Parameters:
     beta: Fraction
 
 
-class Half(Protocol):
+class Half(Prepares, Protocol):
     """One cloud's half of a pair."""
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
@@ -66,17 +66,6 @@ class Half(Protocol):
 
     def labels(self, shard: str) -> OutputHalf:
         """This cloud's half of the labels of the shard's last `assign`."""
-
-    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
-        """How much work `prepare` would be now, in units that its `progress` counts."""
-
-    def prepare(
-        self,
-        iterations: int,
-        progress: Progress | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Make what is missing for so many iterations over shards of these sizes ahead."""
 
     def close(self) -> None:
         """End the pair's session."""

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, RandomiserSource, SecretKey
 from ppodc.crypto.randomisers import PooledRandomisers
 from ppodc.errors import ChannelError
-from ppodc.kmeans.half import Parameters, Progress, State
+from ppodc.kmeans.half import Parameters, State
 from ppodc.kmeans.paillier import assign, demand, exchange, ingest, output, ssed_op, update
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.update import Clusters
 from ppodc.kmeans.widths import check_paillier, clamp_beta
+from ppodc.pairs.plan import Progress
 from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Array

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Parameters, Progress, State
+from ppodc.kmeans.half import Parameters, State
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
 from ppodc.kmeans.shares import smin_k, stop_test, update
@@ -37,6 +37,7 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
+from ppodc.pairs.plan import Progress
 from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
 

@@ -290,7 +290,7 @@ def _default(point: dict[str, Any], but: str) -> bool:
 def draw(result: Document, file: plot.File) -> None:
     """Figures 3.5 to 3.8 and the sizes: reduction over each parameter."""
     stated = {"n": tuple(PUBLISHED.items()), "theta": PUBLISHED_THETA}
-    labels = {"n": "records of each owner"}
+    labels = {"n": "records of each owner", "delta": "log10(1 / delta)"}
     panels = []
     for name in ("n", "epsilon", "delta", "eta", "theta"):
         swept = series(result["adult"], name)
@@ -299,10 +299,11 @@ def draw(result: Document, file: plot.File) -> None:
         lines = []
         for method in METHODS:
             known = {float(value): row[method] for value, row in swept.items() if method in row}
+            where = [-math.log10(x) if name == "delta" else x for x in known]
             if known:
-                lines.append(Series(method, list(known), list(known.values())))
+                lines.append(Series(method, where, list(known.values())))
         if name in stated:
-            where, values = zip(*stated[name], strict=True)
-            lines.append(Series("published", where, values, published=True))
+            at, values = zip(*stated[name], strict=True)
+            lines.append(Series("published", at, values, published=True))
         panels.append(Panel("", labels.get(name, name), "reduction", lines))
     plot.lines(file, panels, "Pairs that need not be compared: Adult", columns=min(3, len(panels)))

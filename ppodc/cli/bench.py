@@ -393,6 +393,22 @@ MEASUREMENTS = (
         ],
     ),
     Measurement(
+        "linkage-pairs",
+        """What comparing a pair of records on shares costs; every match bit checked.
+
+        Numbers and strings drawn at random, and Adult in cells if its file is given.
+        """,
+        [
+            Choice("data", Path | None, typer.Argument(None, help="adult.data, if at hand.")),
+            choice("side", int, 2048, "Rows of each owner, numbers.", min=4),
+            choice("strings", int, 256, "Rows of each owner, strings.", min=4),
+            records(6000, "Rows of each owner, Adult."),
+            choice("every", bool, False, "Adult also without cells: all pairs of rows."),
+        ],
+        draws=False,
+        module="linkage_pairs",
+    ),
+    Measurement(
         "platform",
         "What orchestration costs, whether memory grows, and many owners uploading at once.",
         [

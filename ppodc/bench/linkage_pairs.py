@@ -1,0 +1,243 @@
+"""`ppodc bench linkage-pairs`: what comparing a pair of records on shares costs, all bits checked.
+
+Both clouds are processes on loopback behind CURVE; this process plays the owners and compares every
+match bit with plaintext. Pairs a second are of one core of each cloud: pairs / CPU time of the
+slower one. Supplies are made while comparing: nothing was prepared.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.bench import document, linkage
+from ppodc.bench.document import Document, Table
+from ppodc.bench.machine import watched
+from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.linkage import adtree, cells
+from ppodc.linkage.adtree import Budget
+from ppodc.linkage.blocks import Block, blocks, rectangle
+from ppodc.linkage.cells import NoPruning, Partition, SquaredPruning
+from ppodc.linkage.noise import ExactNoise
+from ppodc.linkage.reference import squared_distances
+from ppodc.linkage.rules import SquaredDistance
+from ppodc.linkage.strings import NONE, levenshtein
+from ppodc.local.pair import ROLES, make_key, started, write_folders
+from ppodc.local.pair_process import Setting
+
+ORDER, BITS = "order.json", "bits.npy"
+UB = 160
+_PROGRAM = "ppodc.bench.linkage_process"
+_KEY_BITS = 2048
+PUBLISHED_MS = 38.94  # a pair of the chapter's three-party protocol, on its machine
+NOTES = (
+    "Published: 38.94 ms and 13.5 kB for a pair of 5 numbers, three parties, 1,024-bit keys; no "
+    "figure for strings.",
+    "`others` are the cores that other programs kept busy: where it is not near 0, wall times are "
+    "too long, CPU times hold roughly.",
+)
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What both clouds are to compare."""
+
+    kind: str  # numbers, edit (public lengths) or secret (lengths)
+    first: int  # rows of the first owner; the others are the second's
+    blocks: list[tuple[int, int, list[tuple[int, int]]]]
+    limit: int
+    bits: int = 8
+    weights: list[int] = []
+    lengths: list[int] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of the table: rows of both owners, the order, and what must come out."""
+
+    name: str
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
+    order: Order
+    expected: list[NDArray[np.bool_]]  # of each block
+
+
+def numbers_case(side: int) -> Case:
+    """Random rows of 5 values, a quarter of them at both owners."""
+    random = np.random.default_rng(1)
+    xs = random.integers(0, UB + 1, (side, 5))
+    ys = np.concatenate([xs[: side // 4], random.integers(0, UB + 1, (side - side // 4, 5))])
+    plan = list(rectangle((0, side), [(0, side)]))
+    return _numeric(f"5 numbers, {side} x {side}", xs, ys, plan, np.ones(side), np.ones(side))
+
+
+def adult_case(file: Path, n: int, method: str) -> Case:
+    """Adult as in `ppodc bench linkage`, rows in cells with dummies; theta = 0."""
+    values, domain = linkage.load(file)
+    alice, bob = linkage.thirds(len(values), n, 0)
+    noise = ExactNoise(SecureRandom(bytes(32)))
+    budget = Budget(Fraction(1), Fraction(1, 10_000))
+    if method == "none":
+        box = np.array([[0, UB + 1]] * 5)
+        sides = [cells.whole(n, box), cells.whole(n, box)]
+    else:
+        first = adtree.build(values[alice], domain, budget, noise)
+        shared = method == "adtree-shared"
+        sides = [first, adtree.count_cells(values[bob], first.boxes, budget, noise) if shared
+                 else adtree.build(values[bob], domain, budget, noise)]  # fmt: skip
+    pruning = NoPruning() if method == "none" else SquaredPruning(SquaredDistance((1,) * 5, 0))
+    plan = list(blocks(sides[0].synopsis, sides[1].synopsis, pruning))
+    (xs, real_x), (ys, real_y) = (
+        _arranged(values[rows], side) for rows, side in zip((alice, bob), sides, strict=True)
+    )
+    return _numeric(f"Adult, N = {n}, {method}", xs, ys, plan, real_x, real_y)
+
+
+def _arranged(
+    values: NDArray[np.int64], partition: Partition
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows in the order of their cells, dummies as copies of some row, and which are real."""
+    order = partition.arranged()
+    return values[np.maximum(order, 0)], (order >= 0).astype(np.int64)
+
+
+def _numeric(
+    name: str,
+    xs: NDArray[np.int64],
+    ys: NDArray[np.int64],
+    plan: Sequence[Block],
+    real_x: NDArray[Any],
+    real_y: NDArray[Any],
+) -> Case:
+    rule = SquaredDistance((1,) * xs.shape[1], 0)
+    expected = []
+    for block in plan:
+        rows, columns = np.arange(*block.xs), block.columns
+        match = squared_distances(rule, xs[rows], ys[columns]) <= rule.limit
+        expected.append(match & (real_x[rows, None] > 0) & (real_y[None, columns] > 0))
+    weights = list(rule.weights)
+    order = Order("numbers", len(xs), _listed(plan), rule.limit, UB.bit_length(), weights)
+    both = np.column_stack([xs, real_x]), np.column_stack([ys, real_y])
+    return Case(name, (both[0].astype(np.int64), both[1].astype(np.int64)), order, expected)
+
+
+def edit_case(side: int, length: int, most: int, *, secret: bool) -> Case:
+    """Random words and copies of them with edits; secret lengths differ by up to 3."""
+    random = np.random.default_rng(2)
+    lengths = length - random.integers(0, 4, side) if secret else np.full(side, length)
+    words = [random.integers(0, 6, n).tolist() for n in lengths]
+    copies = [_edited(random, word, secret=secret) for word in words]
+    plan = list(rectangle((0, side), [(0, side)]))
+    near = [[levenshtein(a, b) <= most for b in copies] for a in words]
+    match = np.array(near, np.bool_)
+    expected = [match[block.xs[0] : block.xs[1]][:, block.columns] for block in plan]
+    order = Order("secret" if secret else "edit", side, _listed(plan), most, lengths=[length] * 2)
+    wide = length + most
+    tables = [np.array([w + [NONE] * (wide - len(w)) for w in part]) for part in (words, copies)]
+    name = f"edit, length {'up to ' if secret else ''}{length}, d = {most}, {side} x {side}"
+    return Case(name, (tables[0], tables[1]), order, expected)
+
+
+def _edited(random: np.random.Generator, word: list[int], *, secret: bool) -> list[int]:
+    """One or two characters changed; with secret lengths perhaps one lost."""
+    copy = list(word)
+    for place in random.integers(0, len(copy), random.integers(0, 3)):
+        copy[place] = int(random.integers(0, 6))
+    return copy[1:] if secret and random.integers(0, 3) == 0 else copy
+
+
+def _listed(plan: Sequence[Block]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    return [(block.xs[0], block.xs[1], list(block.ys)) for block in plan]
+
+
+def compare(case: Case, tell: Tell) -> dict[str, Any]:
+    """Run both clouds on a case; costs, and whether every match bit is right."""
+    columns = case.rows[0].shape[1]
+    rows = sum(map(len, case.rows))
+    setting = Setting(1, "shares", rows, columns, 1, 1 << 20, "0")
+    with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, watched() as load:
+        folders = write_folders(Path(place), setting, make_key(_KEY_BITS), list(case.rows))
+        for folder in folders:
+            (folder / ORDER).write_bytes(msgspec.json.encode(case.order))
+        tell("taking in")
+        with started(folders, _PROGRAM) as pair:
+            costs = [[pair.answer(role) for role in ROLES]]
+            tell("comparing")
+            costs.append([pair.answer(role) for role in ROLES])
+            for _ in pair.events():
+                pass
+        shares = [np.load(folder / BITS, allow_pickle=False) for folder in folders]
+    exact = np.array_equal(
+        shares[0] ^ shares[1], np.concatenate([np.packbits(bits) for bits in case.expected])
+    )
+    pairs = sum(bits.size for bits in case.expected)
+    taking_in, comparing = costs
+    return {
+        "pairs": pairs,
+        "matches": int(sum(bits.sum() for bits in case.expected)),
+        "exact": exact,
+        "take_in_s": max(cost["wall_s"] for cost in taking_in),
+        "wall_s": max(cost["wall_s"] for cost in comparing),
+        "cpu_s": max(cost["cpu_s"] for cost in comparing),
+        "bytes": max(cost["bytes"] for cost in comparing),
+        "rounds": comparing[0]["rounds"],
+        "peak_mb": max(cost["peak_mb"] for cost in comparing),
+        "others": load.others,
+    }
+
+
+def run(
+    data: Path | None, *, side: int, strings: int, m: int, every: bool, points: Points
+) -> Document:
+    """Random numbers and strings, and Adult by way of blocking if its file is given."""
+    cases = [
+        ("numbers", partial(numbers_case, side)),
+        *((f"edit {d}", partial(edit_case, strings, 16, d, secret=False)) for d in (1, 2)),
+        *((f"secret {d}", partial(edit_case, strings, 16, d, secret=True)) for d in (1, 2)),
+    ]
+    if data is not None:
+        ways = ("none", "adtree", "adtree-shared") if every else ("adtree", "adtree-shared")
+        cases += [(f"Adult {way}", partial(adult_case, data, m, way)) for way in ways]
+    sizes = {"side": side, "strings": strings, "m": m}
+    tasks = [
+        Task(name, {"bench": "linkage-pairs", "case": name, **sizes}, partial(_measured, make))
+        for name, make in cases
+    ]
+    values = measure("linkage-pairs", tasks, points)
+    return document.make("linkage-pairs", _tables, parameters=sizes, points=values, notes=NOTES)
+
+
+def _measured(make: Any, tell: Tell) -> dict[str, Any]:
+    tell("plaintext")
+    case = make()
+    return {"case": case.name, **compare(case, tell)}
+
+
+def _tables(result: Document) -> list[Table]:
+    rows = []
+    for point in result["points"]:
+        pairs = point["pairs"]
+        rows.append(
+            (
+                point["case"],
+                f"{pairs:,}",
+                f"{point['matches']:,}",
+                document.yes(point["exact"]),
+                f"{pairs / point['cpu_s']:,.0f}",
+                f"{point['bytes'] / pairs:.0f}",
+                f"{point['rounds']:,}",
+                document.seconds(point["cpu_s"]),
+                document.seconds(point["wall_s"]),
+                f"{point['peak_mb']:.0f}",
+                document.cores(point["others"]),
+            )
+        )
+    columns = ("records", "pairs", "matches", "all exact", "pairs/s of a core", "bytes each way",
+               "rounds", "CPU", "wall", "MB", "others")  # fmt: skip
+    return [document.table("Comparing on shares, two processes on loopback", columns, rows)]

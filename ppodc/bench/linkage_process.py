@@ -1,0 +1,163 @@
+"""A cloud that compares records under measurement: `python -m ppodc.bench.linkage_process FOLDER`.
+
+Its folder holds its share of both owners' rows and the order: the rule and the blocks. It tells
+what taking in and comparing took, and leaves its shares of the match bits for whoever checks them.
+"""
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.bench.linkage_pairs import BITS, ORDER, Order
+from ppodc.linkage import distances, string_match
+from ppodc.linkage.blocks import Block, batches
+from ppodc.linkage.characters import equalities, take_in
+from ppodc.linkage.distances import Numbers
+from ppodc.linkage.edit_distance import within_secret
+from ppodc.linkage.rules import EditDistance, SquaredDistance
+from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
+from ppodc.linkage.strings import NONE
+from ppodc.local.pair_process import LocalCloud, main, tell
+from ppodc.mpc import circuits, unmask
+from ppodc.mpc.additive import AdditiveShare
+from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.session import Session
+from ppodc.mpc.spill import Budget
+from ppodc.mpc.xor_bits import XorShare
+
+_MEMORY_BYTES = 400 << 20
+Matcher = Callable[[list[Block]], list[Bits]]
+
+
+def work(cloud: LocalCloud) -> None:
+    """Take in, compare batch by batch, tell the costs of both."""
+    order = msgspec.json.decode((cloud.folder / ORDER).read_bytes(), type=Order)
+    session = Session.start(cloud.setting.role, cloud.channel, "linkage bench", cloud.key())
+    share = cloud.share()
+    halves = share[: order.first], share[order.first :]
+    clock = _Clock(cloud)
+    matcher = {"numbers": _numbers, "edit": _edit, "secret": _secret}[order.kind](
+        session, order, *halves
+    )
+    clock.tell("taking in")
+    blocks = [Block((a, b), tuple(ys)) for a, b, ys in order.blocks]
+    found: list[NDArray[np.uint8]] = []
+    for batch in batches(iter(blocks)):
+        found += [np.packbits(bits) for bits in matcher(batch)]
+    clock.tell("comparing")
+    np.save(cloud.folder / BITS, np.concatenate(found))
+
+
+class _Clock:
+    """Costs since the last time it was asked."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._channel = cloud.channel
+        self._start()
+
+    def _start(self) -> None:
+        self._traffic = self._channel.traffic.snapshot()
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def tell(self, what: str) -> None:
+        spent = self._channel.traffic.snapshot() - self._traffic
+        tell(
+            what=what,
+            wall_s=time.perf_counter() - self._wall,
+            cpu_s=time.process_time() - self._cpu,
+            bytes=spent.bytes_sent,
+            rounds=spent.rounds,
+            peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        )
+        self._start()
+
+
+def _real(session: Session, share: NDArray[np.uint64]) -> AdditiveShare:
+    """Additive shares of the bits in the last column."""
+    column = np.ascontiguousarray(share[:, -1:])
+    table = unmask.unmask(session, column, 1, Budget(_MEMORY_BYTES))
+    return table.additive(0, table.rows).reshape(-1)
+
+
+def _numbers(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
+    numbers = Numbers(SquaredDistance(tuple(order.weights), order.limit), order.bits)
+    x, y = (
+        distances.take_in(
+            session,
+            numbers,
+            np.ascontiguousarray(half[:, :-1]),
+            _real(session, half),
+            Budget(_MEMORY_BYTES),
+        )
+        for half in halves
+    )
+    return lambda batch: distances.match_bits(session, numbers, x, y, batch)
+
+
+def _edit(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
+    """Strings of public lengths, all the same for each owner."""
+    x, y = (
+        _texts(session, half[:, :length], first=not number)
+        for number, (half, length) in enumerate(zip(halves, order.lengths, strict=True))
+    )
+    rule = EditDistance(1, order.limit)
+    first, second = order.lengths
+
+    def match(batch: list[Block]) -> list[Bits]:
+        entries = [LengthBlock(block, (first,), (second,)) for block in batch]
+        return string_match.match_bits(session, rule, x, y, entries)
+
+    return match
+
+
+def _texts(session: Session, codes: NDArray[np.uint64], *, first: bool) -> TextRows:
+    budget = Budget(_MEMORY_BYTES)
+    strings = take_in(session, np.ascontiguousarray(codes), budget, first=first)
+    ones = np.full((len(codes), 1), session.role == 1, np.uint8)
+    return TextRows((strings,), BitRows.of(session, ones, budget, first=first))
+
+
+def _secret(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
+    """Strings of secret lengths up to the first of `lengths`, padded."""
+    longest, most = order.lengths[0], order.limit
+    widths = (longest, longest + most)
+    budget = Budget(_MEMORY_BYTES)
+    x, y = (
+        take_in(session, np.ascontiguousarray(half[:, :width]), budget, first=not number)
+        for number, (half, width) in enumerate(zip(halves, widths, strict=True))
+    )
+    ends = [
+        BitRows.of(session, _ends(session, rows.padding(np.arange(rows.rows), NONE), longest),
+                   budget, first=not number)
+        for number, rows in enumerate((x, y))
+    ]  # fmt: skip
+    shifts = range(-most, most + 1)
+
+    def circuit(block: Block) -> circuits.Circuit[XorShare]:
+        equal = equalities(session, x, y, block, longest, shifts)
+        chosen = {s: ends[0].sums(session, ends[1], block, s) for s in shifts}
+        return within_secret(session.role, equal, longest, most, chosen)
+
+    def match(batch: list[Block]) -> list[Bits]:
+        shares = circuits.run(session, [circuit(block) for block in batch])
+        both = zip(batch, shares, strict=True)
+        return [string_match.pair_bits(block, share) for block, share in both]
+
+    return match
+
+
+def _ends(session: Session, padding: Bits, longest: int) -> Bits:
+    """Shares of the one-hots of the lengths 0..longest, from those of "no character here"."""
+    before = np.zeros((len(padding), 1), np.uint8)
+    beyond = np.full((len(padding), 1), session.role == 1, np.uint8)
+    steps: Sequence[Bits] = (before, padding[:, :longest], beyond)
+    marks = np.concatenate(steps, axis=1)
+    return np.ascontiguousarray(marks[:, 1:] ^ marks[:, :-1])
+
+
+if __name__ == "__main__":
+    main(work)

@@ -4,13 +4,13 @@ Each array given to `fit` belongs to another owner. `fit` starts both clouds, le
 upload its shares, runs the job and opens the result as the owners would.
 """
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from client.estimator import Estimator
 from client.one_machine import Bounds, run_here, schema_of, tables_of
 from client.record_linkage import RecordLinkage
 from ppodc.errors import InputError
@@ -19,7 +19,7 @@ from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.spec import Spec
 
 
-class SecureKMeans:
+class SecureKMeans(Estimator):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
     Parameters
@@ -70,27 +70,6 @@ class SecureKMeans:
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> "SecureKMeans":
-        """Set parameters by name."""
-        for name, value in params.items():
-            if name not in self._names():
-                known = ", ".join(self._names())
-                raise ValueError(f"SecureKMeans has no parameter {name!r}; it has {known}.")
-            setattr(self, name, value)
-        return self
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"SecureKMeans({shown})"
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> "SecureKMeans":  # noqa: N803
         """Cluster the owners' arrays: a list with one array for each owner, or one array."""

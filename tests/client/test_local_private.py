@@ -1,0 +1,109 @@
+"""Estimators under local differential privacy: results, reports of privacy, refusals."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from client import LocalPrivateDBSCAN, LocalPrivateKMeans, LocalPrivateKModes
+from ppodc.errors import InputError
+from ppodc.ldp.report_streams import insecure_streams
+from ppodc.ldp.weighted_kmeans import mean_squared_distance
+
+CENTRES = np.array([[2.0, 3.0], [8.0, 7.0]])
+
+
+def numbers(rows, seed=1):
+    words = insecure_streams(rows, seed).words(9)
+    spread = (words[:, :8].reshape(rows, 2, 4) % 1001).sum(axis=2) / 4004 - 0.5
+    return CENTRES[words[:, 8] % 2] + 2 * spread
+
+
+def test_kmeans_of_two_owners():
+    owners = [numbers(3000, 1), numbers(2000, 2)]
+    model = LocalPrivateKMeans(2, epsilon=3.0, bounds=(0, 10), insecure_noise_seed=1).fit(owners)
+    whole = np.concatenate(owners)
+    exact = mean_squared_distance(whole, CENTRES)
+    assert mean_squared_distance(whole, model.cluster_centers_) < 2 * exact
+    assert len(model.labels_) == 5000
+    assert model.privacy_.guaranteed.epsilon <= 3.0
+    assert model.usable_
+    assert (model.standard_error_ < 2).all()
+    again = LocalPrivateKMeans(2, epsilon=3.0, bounds=(0, 10), insecure_noise_seed=1).fit(owners)
+    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+    other = LocalPrivateKMeans(2, epsilon=3.0, bounds=(0, 10)).fit(owners)
+    assert not np.array_equal(other.sizes_, model.sizes_), "noise is fresh unless asked otherwise"
+
+
+def test_too_few_records_are_told():
+    model = LocalPrivateKMeans(8, epsilon=0.5, bounds=(0, 10), insecure_noise_seed=1)
+    with pytest.warns(UserWarning, match="too few"):
+        model.fit(numbers(200))
+    assert not model.usable_
+    with pytest.raises(InputError, match="as many records"):
+        model.fit(numbers(5))
+    with pytest.raises(InputError, match="bounds"):
+        LocalPrivateKMeans(2).fit(numbers(50))
+
+
+@pytest.mark.parametrize("mechanism", ["privbv", "ldpseg"])
+def test_published_settings_warn_with_what_they_spend(mechanism):
+    model = LocalPrivateKMeans.as_published(
+        mechanism, b=1.0, s=100, n_clusters=2, bounds=(0, 10), insecure_noise_seed=1
+    )
+    with pytest.warns(UserWarning, match="does not hold"):
+        model.fit(numbers(400))
+    assert model.privacy_.guaranteed.epsilon > 100
+    honest = LocalPrivateKMeans(
+        2, mechanism=mechanism, epsilon=5.0, bounds=(0, 10), insecure_noise_seed=1
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert honest.fit(numbers(400)).privacy_.guaranteed.epsilon <= 5.0
+
+
+@pytest.mark.parametrize("mechanism", ["joint", "ldpk-modes"])
+def test_kmodes(mechanism):
+    words = insecure_streams(4000, 3).words(4).astype(np.int64)
+    modes = np.array([[0, 0, 0], [2, 1, 2]])[words[:, 3] % 2]
+    records = np.where(words[:, :3] % 5 == 0, words[:, :3] % [3, 2, 3], modes)
+    model = LocalPrivateKModes(
+        2, epsilon=6.0, mechanism=mechanism, categories=(3, 2, 3), insecure_noise_seed=2
+    ).fit([records[:1000], records[1000:]])
+    assert sorted(map(tuple, model.cluster_centers_.tolist())) == [(0, 0, 0), (2, 1, 2)]
+    assert (model.labels_[words[:, 3] % 2 == 0] == model.labels_[0]).mean() in (
+        pytest.approx(0, abs=0.15), pytest.approx(1, abs=0.15),
+    )  # fmt: skip
+    with pytest.raises(InputError, match="no category"):
+        model.fit(np.array([[0, 2, 0]]))
+    published = LocalPrivateKModes.as_published(
+        epsilon=2.0, n_clusters=2, categories=(3, 2, 3), insecure_noise_seed=2
+    )
+    with pytest.warns(UserWarning, match="does not hold"):
+        published.fit(records)
+    assert published.privacy_.guaranteed.epsilon == pytest.approx(6.0, abs=1e-6)
+
+
+def test_dbscan_finds_groups_with_a_published_budget():
+    records = numbers(300)
+    model = LocalPrivateDBSCAN.as_published(
+        1.2, b=4.0, s=1000, min_samples=5, bounds=(0, 10), insecure_noise_seed=1
+    )
+    with pytest.warns(UserWarning, match="does not hold"):
+        labels = model.fit_predict(records)
+    groups = (records[:, 0] > 5).astype(int)
+    assert len(set(labels[labels >= 0])) == 2
+    assert (labels >= 0).mean() > 0.9
+    for label in (0, 1):
+        assert len(set(groups[labels == label])) == 1
+    with pytest.raises(InputError, match="same bounds"):
+        LocalPrivateDBSCAN(bounds=[(0, 10), (0, 20)]).fit(records)
+
+
+def test_parameters_by_name():
+    model = LocalPrivateKMeans(3, epsilon=2.0)
+    assert model.get_params()["epsilon"] == 2.0
+    assert model.set_params(epsilon=1.0).epsilon == 1.0
+    assert "n_clusters=3" in repr(model)
+    with pytest.raises(ValueError, match="no parameter"):
+        model.set_params(wrong=1)

@@ -140,7 +140,7 @@ class Campaign:
         world = World(self._parties, self._config1, self._config2, folder, fate, name)
         with watched_rows(fate) as rows:
             try:
-                self._play(world, schedule, verdict)
+                self.play(world, schedule, verdict)
             except Exception as error:  # noqa: BLE001 - whatever it is, the verdict tells
                 verdict.stuck += 1
                 verdict.notes.append(f"{type(error).__name__}: {error}")
@@ -151,7 +151,8 @@ class Campaign:
         shutil.rmtree(folder, ignore_errors=True)
         return verdict
 
-    def _play(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
+    def play(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
+        """From the dataset's creation to the checks of its result."""
         deadline = time.monotonic() + _SECONDS
         self._insist(lambda _: world.operator().create(schedule.spec), deadline, verdict)
         names = list(self._owners)[: len(schedule.tables)]
@@ -162,7 +163,7 @@ class Campaign:
         self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
         self._check_uploads(world, schedule, receipts, verdict)
         state = self._check_ledgers(world, schedule, verdict)
-        fetch = [partial(self._result, world, schedule, name) for name in names]
+        fetch = [partial(self.result, world, schedule, name) for name in names]
         if state == JobState.CANCELLED:
             verdict.cancelled = 1
             verdict.wrong += sum(_gives(ask) for ask in fetch)
@@ -180,7 +181,8 @@ class Campaign:
         owner = world.owner(name, self._owners[name], dead)
         return owner.upload(schedule.spec.name, records.astype(float), progress=False)
 
-    def _result(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
+    def result(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
+        """What this owner opens."""
         return world.owner(name, self._owners[name], dead).result(schedule.spec.name, wait=False)
 
     def _insist(

@@ -168,6 +168,14 @@ def _is_below(process: Process, running: dict[int, Process]) -> bool:
     return parent == os.getpid()
 
 
+def resident_bytes(pid: int | None = None) -> int:
+    """Memory of this process or another; 0 where the system does not tell."""
+    try:
+        return _read(_PROC / str(pid or os.getpid())).memory
+    except OSError:
+        return 0
+
+
 class Watch:
     """Looks again and again while the block runs, and once more at its end."""
 

@@ -409,6 +409,33 @@ MEASUREMENTS = (
         module="linkage_pairs",
     ),
     Measurement(
+        "gateway",
+        "One hostile owner at full speed beside honest ones and a running job: who is answered?",
+        [
+            records(2000), choice("l", int, 4, "Attributes."), choice("k", int, 3, "Clusters."),
+            choice("owners", int, 9, "Honest owners.", min=1),
+            iterations(10, "Most iterations of the job.", min=1),
+        ],
+        points=False,
+        draws=False,
+        given=all_parties,
+    ),
+    Measurement(
+        "fuzz",
+        """Mutated real traffic to every socket of every role: does anything crash, hang or grow?
+
+        Most frames go to the gateways' desks and into channels inside this process, some over TCP
+        with keys and without; an honest owner and an honest pair go on beside them.
+        """,
+        [
+            choice("frames", int, 1_000_000, "How many.", min=100),
+            choice("seed", int, 1, "The same gives the same frames."),
+        ],
+        points=False,
+        draws=False,
+        given=all_parties,
+    ),
+    Measurement(
         "platform",
         "What orchestration costs, whether memory grows, and many owners uploading at once.",
         [

@@ -35,7 +35,6 @@ _PIECE = 64 * 1024
 _LOOK_SECONDS = 0.02
 _PATIENCE_SECONDS = 5.0  # over a budget, with nothing moving
 _CLOSING_SECONDS = 2.0
-_OFFENCES = 100  # refusals in so many seconds, after which a key stays out for a while
 _OFFENCE_SECONDS = 10.0
 _OUT_SECONDS, _LONGEST_OUT = 10.0, 600.0
 _STRANGERS = "strangers"
@@ -56,6 +55,7 @@ class Limits:
     key_bytes: int = 16 << 20
     bytes: int = 64 << 20
     request_bytes: int = 8 << 20
+    key_offences: int = 100  # refusals in ten seconds, after which a key stays out for a while
 
 
 @dataclass(eq=False, slots=True)
@@ -165,7 +165,7 @@ class FrontDoor:
             if now - conduct.began > _OFFENCE_SECONDS:
                 conduct.began, conduct.offences = now, 0
             conduct.offences += 1
-            if conduct.offences <= _OFFENCES:
+            if conduct.offences <= self._limits.key_offences:
                 return
             seconds = min(_LONGEST_OUT, _OUT_SECONDS * 2**conduct.exclusions)
             conduct.offences, conduct.exclusions = 0, min(10, conduct.exclusions + 1)

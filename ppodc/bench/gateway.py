@@ -1,0 +1,200 @@
+"""`ppodc bench gateway`: one hostile owner at full speed, nine honest ones, and a running job.
+
+The whole platform runs on this machine. The same job runs twice: first quietly, then while an
+enrolled owner attacks both clouds by turns (`hostile_owner`). All the time honest owners ask both
+clouds for the spec, and how long each answer took is kept. Then it is told: were honest requests
+answered, was the job finished and exact, how much memory did the gateways take.
+"""
+
+import contextlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ppodc.bench import document, machine
+from ppodc.bench.document import Document, Table
+from ppodc.bench.fault_world import Parties
+from ppodc.bench.platform import UB, create, make_job, upload, write_table
+from ppodc.errors import PpodcError
+from ppodc.kmeans.job import Job
+from ppodc.kmeans.reference import kmeans
+from ppodc.local.platform import LocalPlatform
+from ppodc.service.config import OwnerConfig, Remote, load
+from ppodc.service.messages import Named, SpecText
+from ppodc.transport.call_client import Client
+from ppodc.transport.curve_keys import CurveKeys
+
+_SERVICES = {"cloud1": "ppodc.cli cloud1 serve", "cloud2": "ppodc.cli cloud2 serve"}
+_ASK_SECONDS = 0.1  # from one request of an honest owner to its next
+_SAMPLE_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Observed:
+    """What was seen while one job ran."""
+
+    latencies: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    memory: dict[str, int] = field(default_factory=dict)  # the most of each service
+    job_s: float = 0.0
+    exact: bool = False
+
+    def figures(self) -> dict[str, Any]:
+        """The same as numbers; quantiles in seconds."""
+        cuts = statistics.quantiles(self.latencies, n=100)
+        return {
+            "requests": len(self.latencies) + len(self.failures),
+            "failed": len(self.failures),
+            "median_s": cuts[49],
+            "p95_s": cuts[94],
+            "p99_s": cuts[98],
+            "longest_s": max(self.latencies),
+            "job_s": self.job_s,
+            "exact": self.exact,
+            **{f"{name}_mb": most / 1e6 for name, most in self.memory.items()},
+        }
+
+
+def run(m: int, l: int, k: int, *, owners: int, iterations: int, parties: Parties) -> Document:
+    """The document: the quiet job and the one under attack, side by side."""
+    with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place:
+        folder, names = Path(place), [f"owner{number + 1}" for number in range(owners)]
+        with LocalPlatform(
+            folder / "platform", owners=[*names, "mallory"], pairs=1, insecure_key_bits=512
+        ) as platform:
+            records = np.random.default_rng(1).integers(0, UB + 1, (m, l))
+            bench = _Bench(platform, folder, names, records, make_job(k, iterations), parties)
+            quiet = bench.watch(contextlib.nullcontext())
+            attacked = bench.watch(_attack(platform.config("mallory")))
+    return document.make(
+        "gateway",
+        _tables,
+        notes=attacked.failures[:5],
+        m=m,
+        l=l,
+        k=k,
+        owners=owners,
+        quiet=quiet.figures(),
+        attacked=attacked.figures(),
+    )
+
+
+class _Bench:
+    """A platform, its honest owners, and the job that each of them has a part of the records of."""
+
+    def __init__(
+        self,
+        platform: LocalPlatform,
+        folder: Path,
+        names: list[str],
+        records: np.ndarray,
+        job: Job,
+        parties: Parties,
+    ) -> None:
+        self._platform, self._folder, self._names = platform, folder, names
+        self._records, self._job, self._parties = records, job, parties
+
+    def watch(self, beside: contextlib.AbstractContextManager[None]) -> Observed:
+        """Upload, run and open a job while something goes on beside it."""
+        seen, over = Observed(), threading.Event()
+        spec = create(self._platform, self._folder, self._records.shape[1], self._job)
+        parts = np.array_split(self._records, len(self._names))
+        tables = [
+            write_table(self._folder / f"{name}.csv", part)
+            for name, part in zip(self._names, parts, strict=True)
+        ]
+        with beside:
+            asking = self._ask_all(spec.name, over, seen)
+            try:
+                with machine.Watch(lambda: _look(seen), _SAMPLE_SECONDS):
+                    for name, file in zip(self._names, tables, strict=True):
+                        upload(self._platform, spec, name, file)
+                    began = time.monotonic()
+                    self._platform.run(spec.name, "shares")
+                    seen.job_s = time.monotonic() - began
+                    seen.exact = self._is_exact(spec.name)
+            finally:
+                over.set()
+                for thread in asking:
+                    thread.join()
+        return seen
+
+    def _is_exact(self, dataset: str) -> bool:
+        with self._parties.owner.connect(self._platform.config(self._names[0])) as owner:  # type: ignore[attr-defined]
+            result = owner.result(dataset)
+        job = self._job
+        trace = kmeans(self._records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed)
+        return bool(np.array_equal(result.sums_, trace.sums) and result.n_iter_ == trace.n_iter)
+
+    def _ask_all(self, dataset: str, over: threading.Event, seen: Observed) -> list[Any]:
+        threads = []
+        for name in self._names:
+            config = load(self._platform.config(name), OwnerConfig)
+            for remote in (config.cloud1, config.cloud2):
+                arguments = (CurveKeys.load(config.key), remote, dataset, over, seen)
+                threads.append(threading.Thread(target=_ask, args=arguments, daemon=True))
+                threads[-1].start()
+        return threads
+
+
+def _ask(
+    keys: CurveKeys, remote: Remote, dataset: str, over: threading.Event, seen: Observed
+) -> None:
+    """An honest owner: ask, wait a moment, ask again."""
+    with Client.connect(remote.endpoint, keys, remote.public_key.encode()) as client:
+        while not over.wait(_ASK_SECONDS):
+            began = time.monotonic()
+            try:
+                client.call("spec", Named(dataset), reply=SpecText)
+            except PpodcError as error:
+                seen.failures.append(str(error))
+            else:
+                seen.latencies.append(time.monotonic() - began)
+
+
+def _look(seen: Observed) -> None:
+    for process in machine.processes():
+        for name, title in _SERVICES.items():
+            if title in process.title:
+                seen.memory[name] = max(seen.memory.get(name, 0), process.memory)
+
+
+@contextlib.contextmanager
+def _attack(config: Path) -> Iterator[None]:
+    """The hostile owner, for the time of the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ppodc.bench.hostile_owner", str(config)], stdin=subprocess.PIPE
+    )
+    try:
+        yield
+    finally:
+        process.communicate()
+
+
+def _tables(result: Document) -> list[Table]:
+    rows = []
+    for name, title, show in (
+        ("requests", "honest requests", "{:,}"),
+        ("failed", "of them not answered", "{:,}"),
+        ("median_s", "median answer, s", "{:.3f}"),
+        ("p95_s", "95 % within, s", "{:.3f}"),
+        ("p99_s", "99 % within, s", "{:.3f}"),
+        ("longest_s", "longest, s", "{:.2f}"),
+        ("job_s", "job, s", "{:.1f}"),
+        ("cloud1_mb", "memory of cloud 1's gateway, MB", "{:.0f}"),
+        ("cloud2_mb", "memory of cloud 2's service, MB", "{:.0f}"),
+    ):
+        rows.append([title, *(show.format(result[run][name]) for run in ("quiet", "attacked"))])
+    exact = [document.yes(result[run]["exact"]) for run in ("quiet", "attacked")]
+    rows.append(["result exact", *exact])
+    shape = "{owners} honest owners, m = {m}, l = {l}, k = {k}".format(**result)
+    return [document.table(f"Gateways: {shape}", ("", "quiet", "one hostile owner"), rows)]

@@ -3,14 +3,26 @@
 Whatever both report must agree; a difference is an error that names it, never a choice.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ppodc.errors import InputError
 from ppodc.service.config import OwnerConfig, Remote, load
-from ppodc.service.messages import DatasetList, DatasetsAsk, Named, SpecText
+from ppodc.service.messages import (
+    DatasetList,
+    DatasetsAsk,
+    LedgerAsk,
+    LedgerReply,
+    Named,
+    SpecText,
+    UploadList,
+    UploadsAsk,
+)
 from ppodc.service.store.datasets import Dataset
+from ppodc.service.store.ledger import Entry
+from ppodc.service.store.uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
@@ -42,16 +54,21 @@ class Clouds:
             raise
 
     @classmethod
-    def from_file(cls, path: str | Path, role: str) -> tuple["Clouds", OwnerConfig]:
-        """The clouds that a configuration names, for someone of this role."""
+    def from_file(cls, path: str | Path, role: str = "") -> tuple["Clouds", OwnerConfig]:
+        """The clouds that a configuration names, for someone of this role, or of either."""
         config = load(path, OwnerConfig)
-        if config.role != role:
+        if role and config.role != role:
             raise InputError(f"{path} is the configuration of an {config.role}, not an {role}.")
         return cls.connect(config), config
 
     def all(self) -> list[Client]:
         """The connections, cloud 1 first."""
         return list(self._by_number.values())
+
+    @property
+    def numbers(self) -> list[int]:
+        """Which clouds there are."""
+        return list(self._by_number)
 
     def at(self, cloud: int) -> Client:
         """The connection to this cloud."""
@@ -60,6 +77,12 @@ class Clouds:
                 f"this configuration names no cloud {cloud}: it is that of a single server."
             )
         return self._by_number[cloud]
+
+    def __enter__(self) -> "Clouds":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give up all connections."""
@@ -93,6 +116,27 @@ class Clouds:
         if specs[0].name != dataset:
             raise InputError(f"asked for dataset {dataset!r} and was given {specs[0].name!r}.")
         return specs[0]
+
+    def uploads(self, dataset: str, cloud: int) -> Iterator[Upload]:
+        """The uploads that one cloud lists, in order of arrival: an owner's own, or all."""
+        seen = 0
+        while True:
+            ask = UploadsAsk(dataset, seen)
+            page = self.at(cloud).call("uploads", ask, reply=UploadList)[0].uploads
+            if not page:
+                return
+            yield from page
+            seen += len(page)
+
+    def ledger(self, cloud: int) -> list[Entry]:
+        """What one cloud has written down, as far as the caller may read it."""
+        entries: list[Entry] = []
+        while True:
+            ask = LedgerAsk(entries[-1].number if entries else 0)
+            page = self.at(cloud).call("ledger", ask, reply=LedgerReply)[0].entries
+            if not page:
+                return entries
+            entries += page
 
 
 def _connect(remote: Remote, keys: CurveKeys, timeout: float) -> Client:

@@ -1,6 +1,7 @@
 """`ppodc demo`: the whole platform on this machine, from upload to plot, on invented records."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
     _make_folder(folder)
     console.print("starting both clouds, their Ray and their keys ...")
     with LocalPlatform(folder / "platform", owners=OWNERS, pairs=pairs) as platform:
+        spec = replace(spec, owners=platform.members())
         with Operator.connect(platform.config("operator")) as operator:
             operator.create(spec)
         _upload(console, platform, spec, parts)
@@ -67,7 +69,7 @@ def _upload(
 ) -> None:
     for name, part in zip(OWNERS, parts, strict=True):
         with Owner.connect(platform.config(name)) as owner:
-            owner.upload(spec.name, part, progress=console.is_terminal)
+            owner.upload(spec.name, part, spec=spec, progress=console.is_terminal)
         console.print(f"owner {name}: {len(part)} records shared between the clouds, gone home")
 
 

@@ -7,6 +7,7 @@ process plays the operator and the owners.
 import tempfile
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,11 +31,12 @@ def run_here(spec: Spec, tables: Tables, suite: str | None = None, pairs: int = 
     with tempfile.TemporaryDirectory(prefix="ppodc-") as folder:
         platform = LocalPlatform(Path(folder, "platform"), owners=names, pairs=pairs)
         with platform:
+            spec = replace(spec, owners=platform.members())
             with Operator.connect(platform.config("operator")) as operator:
                 operator.create(spec)
             for name, records in zip(names, tables, strict=True):
                 with Owner.connect(platform.config(name)) as owner:
-                    owner.upload(spec.name, records, progress=False)
+                    owner.upload(spec.name, records, spec=spec, progress=False)
             platform.run(spec.name, suite)
             results = []
             for name in names:

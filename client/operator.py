@@ -7,8 +7,10 @@ that names both clouds; a dataset exists only where its spec was handed in, and 
 from pathlib import Path
 
 from client.both_clouds import Clouds, ListedDataset
-from ppodc.service.messages import LedgerAsk, LedgerReply, SpecText
+from ppodc.errors import InputError, RefusedError
+from ppodc.service.messages import LeaveOut, Named, SpecText
 from ppodc.service.store.ledger import Entry
+from ppodc.service.store.uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
 
@@ -36,6 +38,7 @@ class Operator:
 
     def create(self, spec: Spec) -> str:
         """Create the dataset at both clouds; the same again is harmless. Returns its digest."""
+        spec.require_owners()
         for cloud in self._clouds.all():
             cloud.call("create", SpecText(spec.canonical()), reply=Empty)
         return spec.digest
@@ -44,12 +47,32 @@ class Operator:
         """All datasets of cloud 1, by name; `uploads` and `rows` are all owners'."""
         return self._clouds.datasets()
 
+    def uploads(self, dataset: str) -> list[Upload]:
+        """All uploads that either cloud has, in order of arrival at cloud 1."""
+        listed: dict[str, Upload] = {}
+        for cloud in self._clouds.numbers:
+            for upload in self._clouds.uploads(dataset, cloud):
+                listed.setdefault(upload.upload_id, upload)
+        return list(listed.values())
+
+    def leave_out(self, dataset: str, upload_id: str) -> None:
+        """Take an upload out at both clouds, before sealing; again is harmless."""
+        refused: list[RefusedError] = []
+        clouds = self._clouds.all()
+        for cloud in clouds:
+            try:
+                cloud.tell("leave_out", LeaveOut(dataset, upload_id))
+            except RefusedError as error:
+                refused.append(error)
+        unknown = [error for error in refused if error.code == InputError.code]
+        if len(unknown) == len(clouds) or len(unknown) < len(refused):  # one may not have had it
+            raise refused[0]
+
+    def delete(self, dataset: str) -> None:
+        """Delete a dataset's data at both clouds; again is harmless."""
+        for cloud in self._clouds.all():
+            cloud.tell("delete", Named(dataset))
+
     def ledger(self, cloud: int) -> list[Entry]:
-        """Every reveal that cloud 1 or cloud 2 has written down."""
-        entries: list[Entry] = []
-        while True:
-            ask = LedgerAsk(entries[-1].number if entries else 0)
-            page = self._clouds.at(cloud).call("ledger", ask, reply=LedgerReply)[0].entries
-            if not page:
-                return entries
-            entries += page
+        """What cloud 1 or cloud 2 has written down of uploads and the life of datasets."""
+        return self._clouds.ledger(cloud)

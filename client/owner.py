@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
+from client.accepted import AcceptedSpecs, Agreed
 from client.both_clouds import Clouds, ListedDataset
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.errors import InputError, JobEndedError, printable
+from ppodc.errors import InputError, JobEndedError, RefusedError, WithdrawnError, printable
 from ppodc.records.output_half import (
     OpenedResult,
     OutputHalf,
@@ -41,11 +42,10 @@ from ppodc.service.messages import (
     RowsAsk,
     RowsReply,
     Seed,
-    UploadList,
     UploadRef,
-    UploadsAsk,
     UploadState,
 )
+from ppodc.service.store.ledger import Entry
 from ppodc.service.store.uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Array
@@ -76,6 +76,7 @@ class Owner:
         self._clouds = clouds
         self._records = UploadRecords(config.uploads)
         self._privacy, self._max_epsilon = config.privacy, Fraction(config.max_epsilon)
+        self._accepted = AcceptedSpecs(config.uploads / "accepted")
 
     @classmethod
     def connect(cls, config: str | Path) -> "Owner":
@@ -93,36 +94,95 @@ class Owner:
         self._clouds.close()
 
     def datasets(self) -> list[ListedDataset]:
-        """The datasets that this owner may upload to; `uploads` and `rows` are its own."""
+        """The datasets that this owner takes part in; `uploads` and `rows` are its own."""
         return self._clouds.datasets()
+
+    def spec(self, dataset: str) -> Spec:
+        """The spec that both clouds present; `in_words` says what it means."""
+        return self._clouds.spec(dataset)
+
+    def accept(self, dataset: str, spec: Agreed) -> Spec:
+        """Agree to this spec of a dataset: a Spec, the Path of its file, or its digest.
+
+        Remembered in the owner's folder; refused if the clouds present another.
+        """
+        shown = self._clouds.spec(dataset)
+        self._accepted.accept(shown, spec)
+        return shown
 
     def upload(
         self,
         dataset: str,
         data: "pd.DataFrame | NDArray[Any] | str | Path",
         *,
+        spec: Agreed | None = None,
         header: bool = True,
         progress: bool = True,
     ) -> Receipt:
         """Give the clouds their parts of the records; the same data again go on or change nothing.
 
-        `header=False` is for a CSV file without a line of names.
+        `spec` is what this owner agrees to (see `accept`); without it, it must have accepted the
+        dataset's spec before. `header=False` is for a CSV file without a line of names.
         """
-        spec = self._clouds.spec(dataset)
+        shown = self._clouds.spec(dataset)
+        if spec is not None:
+            self._accepted.accept(shown, spec)
+        self._accepted.check(shown)
+        return self._upload(shown, data, header, progress)
+
+    def _upload(self, spec: Spec, data: Any, header: bool, progress: bool) -> Receipt:
         values = spec.kind.upload(spec).encode(data, header=header)
         digest = data_digest(spec, values)
         with self._records.alone():
             record = self._records.find(spec, digest)
             if record is not None and record.finished:
                 if self._committed(spec, record):
-                    return Receipt(dataset, record.upload_id, len(values), spec.digest, True)
-                record = None  # the clouds have started anew since
-            record = record or self._records.begin(
-                spec, digest, len(values), self._secret(spec, values)
-            )
-        self._send(spec, record, values, progress)
+                    return Receipt(spec.name, record.upload_id, len(values), spec.digest, True)
+                record = None  # it was withdrawn, or the clouds have started anew since
+            record = record or self._begin(spec, digest, values)
+        try:
+            self._send(spec, record, values, progress)
+        except RefusedError as error:
+            if error.code != WithdrawnError.code:
+                raise
+            record = self._begin(spec, digest, values)  # a new id and a new secret
+            self._send(spec, record, values, progress)
         self._records.finish(spec, record)
-        return Receipt(dataset, record.upload_id, len(values), spec.digest, False)
+        return Receipt(spec.name, record.upload_id, len(values), spec.digest, False)
+
+    def uploads(self, dataset: str) -> list[Upload]:
+        """This owner's uploads that either cloud has and that were not removed there."""
+        spec = self._clouds.spec(dataset)
+        listed = {
+            upload.upload_id: upload
+            for cloud in _parts(spec)
+            for upload in self._clouds.uploads(dataset, cloud)
+            if not upload.removed
+        }
+        return list(listed.values())
+
+    def withdraw(self, dataset: str, upload_id: str | None = None) -> list[str]:
+        """Take back one upload or all of this owner's, before sealing; their ids.
+
+        Both clouds delete what they have of it. Interrupted, it can be repeated; an upload that one
+        cloud has withdrawn does not count.
+        """
+        spec = self._clouds.spec(dataset)
+        known = [upload.upload_id for upload in self.uploads(dataset)]
+        if upload_id is not None and upload_id not in known:
+            raise InputError(f"dataset {dataset!r} has no upload {upload_id} of yours.")
+        ids = known if upload_id is None else [upload_id]
+        for each in ids:
+            for cloud in sorted(_parts(spec)):  # cloud 1 first: it says no once it is sealed
+                self._clouds.at(cloud).tell("withdraw", UploadRef(each))
+        return ids
+
+    def ledger(self, cloud: int) -> list[Entry]:
+        """What a cloud has written down about this owner's datasets; the rest as hashes."""
+        return self._clouds.ledger(cloud)
+
+    def _begin(self, spec: Spec, digest: str, values: NDArray[np.int64]) -> UploadRecord:
+        return self._records.begin(spec, digest, len(values), self._secret(spec, values))
 
     def _secret(self, spec: Spec, values: NDArray[np.int64]) -> bytes:
         """The secret of a new upload; what it tells of the records is charged before."""
@@ -190,7 +250,7 @@ class Owner:
         """
         spec = self._clouds.spec(dataset)
         halves = self._halves(spec, wait, timeout)
-        if len({(half.facts, frozenset(half.outputs)) for half in halves}) != 1:
+        if len({(half.run, half.facts, frozenset(half.outputs)) for half in halves}) != 1:
             raise InputError("the clouds report results of different runs; ask their operators.")
         values = {
             name: open_output(*(half.outputs[name] for half in halves))
@@ -228,7 +288,7 @@ class Owner:
     def _rows(self, spec: Spec, name: str) -> list[int]:
         """This owner's rows of a row output, in the order in which it uploaded."""
         rows: list[int] = []
-        for upload in self._uploads(spec.name):
+        for upload in self._clouds.uploads(spec.name, 1):
             if not upload.sealed:
                 continue
             ask = RowsAsk(spec.name, upload.upload_id, name)
@@ -240,17 +300,6 @@ class Owner:
                 halves.append(OutputHalf(modulus_from_bytes(reply.modulus), arrays[0]))
             rows += open_output(*halves)
         return rows
-
-    def _uploads(self, dataset: str) -> Iterator[Upload]:
-        """This owner's uploads, in the order in which it began them."""
-        seen = 0
-        while True:
-            ask = UploadsAsk(dataset, seen)
-            page = self._clouds.at(1).call("uploads", ask, reply=UploadList)[0].uploads
-            if not page:
-                return
-            yield from page
-            seen += len(page)
 
 
 def _parts(spec: Spec) -> dict[Cloud, Part]:
@@ -265,6 +314,7 @@ def _parts(spec: Spec) -> dict[Cloud, Part]:
 class _Half:
     """One cloud's half of a result, as received."""
 
+    run: str
     facts: bytes
     outputs: Mapping[str, OutputHalf]
 
@@ -276,7 +326,7 @@ def _half(cloud: Cloud, reply: ResultReply, arrays: tuple[Array, ...]) -> _Half:
         half.name: OutputHalf(modulus_from_bytes(half.modulus), array)
         for half, array in zip(reply.halves, arrays, strict=True)
     }
-    return _Half(reply.facts, outputs)
+    return _Half(reply.run, reply.facts, outputs)
 
 
 def _check_alive(dataset: str, cloud: Cloud, reply: ResultReply) -> None:

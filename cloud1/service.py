@@ -4,11 +4,13 @@ Alone, as the collector of perturbed reports, it is the same service.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ppodc.service.config import limits, load_first, owners_of
 from ppodc.service.operations import owner_operations, raise_descriptor_limit, until_signal
 from ppodc.service.store import Store
+from ppodc.service.tidy import forget_old, regularly
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
 
@@ -19,11 +21,12 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     raise_descriptor_limit()
     with (
         Store.open(config.store, "cloud1") as store,
+        regularly(partial(forget_old, store, config.quotas)),
         Gateway(
             config.listen,
             CurveKeys.load(config.key),
             owners_of(config),
-            owner_operations(store),
+            owner_operations(store, config.quotas),
             limits=limits(config),
         ) as gateway,
     ):

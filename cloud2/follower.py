@@ -19,7 +19,7 @@ import numpy as np
 from cloud2.worker import Worker2
 from ppodc.cluster.workers import Workers, answers
 from ppodc.crypto.paillier_keys import load_secret
-from ppodc.errors import InputError, SessionLostError, printable
+from ppodc.errors import InputError, SessionLostError, printable, without_places
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob, drop_pools
 from ppodc.pairs.control_messages import PairEnd
@@ -71,10 +71,10 @@ class Follower:
     def uploads(self, body: control_messages.Uploads) -> control_messages.UploadList:
         """What this cloud has in full, a page of it."""
         self._known(body.dataset, body.spec)
-        complete = [u for u in self._store.uploads.of(body.dataset) if u.committed]
-        return control_messages.UploadList(
-            complete[body.first : body.first + control_messages.PAGE]
+        page = self._store.uploads.of(
+            body.dataset, committed=True, skip=body.first, limit=control_messages.PAGE
         )
+        return control_messages.UploadList(page)
 
     def seal(self, body: control_messages.Seal, ids: Array) -> control_messages.Sealed:
         """Fix the records; the same again is harmless."""
@@ -100,6 +100,7 @@ class Follower:
                 side.restore(resume)
             setup = side.setup(self._link_timeout, self._config.pools)
             session = _Session(secrets.token_bytes(16), side, setup)
+            side.run = control_messages.run_of(session.ticket)
             try:
                 ends = self._start(session, dict(enumerate(body.publics)))
             except BaseException:
@@ -129,7 +130,8 @@ class Follower:
                     side.save_result()
         longest = _TEXT // max(1, len(failed))
         failures = [
-            control_messages.Failed(slot, f.text[:longest], f.fatal) for slot, f in failed.items()
+            control_messages.Failed(slot, without_places(f.text)[:longest], f.fatal)
+            for slot, f in failed.items()
         ]
         return control_messages.Progress(done, failures, running, committed)
 
@@ -204,6 +206,8 @@ class Follower:
             body.prepare,
         )
         kind.check(side.spec, side.sealed.m, side.suite, self._key_bits)
+        if body.prepare > max(1, side.plan.max_iter):
+            raise InputError("a job needs supplies for no more iterations than it can have.")
         if len(body.publics) != side.pairs:
             raise InputError(f"{side.pairs} pairs need as many channel keys.")
         return side
@@ -237,6 +241,11 @@ class Follower:
         finished = session is None or session.side.next_step() is None
         if not finished or not self._store.results.has(body.dataset):
             raise InputError(f"dataset {body.dataset!r} has no result at cloud 2 yet.")
+        if self._store.results.run(body.dataset) != body.run:
+            raise InputError(
+                f"cloud 2's result of dataset {body.dataset!r} is of another run: its store is "
+                "older than the end of the job. Put a newer copy in place."
+            )
 
     def _end(self, dataset: str) -> None:
         session = self._sessions.pop(dataset, None)

@@ -6,9 +6,8 @@ other cloud is served beside it, and only it is let in there.
 It is a driver of C2's own Ray, which it starts or joins when the first job asks for workers.
 """
 
-import logging
-import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,17 @@ from ppodc.pairs import control_messages
 from ppodc.service.config import Cloud2Config, limits, load, owners_of, peers
 from ppodc.service.operations import owner_operations, raise_descriptor_limit, until_signal
 from ppodc.service.store import Store
+from ppodc.service.tidy import forget_old, regularly
 from ppodc.transport.call_server import Answer, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.front_door import Limits
 from ppodc.transport.gateway import Gateway
 from ppodc.transport.wire import Array, Body
 
-_TIDY_SECONDS = 30.0
 # Of cloud 1, which seals long lists of uploads.
 _CONTROL = Limits(
     connections=64, key_connections=16, key_bytes=48 << 20, bytes=64 << 20, request_bytes=32 << 20
 )
-
-log = logging.getLogger(__name__)
 
 
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:
@@ -51,16 +48,17 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
             limits=_CONTROL,
         )
         gateway = Gateway(
-            config.listen, keys, known, owner_operations(store), limits=limits(config)
+            config.listen,
+            keys,
+            known,
+            owner_operations(store, config.quotas),
+            limits=limits(config),
         )
-        stopped = threading.Event()
-        tidy = threading.Thread(target=_tidy, args=(follower, stopped), daemon=True)
-        tidy.start()
+        chores = (follower.free_idle, partial(forget_old, store, config.quotas))
         try:
-            with control, gateway:
+            with regularly(*chores), control, gateway:
                 until_signal(lambda: ready(gateway.endpoint))
         finally:
-            stopped.set()
             follower.stop()
             workers.close()
 
@@ -91,8 +89,3 @@ def _handler(do: Callable[..., Body], count: int) -> Handler:
         return do(body, *arrays), ()
 
     return handle
-
-
-def _tidy(follower: Follower, stopped: threading.Event) -> None:
-    while not stopped.wait(_TIDY_SECONDS):
-        follower.free_idle()

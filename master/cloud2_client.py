@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError, StoppingError
+from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError, StoppingError, without_places
 from ppodc.pairs import control_messages
 from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config
@@ -79,10 +79,16 @@ class Cloud2Client:
         return self._call(control_messages.REPLACE, body, control_messages.PairEnd, _START_SECONDS)
 
     def settle(
-        self, dataset: str, seal: str | None, outcome: control_messages.Outcome, message: str = ""
+        self,
+        dataset: str,
+        seal: str | None,
+        outcome: control_messages.Outcome,
+        message: str = "",
+        run: str = "",
     ) -> None:
         """Tell C2 how the job ended."""
-        body = control_messages.Settle(dataset, seal, outcome, message[:MAX_TEXT])
+        words = without_places(message)[:MAX_TEXT]
+        body = control_messages.Settle(dataset, seal, outcome, words, run)
         self._call(control_messages.SETTLE, body, control_messages.Done)
 
     def _call(

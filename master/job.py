@@ -236,7 +236,7 @@ class _Master:
                 except PpodcError as error:
                     raise _give_up(store, cloud2, dataset, str(error)) from error
             # C2 hands its halves out only now: both clouds have theirs, of the same run.
-            cloud2.settle(dataset, _digest(store, dataset), "done")
+            cloud2.settle(dataset, _digest(store, dataset), "done", run=store.results.run(dataset))
         drop_pools(store, dataset, self._config.pools)
         facts, m = store.results.half(dataset).facts, store.uploads.sealed(dataset).m
         iterations = store.jobs.get(dataset).iteration

@@ -7,9 +7,12 @@ import logging
 from dataclasses import dataclass
 
 from master.cloud2_client import Cloud2Client
-from ppodc.errors import InputError
+from ppodc.errors import InputError, RefusedError
 from ppodc.pairs.plan import pair_kind
-from ppodc.service.store import Store
+from ppodc.service.job_state import JobState
+from ppodc.service.store import Store, Upload
+
+_ATTEMPTS = 3
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +29,28 @@ class SealReport:
 
 def seal(store: Store, cloud2: Cloud2Client, dataset: str, suite: str, key_bits: int) -> SealReport:
     """Seal the dataset at both clouds; the same again is harmless."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _seal(store, cloud2, dataset, suite, key_bits)
+        except RefusedError as error:  # an owner may have withdrawn an upload just now
+            if error.code != InputError.code:
+                raise
+    return _seal(store, cloud2, dataset, suite, key_bits)
+
+
+def _seal(
+    store: Store, cloud2: Cloud2Client, dataset: str, suite: str, key_bits: int
+) -> SealReport:
     spec = store.datasets.spec(dataset)
-    theirs = {upload.identity for upload in cloud2.uploads(dataset, spec.digest)}
-    ours = [upload for upload in store.uploads.of(dataset) if upload.committed]
-    chosen = [upload for upload in ours if upload.identity in theirs]
-    one_sided = theirs.symmetric_difference(upload.identity for upload in ours)
+    theirs = cloud2.uploads(dataset, spec.digest)
+    ours = store.uploads.of(dataset, committed=True)
+    _undo_if_withdrawn(store, dataset, theirs)
+    one_sided = {upload.identity for upload in theirs} ^ {upload.identity for upload in ours}
     left_out = sorted(upload_id for upload_id, _, _ in one_sided)
     try:
         chosen = list(store.uploads.sealed(dataset).uploads)
     except InputError:
+        chosen = _choose(ours, theirs)
         m = sum(upload.rows for upload in chosen)
         check_size(store, dataset, m, suite, key_bits)
     for upload_id in left_out:
@@ -48,6 +64,28 @@ def seal(store: Store, cloud2: Cloud2Client, dataset: str, suite: str, key_bits:
         )
     m = sum(upload.rows for upload in chosen)
     return SealReport(digest, m, len(chosen), tuple(left_out))
+
+
+def _choose(ours: list[Upload], theirs: list[Upload]) -> list[Upload]:
+    """What both have, in C1's order."""
+    complete = {upload.identity for upload in theirs}
+    return [upload for upload in ours if upload.identity in complete]
+
+
+def _undo_if_withdrawn(store: Store, dataset: str, theirs: list[Upload]) -> None:
+    """Open C1's seal again if C2, not sealed yet, lacks an upload of it.
+
+    Its owner withdrew it at C2 between our look at C2's list and C2's seal. C2 could never seal
+    the same set; once C2 is sealed, nothing can be withdrawn there and this cannot happen.
+    """
+    if store.jobs.get(dataset).state != JobState.SEALED or any(u.sealed for u in theirs):
+        return
+    complete = {upload.identity for upload in theirs}
+    sealed = store.uploads.sealed(dataset).uploads
+    gone = [upload.upload_id for upload in sealed if upload.identity not in complete]
+    if gone:
+        log.warning("%d sealed uploads were withdrawn at cloud 2; sealing anew", len(gone))
+        store.uploads.reopen(dataset, gone)
 
 
 def check_size(store: Store, dataset: str, m: int, suite: str, key_bits: int) -> None:

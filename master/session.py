@@ -19,7 +19,7 @@ from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.control_messages import LONGEST_WAIT
 from ppodc.pairs.plan import MAX_ATTEMPTS, Step
 from ppodc.pairs.progress import Clock, Event, Listener
-from ppodc.service.config import Cloud1Config
+from ppodc.service.config import Cloud1Config, check_worker_endpoint
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 
@@ -56,6 +56,7 @@ class MasterSession:
         self._dataset, self._modulus = dataset, modulus
         self._tell = progress
         self.side = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
+        self.side.plan.prepare = min(prepare, max(1, self.side.plan.max_iter))
         self._setup = self.side.setup(link_timeout, config.pools)
         self._ticket = b""
         self.seconds = 0.0  # of all iterations of this session
@@ -102,7 +103,7 @@ class MasterSession:
                 pairs=side.pairs,
                 shards_per_pair=self._config.shards_per_pair,
                 prepare=side.plan.prepare,
-                checkpoints=own,
+                checkpoints=list(own.items()),
                 publics=publics,
             )
         )
@@ -113,6 +114,7 @@ class MasterSession:
         if not side.plan.prepare:
             side.restore(opened.resume_from)
         self._ticket = opened.ticket
+        side.run = control_messages.run_of(opened.ticket)
         self._introduce(dict(enumerate(opened.ends)))
 
     def _spawn(self, slots: list[int]) -> list[bytes]:
@@ -127,6 +129,7 @@ class MasterSession:
     def _introduce(self, ends: dict[int, control_messages.PairEnd]) -> None:
         told = []
         for slot, end in ends.items():
+            check_worker_endpoint(self._config, end.endpoint)
             pair = (end.endpoint, end.public, self.side.pair_name(slot))
             told.append(self._workers.call(self.side.slots[slot].worker, "pair_with", *pair))
         answers(self._workers, told, "cloud 1's workers")

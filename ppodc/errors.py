@@ -5,12 +5,22 @@ short and the same in every release, that a gateway's refusal carries beside its
 decides by the code, a person reads the words.
 """
 
+import re
+
+_PLACE = re.compile(
+    r"""(?<![^\s'"(\[=:])/(?!/)[^\s'",;:)\]]+"""
+)  # an absolute path at a word's start
 MAX_TEXT = 1000  # characters of a text from another party that are kept
 
 
 def printable(text: str) -> str:
     """Text that came from outside, fit for a message or a terminal: one line, not too long."""
     return "".join(sign if sign.isprintable() else "?" for sign in text[:MAX_TEXT])
+
+
+def without_places(text: str) -> str:
+    """Text that goes to another party: names of this machine's files and folders taken out."""
+    return _PLACE.sub("(a file)", text)
 
 
 class PpodcError(Exception):
@@ -44,6 +54,12 @@ class BudgetError(InputError):
     """A drawing of noise that the data's privacy budget does not allow."""
 
     code = "budget"
+
+
+class WithdrawnError(InputError):
+    """An upload whose owner has taken it back."""
+
+    code = "withdrawn"
 
 
 class BusyError(InputError):

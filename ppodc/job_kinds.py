@@ -57,6 +57,9 @@ class Kind(Protocol):
     def upload(self, spec: "Spec") -> UploadForm:
         """What an upload to such a dataset becomes for each cloud."""
 
+    def in_words(self, spec: "Spec") -> list[str]:
+        """What the job reveals, to whom and how often, in sentences for owners."""
+
     def row_outputs(self, spec: "Spec") -> tuple[str, ...]:
         """The outputs of which owners get their own rows; a cloud keeps and gives no others."""
 

@@ -1,8 +1,11 @@
-"""The spec of a dataset: its schema and the one job that the owners agree to, in one TOML file.
+"""The spec of a dataset: owners, schema and the one job that they agree to, in one TOML file.
 
 The digest of a spec is the identity of the dataset: owners compare the digests that both clouds
-report, so that neither can hand out another schema, another job or another output rule. What the
-job is, its kind says (`ppodc.job_kinds`).
+report with the one they accepted, so that nobody can hand out another schema, another job, another
+output rule or other owners. What the job is, its kind says (`ppodc.job_kinds`).
+
+A spec from before specs named their owners still loads, under its old digest, so that its store
+opens and its result can be fetched; a new dataset needs them, and an old one takes no more uploads.
 """
 
 import hashlib
@@ -14,6 +17,7 @@ from typing import Any
 from ppodc import job_kinds
 from ppodc.errors import InputError
 from ppodc.job_kinds import Job, Kind
+from ppodc.members import Members
 from ppodc.records.names import is_name
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, parse_toml
@@ -23,11 +27,12 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A dataset: name, schema and job. Two specs with the same digest are the same."""
+    """A dataset: name, schema, job and owners. Two specs with the same digest are the same."""
 
     name: str
     schema: Schema
     job: Job
+    owners: Members | None = None
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -55,13 +60,15 @@ class Spec:
 
     @classmethod
     def from_dict(cls, document: Any) -> "Spec":
-        check_keys(document, "the spec", required=("name", "schema", "job"))
+        required = ("name", "schema", "job")
+        check_keys(document, "the spec", required=required, optional=("owners",))
         schema, table = Schema.from_dict(document["schema"]), document["job"]
         if not isinstance(table, dict):
             raise InputError("job must be a table")
         rest = {key: value for key, value in table.items() if key != "kind"}
         kind = job_kinds.named(table.get("kind", job_kinds.DEFAULT))
-        return cls(document["name"], schema, kind.parse_job(rest))
+        owners = Members.from_dict(document["owners"]) if "owners" in document else None
+        return cls(document["name"], schema, kind.parse_job(rest), owners)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Spec":
@@ -96,7 +103,10 @@ class Spec:
         job = self.job.to_dict()
         if self.job.kind != job_kinds.DEFAULT:  # left out: digests from before there were kinds
             job = {"kind": self.job.kind, **job}
-        return {"name": self.name, "schema": self.schema.to_dict(), "job": job}
+        document = {"name": self.name, "schema": self.schema.to_dict(), "job": job}
+        if self.owners is not None:  # left out: digests from before specs named their owners
+            document["owners"] = self.owners.to_dict()
+        return document
 
     def to_toml(self) -> str:
         """TOML text that loads as this spec."""
@@ -108,7 +118,44 @@ class Spec:
         ]
         lines += ["]", "", "[job]"]
         lines += [f"{key} = {_toml(value)}" for key, value in self.to_dict()["job"].items()]
+        if self.owners is not None:
+            lines += ["", self.owners.to_toml().rstrip()]
         return "\n".join(lines) + "\n"
+
+    def require_owners(self) -> Members:
+        """The owners; InputError if the spec names none, and so cannot take uploads."""
+        if self.owners is None:
+            raise InputError(
+                f"the spec of dataset {self.name!r} names no owners. Add a table [owners] with "
+                "`least` and every owner's public key, as `ppodc sample-spec` shows, and create "
+                "it under a new name."
+            )
+        return self.owners
+
+    def in_words(self) -> list[str]:
+        """What an owner agrees to: who takes part, what they give, what is revealed to whom."""
+        return [
+            *self._owners_in_words(),
+            f"Each record has {len(self.schema.columns)} values, rounded to steps of "
+            f"1/{self.schema.ub} of their range; these bounds are public:",
+            *(
+                f"  {column.name}: from {column.low:g} to {column.high:g}"
+                for column in self.schema.columns
+            ),
+            f"The job, run once ({self.job.kind}):",
+            *(f"  {line}" for line in self.kind.in_words(self)),
+            "Both clouds and their operators learn who uploads, and how many records each time.",
+        ]
+
+    def _owners_in_words(self) -> list[str]:
+        if self.owners is None:
+            return ["It names no owners (it is older than that rule) and takes no more uploads."]
+        names, least = self.owners.names, self.owners.least
+        return [
+            f"Owners: {', '.join(names)}; nobody else can upload or fetch the result.",
+            f"At least {least} of {len(names)} must have uploaded before the job can run."
+            + (" One owner alone is enough." if least == 1 else ""),
+        ]
 
 
 def _toml(value: Any) -> str:

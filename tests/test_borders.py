@@ -22,7 +22,7 @@ STOREYS = (
     {"errors"},
     {"files"},
     {"transport", "crypto", "records"},
-    {"mpc", "job_kinds"},
+    {"mpc", "job_kinds", "members"},
     {"spec"},
     {"service", "cluster"},
     {"pairs"},

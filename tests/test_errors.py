@@ -11,6 +11,7 @@ CODES = {
     "WidthError": "width",
     "KeyFileError": "key-file",
     "BudgetError": "budget",
+    "WithdrawnError": "withdrawn",
     "BusyError": "busy",
     "WireError": "wire",
     "ChannelError": "channel",

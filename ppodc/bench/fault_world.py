@@ -280,7 +280,7 @@ class World:
 
     def owner(self, name: str, config: OwnerConfig, dead: threading.Event) -> Any:
         """One process of an owner."""
-        clouds = self._clouds(Peer("owner", name), "owner", dead)
+        clouds = self._clouds(Peer("owner", name, self.config1.owners[name]), "owner", dead)
         own = msgspec.structs.replace(config, uploads=self._folder / name)
         return self._parties.owner(clouds, own)
 

@@ -32,6 +32,7 @@ from ppodc.bench.fault_world import Killed, Parties, World
 from ppodc.errors import PpodcError
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.reference import kmeans
+from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
@@ -131,9 +132,13 @@ class Campaign:
         self._config2 = load(made.party("cloud2").config, Cloud2Config)
         names = [f"owner{i}" for i in range(1, MAX_OWNERS + 1)]
         self._owners = {name: load(made.party(name).config, OwnerConfig) for name in names}
+        self._members = dict(deployment.members(folder / "keys").keys)
 
     def run(self, schedule: Schedule) -> Verdict:
         """One schedule from upload to verdict."""
+        names = list(self._owners)[: len(schedule.tables)]
+        owners = Members.of({name: self._members[name] for name in names})
+        schedule = replace(schedule, spec=replace(schedule.spec, owners=owners))
         verdict, fate = Verdict(schedule.seed), Fate(schedule.faults)
         folder = self._folder / f"schedule-{schedule.seed}"
         name = schedule.spec.name
@@ -179,7 +184,8 @@ class Campaign:
         dead: threading.Event,
     ) -> Any:
         owner = world.owner(name, self._owners[name], dead)
-        return owner.upload(schedule.spec.name, records.astype(float), progress=False)
+        spec = schedule.spec
+        return owner.upload(spec.name, records.astype(float), spec=spec, progress=False)
 
     def result(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
         """What this owner opens."""

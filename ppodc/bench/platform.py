@@ -77,7 +77,8 @@ def make_job(k: int, iterations: int) -> Job:
 def create(clouds: RunningClouds, folder: Path, l: int, job: Job) -> Spec:
     """A new dataset of l columns 0..1,000 at both clouds, as the operator would make it."""
     columns = tuple(Column(f"x{i}", 0, UB) for i in range(l))
-    spec = Spec(f"bench-{secrets.token_hex(4)}", Schema(columns, UB), job)
+    owners = clouds.members(least=1)
+    spec = Spec(f"bench-{secrets.token_hex(4)}", Schema(columns, UB), job, owners)
     file = folder / f"{spec.name}.toml"
     file.write_text(spec.to_toml())
     clouds.command("operator", "dataset", "create", file)
@@ -92,7 +93,7 @@ def write_table(file: Path, records: np.ndarray) -> Path:
 
 def upload(clouds: RunningClouds, spec: Spec, owner: str, file: Path) -> None:
     """One owner's table to both clouds."""
-    clouds.command(owner, "upload", spec.name, file, "--no-header")
+    clouds.command(owner, "upload", spec.name, file, "--digest", spec.digest, "--no-header")
 
 
 # ------------------------------------------------------------- measuring

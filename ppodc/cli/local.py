@@ -86,9 +86,16 @@ def _show(outcome: "Outcome", schema: "Schema") -> None:
 @local.command("sample-spec")
 def sample_spec_command(
     kind: Annotated[str, typer.Option(help=f"Kind of job: {KINDS}.")] = job_kinds.DEFAULT,
+    folder: Annotated[
+        Path | None, typer.Option("--deployment", help="Name the owners that `ppodc init` made.")
+    ] = None,
 ) -> None:
-    """Print a commented spec file: columns with their bounds, and the job."""
-    sys.stdout.write(job_kinds.named(kind).sample)
+    """Print a commented spec file: columns with their bounds, the job, and the owners."""
+    from ppodc import members
+    from ppodc.service import deployment
+
+    owners = members.SAMPLE if folder is None else deployment.members(folder).to_toml()
+    sys.stdout.write(f"{job_kinds.named(kind).sample}\n{owners}")
 
 
 @local.command("demo")

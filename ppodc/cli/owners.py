@@ -1,4 +1,4 @@
-"""Commands of owners: give records, fetch results."""
+"""Commands of owners: read what they agree to, give records, take them back, fetch results."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,20 +12,70 @@ from ppodc.errors import InputError
 owners = typer.Typer()
 
 
+@owners.command("spec")
+def spec_command(
+    name: Annotated[str, typer.Argument(help="Name of the dataset; without --config a spec file.")],
+    config: Annotated[
+        Path | None, typer.Option(help="owner.toml or operator.toml: ask both clouds.")
+    ] = None,
+) -> None:
+    """Print a spec in words: who takes part, what is revealed to whom, how often; its digest."""
+    from client.both_clouds import Clouds
+    from ppodc.spec import Spec
+
+    if config is None:
+        spec = Spec.load(name)
+    else:
+        with Clouds.from_file(config)[0] as clouds:
+            spec = clouds.spec(name)
+    out.print(f"dataset {spec.name}", markup=False)
+    for line in (*spec.in_words(), f"digest {spec.digest}"):
+        out.print(line, markup=False, soft_wrap=True)
+
+
 @owners.command("upload")
 def upload_command(
     name: Dataset,
     data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
     config: OwnConfig,
+    spec: Annotated[
+        Path | None,
+        typer.Option(help="Spec file that you agree to; the clouds must show the same."),
+    ] = None,
+    digest: Annotated[
+        str | None, typer.Option(help="Or its digest, as `ppodc spec` prints it.")
+    ] = None,
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
 ) -> None:
-    """Split a table into shares and give one to each cloud. Safe to repeat after any failure."""
+    """Split a table into shares and give one to each cloud. Safe to repeat after any failure.
+
+    The first upload to a dataset names the spec that you agree to, by --spec or --digest.
+    """
+    from client.owner import Owner
+
+    if spec is not None and digest is not None:
+        raise InputError("give --spec or --digest, not both.")
+    with Owner.connect(config) as owner:
+        receipt = owner.upload(name, data, spec=spec or digest, header=header)
+    again = " (already there; nothing was sent)" if receipt.repeated else ""
+    out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
+
+
+@owners.command("withdraw")
+def withdraw_command(
+    name: Dataset,
+    config: OwnConfig,
+    upload: Annotated[str | None, typer.Option(help="One upload by its id; else all own.")] = None,
+) -> None:
+    """Take uploads back before the records are sealed; both clouds delete them."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner:
-        receipt = owner.upload(name, data, header=header)
-    again = " (already there; nothing was sent)" if receipt.repeated else ""
-    out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
+        withdrawn = owner.withdraw(name, upload)
+    for upload_id in withdrawn:
+        out.print(f"withdrawn: upload {upload_id}")
+    if not withdrawn:
+        out.print("nothing to withdraw: the clouds have no upload of yours")
 
 
 @owners.command("result")

@@ -128,6 +128,25 @@ class Job:
             **dedup,
         }
 
+    def in_words(self) -> list[str]:
+        """What is revealed, to whom and how often."""
+        start = f"{self.k} records chosen by the public seed {self.seed}"
+        if self.init != "random":
+            start = f"{self.k} public centres that the spec gives"
+        labels = "the cluster of each of its own records" if self.labels else "no record's cluster"
+        return [
+            f"k-means with {self.k} clusters, from {start}, at most {self.max_iter} iterations.",
+            "Every owner with records in it learns, at the end, the size and centre of each "
+            "cluster, and the number of iterations.",
+            f"Every owner learns {labels}.",
+            *(
+                ["An entity that several owners hold counts once; owners learn how many there are."]
+                if self.dedup is not None
+                else []
+            ),
+            f"Both clouds learn after each iteration whether it was the last (beta {self.beta}).",
+        ]
+
     def check(self, schema: Schema) -> None:
         """Refuse initial centres, or a rule for duplicates, that do not fit the schema."""
         self.initial_centres(schema)

@@ -32,6 +32,9 @@ class KMeansKind:
     def upload(self, spec: Spec) -> UploadForm:
         return TwoShares(spec.schema)
 
+    def in_words(self, spec: Spec) -> list[str]:
+        return job_of(spec).in_words()
+
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return (LABELS,) if job_of(spec).labels else ()
 

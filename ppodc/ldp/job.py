@@ -93,6 +93,16 @@ class Job:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def in_words(self) -> list[str]:
+        """What is revealed, to whom and how often."""
+        return [
+            f"Clustering into {self.k} groups of perturbed reports by one collector, which sees "
+            "the reports and no record.",
+            f"Each record is reported once, by {self.mechanism}, with epsilon {self.epsilon:g}; "
+            "the owner perturbs it before it leaves, and its budget is charged.",
+            "Every owner with records in it, and the collector, learn the clusters that follow.",
+        ]
+
     def check(self, schema: Schema) -> None:
         """Refuse what does not fit the columns, by building the mechanism."""
         build(self, schema)

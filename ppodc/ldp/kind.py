@@ -90,6 +90,9 @@ class LocalKind:
     def upload(self, spec: Spec) -> UploadForm:
         return PerturbedRows(spec)
 
+    def in_words(self, spec: Spec) -> list[str]:
+        return job_of(spec).in_words()
+
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return ()
 

@@ -71,6 +71,19 @@ class Job:
         self.rule.check_columns(len(schema.columns), schema.ub)
         self.numbers(schema)
 
+    def in_words(self) -> list[str]:
+        """What is revealed, to whom and how often."""
+        weights, limit = ", ".join(map(str, self.rule.weights)), self.rule.limit
+        learns = "whether it has a partner"
+        if self.output == "links":
+            learns = "its one partner (owner and row number), or that it has none or several"
+        return [
+            f"Records match if the weighted sum of squared differences is at most {limit} "
+            f"(weights {weights}; values count in steps).",
+            f"Every owner learns, once, of each of its own rows {learns}.",
+            "The clouds learn the number of records of each upload and nothing of the matches.",
+        ]
+
     def numbers(self, schema: Schema) -> Numbers:
         """The rule over the encoded values of this schema."""
         return Numbers(self.rule, schema.ub.bit_length())

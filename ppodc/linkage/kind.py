@@ -31,6 +31,9 @@ class LinkageKind:
     def upload(self, spec: Spec) -> UploadForm:
         return TwoShares(spec.schema)
 
+    def in_words(self, spec: Spec) -> list[str]:
+        return job_of(spec).in_words()
+
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return (PARTNERS, LINKS) if job_of(spec).output == "links" else (PARTNERS,)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import PpodcError
+from ppodc.members import Members
 from ppodc.service import deployment
 
 _PPODC = (sys.executable, "-m", "ppodc.cli")
@@ -30,6 +31,10 @@ class RunningClouds:
         """A party's configuration file."""
         name = party if party in ("cloud1", "cloud2", "operator") else "owner"
         return self.folder / party / f"{name}.toml"
+
+    def members(self, least: int | None = None) -> Members:
+        """Its owners, as a spec names them; all must upload unless `least` says fewer."""
+        return deployment.members(self.folder, least)
 
     def command(self, party: str, *arguments: str | Path, quiet: bool = True) -> None:
         """`ppodc ARGUMENTS --config ...` as this party would; its screen is ours unless quiet."""

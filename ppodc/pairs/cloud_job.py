@@ -12,7 +12,7 @@ the slot's next tasks.
 import contextlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,7 @@ class CloudJob:
         self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
         self.plan.prepare = prepare
         self.slots: dict[int, Slot] = {}
+        self.run = ""  # the session's id, the same at both clouds; set when it is opened
         self.worked = 0.0  # seconds of protocol work in iterations: of each step its slowest pair
         self._number = 1
         self._current: _Current | None = None
@@ -113,9 +114,13 @@ class CloudJob:
 
     # ------------------------------------------------------------ checkpoints
 
-    def resume_point(self, theirs: Sequence[int]) -> int | None:
-        """The latest iteration that both clouds can go on from; None means from the start."""
-        kept = set(theirs) & set(self.store.jobs.checkpoints(self.dataset))
+    def resume_point(self, theirs: Iterable[tuple[int, str]]) -> int | None:
+        """The latest iteration that both clouds can go on from; None means from the start.
+
+        `theirs` are the other cloud's (iteration, run): halves of two runs are no checkpoint.
+        """
+        common = set(theirs) & set(self.store.jobs.checkpoints(self.dataset).items())
+        kept = {iteration for iteration, _ in common}
         for iteration in sorted(kept, reverse=True):
             checkpoint = self.store.jobs.checkpoint(self.dataset, iteration)
             if self.plan.can_go_on_from(checkpoint, kept):
@@ -134,7 +139,7 @@ class CloudJob:
         self.plan.restore(jobs.checkpoint(self.dataset, iteration), previous)
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self.store.jobs.save_checkpoint(self.dataset, checkpoint)
+        self.store.jobs.save_checkpoint(self.dataset, checkpoint, self.run)
 
     # ---------------------------------------------------------------- workers
 
@@ -234,7 +239,7 @@ class CloudJob:
         """Keep this cloud's half of the result; may be repeated until the job is done."""
         if self.next_step() is not None:
             raise InputError("the job is not finished yet.")
-        self.store.results.save(self.dataset, self.plan.result())
+        self.store.results.save(self.dataset, self.plan.result(), self.run)
 
     def watch(self) -> dict[Any, int]:
         """References to each worker's count of rows in the step under way, by slot."""

@@ -5,6 +5,7 @@ operations after it need that ticket, and C2 does the next step of the job or no
 is public to both clouds: ids, counts, endpoints, channel keys, step names. States never travel.
 """
 
+import hashlib
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -30,7 +31,13 @@ LONGEST_WAIT = 5.0  # seconds that `poll` may hold its answer back
 Ticket = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Public = Annotated[bytes, Meta(min_length=40, max_length=40)]
 Number = Annotated[int, Meta(ge=0, le=MAX_PAIRS)]
+RunId = Annotated[str, Meta(pattern=r"\A([0-9a-f]{32})?\Z")]  # empty: from before there were any
 Outcome = Literal["prepared", "done", "failed", "cancelled"]
+
+
+def run_of(ticket: bytes) -> str:
+    """What both clouds call a session in what they keep of it; it opens nothing."""
+    return hashlib.blake2b(ticket, digest_size=16).hexdigest()
 
 
 class Uploads(Body, frozen=True):
@@ -63,7 +70,8 @@ class Sealed(Body, frozen=True):
 class Open(Body, frozen=True):
     """`open`: start or continue the job with these C1 workers, one per slot.
 
-    With `prepare` the session only fills pools for so many iterations.
+    With `prepare` the session only fills pools for so many iterations. A checkpoint goes with the
+    run in which it was made, since halves of two runs do not fit each other.
     """
 
     dataset: Name
@@ -73,7 +81,7 @@ class Open(Body, frozen=True):
     pairs: Number
     shards_per_pair: Count
     prepare: Count
-    checkpoints: list[Count]
+    checkpoints: list[tuple[Count, RunId]]
     publics: list[Public]
 
 
@@ -142,6 +150,7 @@ class Settle(Body, frozen=True):
     seal: Digest | None
     outcome: Outcome
     message: Annotated[str, Meta(max_length=MAX_TEXT)]
+    run: RunId = ""  # of C1's half of the result, once it is done
 
 
 class Done(Body, frozen=True):

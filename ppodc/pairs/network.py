@@ -96,7 +96,7 @@ class MemoryNetwork:
         self, endpoint: str, own: CurveKeys, allowed: Iterable[bytes], *, timeout: float
     ) -> Listener:
         with self._lock:
-            name = f"memory://{len(self._meetings)}"
+            name = f"tcp://127.0.0.1:{len(self._meetings)}"  # has the form, and no socket
             meeting = _Meeting(name, own, frozenset(allowed), timeout, self._wrap)
             self._meetings[name] = meeting
         return meeting

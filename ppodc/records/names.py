@@ -25,3 +25,8 @@ def is_name(text: object) -> bool:
 def is_upload_id(text: str) -> bool:
     """Whether this has the form of an upload's id."""
     return re.search(_UPLOAD_ID, text) is not None
+
+
+def is_digest(text: str) -> bool:
+    """Whether this has the form of a digest of a spec or a seal."""
+    return re.search(_DIGEST, text) is not None

@@ -5,6 +5,7 @@ Paths are relative to the folder of the file. A configuration holds public keys 
 in key files beside it.
 """
 
+import ipaddress
 import json
 import re
 from collections.abc import Mapping
@@ -14,10 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from ppodc.errors import InputError
+from ppodc.errors import AccessError, InputError
 from ppodc.files import write_private
 from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
+from ppodc.service.quotas import Quotas
 from ppodc.transport.call_server import Peer
 from ppodc.transport.front_door import Limits
 
@@ -101,6 +103,9 @@ class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True
             ge=0, le=1024, description="Only for trials: size of an insecure Paillier key; 0 = off."
         ),
     ] = 0
+    quotas: Annotated[
+        Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
+    ] = Quotas()
 
 
 class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,11 +126,17 @@ class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     paillier_public: Annotated[
         Path, Meta(description="Cloud 2's Paillier public key, as cloud 2 handed it over.")
     ]
+    cloud2_workers: Annotated[
+        tuple[str, ...],
+        Meta(description="Hosts or networks of cloud 2's workers; none = only cloud 2's own host."),
+    ] = ()
     cloud2: Annotated[Remote, Meta(description="The other cloud.")]
     operators: Annotated[
         Owners, Meta(description="Who may create datasets: name = public key.")
     ] = {}
-    owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
+    owners: Annotated[
+        Owners, Meta(description="Who may call as an owner, if a spec names the key: name = key.")
+    ] = {}
 
 
 class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,7 +170,9 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     operators: Annotated[
         Owners, Meta(description="Who may create datasets: name = public key.")
     ] = {}
-    owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
+    owners: Annotated[
+        Owners, Meta(description="Who may call as an owner, if a spec names the key: name = key.")
+    ] = {}
 
 
 class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,10 +185,15 @@ class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fiel
     store: Annotated[
         Path, Meta(description="Folder of reports, job state and ledger; this user's alone.")
     ]
+    quotas: Annotated[
+        Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
+    ] = Quotas()
     operators: Annotated[
         Owners, Meta(description="Who may create datasets: name = public key.")
     ] = {}
-    owners: Annotated[Owners, Meta(description="Who may upload: name = public key.")] = {}
+    owners: Annotated[
+        Owners, Meta(description="Who may call as an owner, if a spec names the key: name = key.")
+    ] = {}
 
 
 class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -254,6 +272,31 @@ def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:
             raise (other if "role must say so" in str(error) else error) from None
 
 
+def check_worker_endpoint(config: Cloud1Config, endpoint: str) -> None:
+    """Refuse an endpoint, as cloud 2 named it, that cloud 1's workers have no business at."""
+    host = _host(endpoint)
+    allowed = (_host(config.cloud2.endpoint), *config.cloud2_workers)
+    if host is None or not any(_within(host, place) for place in allowed if place):
+        raise AccessError(
+            "cloud 2 named a place for its workers that cloud 1 does not allow. If it is theirs, "
+            "add its host or network to cloud2_workers."
+        )
+
+
+def _host(endpoint: str) -> str | None:
+    """The host of tcp://host:port; None for anything else."""
+    match = re.fullmatch(_ENDPOINT, endpoint)
+    return None if match is None or match[1] == "*" else match[1].strip("[]")
+
+
+def _within(host: str, place: str) -> bool:
+    """Whether the host is this one, or in this network."""
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(place, strict=False)
+    except ValueError:  # either is a name
+        return host == place
+
+
 def _check_role(document: Mapping[str, Any], kind: type) -> None:
     roles = get_args(get_type_hints(kind)["role"])
     if document.get("role") not in roles:
@@ -278,16 +321,16 @@ def limits(config: CloudConfig) -> Limits:
 
 def peers(config: CloudConfig) -> dict[bytes, Peer]:
     """Everyone who may call this cloud, by public key."""
-    listed: list[tuple[str, Peer]] = []
+    listed: list[Peer] = []
     if isinstance(config, Cloud1Config):
-        listed.append((config.cloud2.public_key, Peer("cloud2", "cloud2")))
+        listed.append(Peer("cloud2", "cloud2", config.cloud2.public_key))
     elif isinstance(config, Cloud2Config):
-        listed.append((config.cloud1.public_key, Peer("cloud1", "cloud1")))
-    listed += [(key, Peer("operator", name)) for name, key in config.operators.items()]
-    listed += [(key, Peer("owner", name)) for name, key in config.owners.items()]
+        listed.append(Peer("cloud1", "cloud1", config.cloud1.public_key))
+    listed += [Peer("operator", name, key) for name, key in config.operators.items()]
+    listed += [Peer("owner", name, key) for name, key in config.owners.items()]
     by_key: dict[bytes, Peer] = {}
-    for key, peer in listed:
-        other = by_key.setdefault(key.encode(), peer)
+    for peer in listed:
+        other = by_key.setdefault(peer.key.encode(), peer)
         if other != peer:
             raise InputError(f"{peer.name!r} and {other.name!r} have the same public key.")
     return by_key

@@ -16,6 +16,7 @@ from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
 from ppodc.crypto.paillier_keys import save_public, save_secret
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder
+from ppodc.members import Members
 from ppodc.records.names import is_name
 from ppodc.service.config import (
     Caller,
@@ -27,7 +28,7 @@ from ppodc.service.config import (
     Remote,
     save,
 )
-from ppodc.transport.curve_keys import CurveKeys
+from ppodc.transport.curve_keys import CurveKeys, load_public
 
 MAX_OWNERS = 10_000
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
@@ -135,6 +136,17 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         if not existed:
             folder.rmdir()
         raise
+
+
+def members(folder: Path, least: int | None = None) -> Members:
+    """The owners of a deployment in this folder, as a spec names them."""
+    keys = {
+        config.parent.name: load_public(config.parent / "keys" / f"{config.parent.name}.public")
+        for config in sorted(folder.glob("*/owner.toml"))
+    }
+    if not keys:
+        raise InputError(f"{folder} is no deployment of `ppodc init`: no owner's folder is in it.")
+    return Members.of({name: key.decode("ascii") for name, key in keys.items()}, least)
 
 
 def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, bool]]:

@@ -29,7 +29,14 @@ class JobState(StrEnum):
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.CREATED: frozenset({JobState.SEALED, JobState.CANCELLED}),
-    JobState.SEALED: frozenset({JobState.PREPARING, JobState.FAILED, JobState.CANCELLED}),
+    JobState.SEALED: frozenset(
+        {
+            JobState.CREATED,  # cloud 2 lacks an upload that cloud 1 had sealed
+            JobState.PREPARING,
+            JobState.FAILED,
+            JobState.CANCELLED,
+        }
+    ),
     JobState.PREPARING: frozenset(
         {JobState.PREPARING, JobState.RUNNING, JobState.FAILED, JobState.CANCELLED}
     ),

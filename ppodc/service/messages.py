@@ -82,6 +82,13 @@ class UploadState(Body, frozen=True):
     missing: tuple[tuple[int, int], ...] = ()  # the first few; ask again after filling them
 
 
+class LeaveOut(Body, frozen=True):
+    """An operator wants this upload not to count."""
+
+    dataset: Text
+    upload_id: UploadId
+
+
 class HalfName(Body, frozen=True):
     """Which output the half in an array is of, and its modulus."""
 
@@ -96,6 +103,7 @@ class ResultReply(Body, frozen=True):
     iteration: int
     message: str
     ready: bool
+    run: str = ""  # the session in which both clouds made their halves
     facts: bytes = b""  # JSON, the same at both clouds
     halves: tuple[HalfName, ...] = ()
 
@@ -130,6 +138,9 @@ class LedgerAsk(Body, frozen=True):
 
 
 class LedgerReply(Body, frozen=True):
-    """At most LEDGER_PAGE; ask again after the last number for more."""
+    """At most LEDGER_PAGE; ask again after the last number for more.
+
+    What the caller may not read comes as hashes alone.
+    """
 
     entries: tuple[Entry, ...]

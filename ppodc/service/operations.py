@@ -1,14 +1,17 @@
 """What owners and operators may ask of a cloud's gateway, and how its service lives.
 
 Owners: datasets, spec, uploads, begin, chunk or seed (as the dataset's kind wants it), missing,
-commit, result, rows. Operators: datasets, spec, uploads, create, ledger.
+commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create, leave_out,
+delete, ledger.
 
-Who learns what: an owner sees its own uploads, this cloud's half of the result of datasets it has
-records in, and this cloud's half of its own rows of the row outputs (labels) that the spec offers.
-An operator sees counts and states, never a half. Handing out a half is in the ledger before it is
-sent.
+Who learns what: only an owner whose key the spec names can do anything with a dataset; for anyone
+else there is none of that name. An owner sees its own uploads, this cloud's half of the result if
+it has records in it, and this cloud's half of its own rows of the row outputs (labels) that the
+spec offers. An operator sees counts and states, never a half, a stop bit or who fetched. Handing
+out a half is in the ledger before it is sent.
 """
 
+import json
 import resource
 import signal
 import threading
@@ -16,9 +19,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-import msgspec
-
-from ppodc.errors import AccessError, InputError
+from ppodc.errors import AccessError, InputError, WithdrawnError, without_places
 from ppodc.records.output_half import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
@@ -29,6 +30,7 @@ from ppodc.service.messages import (
     DatasetList,
     DatasetsAsk,
     HalfName,
+    LeaveOut,
     LedgerAsk,
     LedgerReply,
     Named,
@@ -42,20 +44,23 @@ from ppodc.service.messages import (
     UploadsAsk,
     UploadState,
 )
-from ppodc.service.store import Dataset, Store, Upload
+from ppodc.service.quotas import Quotas
+from ppodc.service.store import Dataset, Store
+from ppodc.service.store.ledger import FOR_OPERATORS, Entry
+from ppodc.service.store.uploads import check_not_removed
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
 from ppodc.transport.wire import Array, Body
 
 
-def owner_operations(store: Store) -> list[Operation]:
-    """The operations of this store's cloud for owners and operators."""
-    return _Operations(store).list()
+def owner_operations(store: Store, quotas: Quotas | None = None) -> list[Operation]:
+    """The operations of this store's cloud for owners, within these quotas, and operators."""
+    return _Operations(store, quotas or Quotas()).list()
 
 
 class _Operations:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, quotas: Quotas) -> None:
+        self._store, self._quotas = store, quotas
 
     def list(self) -> list[Operation]:
         owner: tuple[PeerRole, ...] = ("owner",)
@@ -70,34 +75,53 @@ class _Operations:
             _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
             _operation("commit", owner, UploadRef, self.commit),
+            _operation("withdraw", owner, UploadRef, self.withdraw),
             _operation("result", owner, Named, self.result),
             _operation("rows", owner, RowsAsk, self.rows),
             _operation("create", operator, SpecText, self.create),
-            _operation("ledger", operator, LedgerAsk, self.ledger),
+            _operation("leave_out", operator, LeaveOut, self.leave_out),
+            _operation("delete", operator, Named, self.delete),
+            _operation("ledger", both, LedgerAsk, self.ledger),
         ]
 
+    # ------------------------------------------------------- looking around
+
     def datasets(self, peer: Peer, body: DatasetsAsk) -> Answer:
-        page = [d for d in self._store.datasets.all() if d.name > body.after][:PAGE]
-        if peer.role == "owner":
-            page = [self._as_owner_sees(dataset, peer) for dataset in page]
+        page: list[Dataset] = []
+        for name in self._store.datasets.names(body.after):
+            owner = self._name_in(peer, name) if peer.role == "owner" else None
+            if owner is not None or peer.role == "operator":
+                page.append(self._store.datasets.get(name, owner))
+            if len(page) == PAGE:
+                break
         return DatasetList(tuple(page)), ()
 
     def spec(self, peer: Peer, body: Named) -> Answer:
+        if peer.role == "owner":
+            self._member(peer, body.dataset)
         return SpecText(self._store.datasets.spec(body.dataset).canonical()), ()
 
     def uploads(self, peer: Peer, body: UploadsAsk) -> Answer:
-        everyone = peer.role == "operator"
-        uploads = (
-            self._store.uploads.of(body.dataset) if everyone else self._own(body.dataset, peer)
-        )
-        return UploadList(tuple(uploads[body.skip : body.skip + PAGE])), ()
+        owner = self._member(peer, body.dataset) if peer.role == "owner" else None
+        page = self._store.uploads.of(body.dataset, owner=owner, skip=body.skip, limit=PAGE)
+        return UploadList(tuple(page)), ()
+
+    def ledger(self, peer: Peer, body: LedgerAsk) -> Answer:
+        entries = self._store.ledger.entries(after=body.after, limit=LEDGER_PAGE)
+        shown = (entry if self._may_read(peer, entry) else entry.hide() for entry in entries)
+        return LedgerReply(tuple(shown)), ()
+
+    # -------------------------------------------------------------- uploads
 
     def begin(self, peer: Peer, body: Begin) -> Answer:
-        if self._store.datasets.get(body.dataset).digest != body.spec_digest:
+        owner = self._member(peer, body.dataset)
+        spec = self._store.datasets.spec(body.dataset)
+        spec.require_owners()
+        if spec.digest != body.spec_digest:
             raise AccessError(
                 f"the spec of dataset {body.dataset!r} is another one here; nothing was taken."
             )
-        self._store.uploads.begin(body.dataset, peer.name, body.upload_id, body.rows)
+        self._store.uploads.begin(body.dataset, owner, body.upload_id, body.rows, self._quotas)
         return self._state(body.upload_id), ()
 
     def chunk(self, peer: Peer, body: ChunkPlace, rows: Array) -> Answer:
@@ -115,28 +139,45 @@ class _Operations:
             self._check_own(peer, body.upload_id)
         except InputError:
             return UploadState(False), ()
-        return self._state(body.upload_id), ()
+        try:
+            return self._state(body.upload_id), ()
+        except WithdrawnError:
+            return UploadState(False), ()
 
     def commit(self, peer: Peer, body: UploadRef) -> Answer:
         self._check_own(peer, body.upload_id)
         self._store.uploads.commit(body.upload_id)
         return None, ()
 
+    def withdraw(self, peer: Peer, body: UploadRef) -> Answer:
+        try:
+            self._check_own(peer, body.upload_id)
+        except InputError:  # never begun here, or withdrawn before it was finished
+            return None, ()
+        self._store.removal.withdraw(body.upload_id)
+        return None, ()
+
+    # -------------------------------------------------------------- results
+
     def result(self, peer: Peer, body: Named) -> Answer:
-        self._check_has_records(peer, body.dataset)
+        owner = self._member(peer, body.dataset)
+        self._check_has_records(owner, body.dataset)
         job = self._store.jobs.get(body.dataset)
+        message = without_places(job.message)
         if not self._has_result(body.dataset):
-            return ResultReply(job.state, job.iteration, job.message, False), ()
+            return ResultReply(job.state, job.iteration, message, False), ()
         result = self._store.results.half(body.dataset)
-        self._store.ledger.append("result half given", body.dataset, {"owner": peer.name})
+        learnt = "this owner, with the other cloud's half: the result"
+        self._store.ledger.append("result half given", body.dataset, {"owner": owner}, learnt)
         names = tuple(
             HalfName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
         )
-        facts = pack_facts(result.facts)
-        reply = ResultReply(job.state, job.iteration, job.message, True, facts, names)
+        facts, run = pack_facts(result.facts), self._store.results.run(body.dataset)
+        reply = ResultReply(job.state, job.iteration, message, True, run, facts, names)
         return reply, [half.data for half in result.halves.values()]
 
     def rows(self, peer: Peer, body: RowsAsk) -> Answer:
+        owner = self._member(peer, body.dataset)
         self._check_own(peer, body.upload_id)
         spec = self._store.datasets.spec(body.dataset)
         if body.name not in spec.kind.row_outputs(spec):
@@ -144,46 +185,82 @@ class _Operations:
         if not self._has_result(body.dataset):
             raise InputError(f"dataset {body.dataset!r} has no {body.name} yet.")
         half = self._store.results.own_rows(body.dataset, body.name, body.upload_id)
-        detail = {"owner": peer.name, "upload": body.upload_id}
-        self._store.ledger.append(f"{body.name} half given", body.dataset, detail)
+        detail = {"owner": owner, "upload": body.upload_id}
+        learnt = f"this owner, with the other cloud's half: {body.name} of its own records"
+        self._store.ledger.append(f"{body.name} half given", body.dataset, detail, learnt)
         return RowsReply(modulus_to_bytes(half.modulus)), (half.data,)
+
+    # ------------------------------------------------------------ operators
 
     def create(self, peer: Peer, body: SpecText) -> Answer:
         self._store.datasets.create(Spec.from_bytes(body.spec))
         return None, ()
 
-    def ledger(self, peer: Peer, body: LedgerAsk) -> Answer:
-        entries = self._store.ledger.entries(after=body.after, limit=LEDGER_PAGE)
-        return LedgerReply(tuple(entries)), ()
+    def leave_out(self, peer: Peer, body: LeaveOut) -> Answer:
+        self._store.removal.leave_out(body.dataset, body.upload_id, peer.name)
+        return None, ()
+
+    def delete(self, peer: Peer, body: Named) -> Answer:
+        self._store.removal.dataset(body.dataset, peer.name)
+        return None, ()
+
+    # --------------------------------------------------------------- access
+
+    def _name_in(self, peer: Peer, dataset: str) -> str | None:
+        """What the spec calls the caller, by its key; None if it takes no part.
+
+        A spec from before specs named their owners: whoever has an upload in it.
+        """
+        members = self._store.datasets.spec(dataset).owners
+        if members is not None:
+            return members.name_of(peer.key)
+        own = self._store.uploads.of(dataset, owner=peer.name, limit=1)
+        return peer.name if own else None
+
+    def _member(self, peer: Peer, dataset: str) -> str:
+        """As `_name_in`; a stranger learns no more than that there is nothing for it."""
+        if self._store.datasets.exists(dataset):
+            name = self._name_in(peer, dataset)
+            if name is not None:
+                return name
+        raise AccessError(
+            f"there is no dataset {dataset!r} here that {peer.name} takes part in. If there should "
+            "be, ask the operators whether its spec names your public key."
+        )
+
+    def _may_read(self, peer: Peer, entry: Entry) -> bool:
+        if peer.role == "operator":
+            return entry.event in FOR_OPERATORS
+        if not self._store.datasets.exists(entry.dataset):
+            return False
+        name = self._name_in(peer, entry.dataset)
+        return name is not None and json.loads(entry.detail).get("owner", name) == name
+
+    def _check_own(self, peer: Peer, upload_id: str) -> None:
+        upload = self._store.uploads.get(upload_id)
+        if upload.owner != self._name_in(peer, upload.dataset):
+            raise AccessError(f"upload {upload_id} is not of {peer.name}.")
+
+    def _check_has_records(self, owner: str, dataset: str) -> None:
+        still_open = self._store.datasets.get(dataset).state == JobState.CREATED
+        own = self._store.uploads.of(dataset, owner=owner, committed=True)
+        if not any(upload.sealed or still_open for upload in own):
+            raise AccessError(f"{owner} has no records in dataset {dataset!r}.")
 
     def _has_result(self, dataset: str) -> bool:
         """Whether halves may be given: cloud 1 is done once both have theirs of the same run."""
+        if self._store.datasets.deleted(dataset):
+            raise InputError(f"dataset {dataset!r} was deleted here; its result is gone.")
         if not self._store.results.has(dataset):
             return False
         done = self._store.jobs.get(dataset).state == JobState.DONE
         return done or self._store.role == "cloud2"
 
     def _state(self, upload_id: str) -> UploadState:
-        committed = self._store.uploads.get(upload_id).committed
-        return UploadState(True, committed, tuple(self._store.uploads.missing(upload_id)[:PAGE]))
-
-    def _own(self, dataset: str, peer: Peer) -> Sequence[Upload]:
-        return [u for u in self._store.uploads.of(dataset) if u.owner == peer.name]
-
-    def _as_owner_sees(self, dataset: Dataset, peer: Peer) -> Dataset:
-        own = [upload for upload in self._own(dataset.name, peer) if upload.committed]
-        rows = sum(upload.rows for upload in own)
-        return msgspec.structs.replace(dataset, uploads=len(own), rows=rows)
-
-    def _check_own(self, peer: Peer, upload_id: str) -> None:
-        if self._store.uploads.get(upload_id).owner != peer.name:
-            raise AccessError(f"upload {upload_id} is not of {peer.name}.")
-
-    def _check_has_records(self, peer: Peer, dataset: str) -> None:
-        own = self._own(dataset, peer)
-        still_open = self._store.datasets.get(dataset).state == JobState.CREATED
-        if not any(u.sealed or (still_open and u.committed) for u in own):
-            raise AccessError(f"{peer.name} has no records in dataset {dataset!r}.")
+        upload = self._store.uploads.get(upload_id)
+        check_not_removed(upload)
+        missing = self._store.uploads.missing(upload_id)[:PAGE]
+        return UploadState(True, upload.committed, tuple(missing))
 
 
 def _operation(

@@ -47,6 +47,15 @@ class Job:
         check_keys(table, "job", required=(), optional=("variance",))
         return cls(**table)
 
+    def in_words(self) -> list[str]:
+        """What is revealed, to whom and how often."""
+        variance = ", sum of squares and variance" if self.variance else ""
+        return [
+            "Every owner with records in it learns, once, the number of all records and of each "
+            f"column the sum and mean{variance}.",
+            "The clouds learn the number of records and nothing of the sums.",
+        ]
+
     def check(self, schema: Schema) -> None:
         """Any columns will do."""
 

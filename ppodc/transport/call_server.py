@@ -4,9 +4,9 @@ Who calls is decided by the CURVE key alone: ZeroMQ refuses unknown keys, and ea
 the roles that may call it. `CallDesk` takes a peer and the frames of a request and returns the
 frames of the reply, whatever carries them.
 
-What an operation raises as a PpodcError goes back as its code and text; anything else as "internal
-error", with the details in the log only. Frames that do not decode are refused and logged, and the
-service goes on.
+What an operation raises as a PpodcError goes back as its code and text, without names of files;
+anything else as "internal error". The log has the details. Frames that do not decode are refused
+and logged, and the service goes on.
 """
 
 import logging
@@ -26,6 +26,7 @@ from ppodc.errors import (
     LimitError,
     PpodcError,
     WireError,
+    without_places,
 )
 from ppodc.transport import wire
 from ppodc.transport.call_client import REFUSAL, REPLY, Call, Refusal
@@ -50,10 +51,11 @@ Handler = Callable[["Peer", Any, tuple[Array, ...]], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who a public key belongs to."""
+    """Who a public key belongs to; the name is the configuration's, the key was proven."""
 
     role: PeerRole
     name: str
+    key: str = ""
 
     def __str__(self) -> str:
         return f"{self.role} {self.name}"
@@ -235,5 +237,5 @@ def _check_same(number: int, before: bytes, now: bytes) -> None:
 
 
 def _refusal(session: bytes, number: int, error: PpodcError) -> Reply:
-    body = wire.encode_body(Refusal(error.code, str(error)[:MAX_TEXT]))
+    body = wire.encode_body(Refusal(error.code, without_places(str(error))[:MAX_TEXT]))
     return wire.encode(session, number, REFUSAL, body)

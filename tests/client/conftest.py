@@ -12,7 +12,6 @@ from tests.service.data import make_spec
 def platform(tmp_path):
     deployment = new_deployment(tmp_path / "new", ["ann", "bob", "eve"])
     with ExitStack() as stack:
-        stores = serve(deployment, stack)
-        for store in stores:
-            store.datasets.create(make_spec())
-        yield Platform(deployment, stores)
+        platform = Platform(deployment, serve(deployment, stack))
+        platform.create(make_spec())
+        yield platform

@@ -59,9 +59,7 @@ def test_every_half_given_is_in_both_ledgers(platform):
 
 
 def test_labels_only_if_the_spec_offers_them(platform):
-    spec = make_spec("quiet", labels=False)
-    for store in platform.stores:
-        store.datasets.create(spec)
+    platform.create(make_spec("quiet", labels=False))
     with platform.owner() as ann:
         receipt = ann.upload("quiet", table(8))
         with platform.client("ann") as raw, pytest.raises(RefusedError, match="offers no labels"):

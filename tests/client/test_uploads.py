@@ -18,6 +18,7 @@ from ppodc.errors import InputError, RefusedError
 from ppodc.records.encode import encode
 from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
+from ppodc.service.deployment import members
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 from ppodc.transport.call_client import Client
@@ -61,9 +62,7 @@ def test_many_chunks(platform, monkeypatch):
 @pytest.mark.parametrize("clouds", [1, 2])
 def test_a_kind_with_rows_for_one_cloud_or_for_both(platform, monkeypatch, clouds):
     monkeypatch.setattr(owner_module, "_CHUNK_BYTES", 4 * 3)  # three rows of two 16-bit numbers
-    spec = made_up_spec(monkeypatch, clouds)
-    for store in platform.stores:
-        store.datasets.create(spec)
+    spec = platform.create(made_up_spec(monkeypatch, clouds))
     values = table(8)[:, :2]
     with platform.owner() as ann:
         receipt = ann.upload(spec.name, values)
@@ -117,8 +116,9 @@ def test_bad_data_are_refused_before_anything_is_sent(platform):
 
 
 def test_clouds_that_disagree_get_nothing(platform):
-    platform.stores[0].datasets.create(make_spec("other", k=2))
-    platform.stores[1].datasets.create(make_spec("other", k=1))
+    owners = members(platform.deployment.folder, 1)
+    platform.stores[0].datasets.create(make_spec("other", k=2, owners=owners))
+    platform.stores[1].datasets.create(make_spec("other", k=1, owners=owners))
     with platform.owner() as ann:
         with pytest.raises(InputError, match="different specs"):
             ann.upload("other", table(5))
@@ -171,7 +171,7 @@ def test_the_seed_is_private_and_erased_when_finished(platform):
         ann.upload("clinic", table(5))
     (seed,) = [row["seed"] for row in _seeds(platform.stores[1])]
     folder = platform.deployment.party("ann").folder / "uploads"
-    for path in folder.iterdir():
+    for path in (path for path in folder.rglob("*") if path.is_file()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert msgspec.json.encode(seed)[1:-1] not in path.read_bytes()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -199,8 +199,7 @@ def test_many_owners_at_once(tmp_path):
     deployment = new_deployment(tmp_path / "new", names)
     with ExitStack() as stack:
         platform = Platform(deployment, serve(deployment, stack))
-        for store in platform.stores:
-            store.datasets.create(make_spec())
+        platform.create(make_spec())
         errors = []
 
         def one(case, name):
@@ -273,15 +272,16 @@ def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Client, "call", killing)
     values = table(300)
+    spec = make_spec(owners=members(deployment.folder))
     try:
         for role in ("cloud1", "cloud2"):
             start(role)
             kind = Cloud1Config if role == "cloud1" else Cloud2Config
             config = load(deployment.party(role).config, kind)
             with Store.open(config.store, role) as store:
-                store.datasets.create(make_spec())
+                store.datasets.create(spec)
         with Owner.connect(deployment.party("ann").config) as ann:
-            ann.upload("clinic", values, progress=False)
+            ann.upload("clinic", values, spec=spec, progress=False)
     finally:
         for role in running:
             kill(role)

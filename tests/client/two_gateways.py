@@ -3,7 +3,7 @@
 import secrets
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from ppodc.kmeans.reference import kmeans
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.sharing import combine
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
-from ppodc.service.deployment import Deployment, create
+from ppodc.service.deployment import Deployment, create, members
 from ppodc.service.job_state import JobState
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Store
+from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
@@ -33,6 +34,17 @@ def free_ports(count: int) -> list[int]:
 class Platform:
     deployment: Deployment
     stores: tuple[Store, Store]
+
+    def create(self, spec: Spec, least=1) -> Spec:
+        """The dataset at both clouds with all owners of the deployment, who have accepted it."""
+        owners = members(self.deployment.folder, least)
+        spec = replace(spec, owners=owners)
+        for store in self.stores:
+            store.datasets.create(spec)
+        for name in owners.names:
+            with self.owner(name) as owner:
+                owner.accept(spec.name, spec)
+        return spec
 
     def owner(self, name="ann") -> Owner:
         return Owner.connect(self.deployment.party(name).config)

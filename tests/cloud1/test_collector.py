@@ -1,11 +1,13 @@
 """A single server: owners perturb and upload, the collector clusters, owners open the result."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from client import Owner
+from client.accepted import AcceptedSpecs
 from client.operator import Operator
 from cloud1.collector import collect
 from ppodc.errors import BudgetError, InputError, RefusedError
@@ -14,7 +16,7 @@ from ppodc.ldp.report_streams import insecure_streams
 from ppodc.ldp.weighted_kmeans import mean_squared_distance
 from ppodc.records.schema import Column, Schema
 from ppodc.service.config import CollectorConfig, OwnerConfig, load, load_first, peers
-from ppodc.service.deployment import create_local
+from ppodc.service.deployment import create_local, members
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import Begin, ChunkPlace, UploadState
 from ppodc.service.operations import owner_operations
@@ -43,6 +45,10 @@ class Server:
         stack.enter_context(Gateway(config.listen, keys, peers(config), operations))
 
     def create(self, spec):
+        spec = replace(spec, owners=members(self.deployment.folder, 1))
+        for name in spec.owners.names:
+            config = load(self.deployment.party(name).config, OwnerConfig)
+            AcceptedSpecs(config.uploads / "accepted").accept(spec, spec)
         with Operator.connect(self.deployment.party("operator").config) as operator:
             operator.create(spec)
 
@@ -188,7 +194,7 @@ def test_bad_records_are_refused_before_any_charge(server):
 )
 def test_malformed_chunks_are_refused(server, chunk):
     server.create(numbers_spec(points=16, epsilon=8.0))
-    spec, upload = numbers_spec(points=16, epsilon=8.0), "ab" * 16
+    spec, upload = server.store.datasets.spec("survey"), "ab" * 16
     client = server.client("ann")
     try:
         client.call("begin", Begin("survey", spec.digest, upload, 3), reply=UploadState)

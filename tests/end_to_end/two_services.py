@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from master.job import JobEnd, resume_job, run_job
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.members import Members
 from ppodc.pairs.progress import Event, Listener, ignore
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
@@ -123,11 +125,12 @@ class TwoServices:
 
     def upload(self, spec: Spec, tables: Sequence[np.ndarray]) -> None:
         """Owner i uploads table i."""
+        agreed = replace(spec, owners=Members.of(self.config1.owners, 1))
         with Operator.connect(self.parties.party("operator").config) as operator:
-            operator.create(spec)
+            operator.create(agreed)
         for number, table in enumerate(tables, 1):
             with Owner.connect(self.parties.party(f"owner{number}").config) as owner:
-                owner.upload(spec.name, table, progress=False)
+                owner.upload(spec.name, table, spec=agreed, progress=False)
 
     def run(
         self,

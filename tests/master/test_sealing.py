@@ -15,6 +15,7 @@ from master.job import seal_dataset
 from ppodc.cluster.thread_workers import ThreadWorkers
 from ppodc.errors import InputError, WidthError
 from ppodc.kmeans.job import Job
+from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
 from ppodc.service import deployment
@@ -32,8 +33,9 @@ class Clouds:
     first: Store
     second: Store
 
-    def create(self, k: int) -> None:
-        spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), Job(k=k))
+    def create(self, k: int, least: int = 1) -> None:
+        owners = Members.of(self.config.owners, least)
+        spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), Job(k=k), owners)
         for store in (self.first, self.second):
             store.datasets.create(spec)
 

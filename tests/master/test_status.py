@@ -15,6 +15,7 @@ from ppodc.service.config import Cloud1Config, load
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 from ppodc.spec import Spec
+from tests.service.data import members
 
 NAME = "d"
 
@@ -24,7 +25,8 @@ def config(tmp_path: Path) -> Cloud1Config:
     parties = deployment.create(tmp_path / "d", 1, insecure_key_bits=256)
     config = load(parties.party("cloud1").config, Cloud1Config)
     with Store.open(config.store, "cloud1") as store:
-        store.datasets.create(Spec(NAME, Schema((Column("x", 0.0, 9.0),), 9), Job(k=1)))
+        schema = Schema((Column("x", 0.0, 9.0),), 9)
+        store.datasets.create(Spec(NAME, schema, Job(k=1), members("owner1")))
     return config
 
 

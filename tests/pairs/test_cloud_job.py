@@ -26,6 +26,7 @@ from ppodc.records.sharing import split
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Checkpoint, Store
 from ppodc.spec import Spec
+from tests.service.data import members
 
 KEY = generate_insecure(256)
 RECORDS = np.random.default_rng(5).integers(0, 10, (14, 2))
@@ -86,7 +87,12 @@ class Both:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[Both]:
-    spec = Spec(NAME, Schema((Column("x", 0, 9), Column("y", 0, 9)), 9), Job(k=2, labels=True))
+    spec = Spec(
+        NAME,
+        Schema((Column("x", 0, 9), Column("y", 0, 9)), 9),
+        Job(k=2, labels=True),
+        members("owner1"),
+    )
     stores = [Store.open(tmp_path / role, role) for role in ("cloud1", "cloud2")]
     share, seed = split(RECORDS)
     upload = secrets.token_hex(16)
@@ -171,7 +177,7 @@ def test_going_on_from_a_checkpoint_gives_the_same_result(both: Both):
         both.step()
     for side in both.sides:
         again = CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
-        assert again.resume_point(both.first.store.jobs.checkpoints(NAME)) == 2
+        assert again.resume_point(both.first.store.jobs.checkpoints(NAME).items()) == 2
         side.close()
         again.restore(2)
         side.plan, side._number = again.plan, again._number
@@ -195,7 +201,7 @@ def test_going_on_from_a_checkpoint_gives_the_same_result(both: Both):
     ],
 )
 def test_where_to_go_on(tmp_path, first, second, final, labels, expected):
-    spec = Spec(NAME, Schema((Column("x", 0, 9),), 9), Job(k=1, labels=labels))
+    spec = Spec(NAME, Schema((Column("x", 0, 9),), 9), Job(k=1, labels=labels), members("owner1"))
     with Store.open(tmp_path, "cloud2") as store:
         store.datasets.create(spec)
         upload = secrets.token_hex(16)
@@ -205,6 +211,20 @@ def test_where_to_go_on(tmp_path, first, second, final, labels, expected):
         store.uploads.seal(NAME, [upload])
         for iteration in second:
             state = {"clusters": np.zeros((1, 2), np.uint64)}
-            store.jobs.save_checkpoint(NAME, Checkpoint(iteration, iteration == final, state))
+            store.jobs.save_checkpoint(
+                NAME, Checkpoint(iteration, iteration == final, state), "run"
+            )
         side = CloudJob(store, ThreadWorkers(id), NAME, "shares", 1, 1)
-        assert side.resume_point(first) == expected
+        assert side.resume_point([(iteration, "run") for iteration in first]) == expected
+
+
+def test_halves_of_two_runs_are_no_checkpoint(both: Both):
+    """A store that was put back from a copy has the halves of an earlier attempt."""
+    for side in both.sides:
+        for iteration in (1, 2):
+            state = {"clusters": np.zeros((2, 3), np.uint64)}
+            run = "earlier" if (side, iteration) == (both.second, 2) else "later"
+            side.store.jobs.save_checkpoint(NAME, Checkpoint(iteration, False, state), run)
+    theirs = both.first.store.jobs.checkpoints(NAME)
+    assert theirs == {1: "later", 2: "later"}
+    assert both.second.resume_point(theirs.items()) == 1

@@ -6,15 +6,22 @@ from pathlib import Path
 import numpy as np
 
 from ppodc.kmeans.job import Job
+from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
 from ppodc.service.store import Store
 from ppodc.spec import Spec
 
 
-def make_spec(name="clinic", columns=3, *, labels=True, k=2) -> Spec:
+def members(*names: str, least=1) -> Members:
+    """Owners of these names, with keys that only tests without sockets can use."""
+    return Members.of({name: f"{name:.<40}" for name in names}, least)
+
+
+def make_spec(name="clinic", columns=3, *, labels=True, k=2, owners=None) -> Spec:
     schema = Schema(tuple(Column(f"c{s}", 0.0, 10.0) for s in range(columns)), ub=100)
-    return Spec(name, schema, Job(k=k, seed=7, labels=labels))
+    job = Job(k=k, seed=7, labels=labels)
+    return Spec(name, schema, job, owners or members("ann", "bob"))
 
 
 def records(rows: int, columns=3, case=0) -> np.ndarray:

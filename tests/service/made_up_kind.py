@@ -16,6 +16,7 @@ from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import mask
 from ppodc.records.upload_form import RowsPart
 from ppodc.spec import Spec
+from tests.service.data import members
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class SumsKind:
     def upload(self, spec):
         return Rows16(spec)
 
+    def in_words(self, spec):
+        return ["sums of all columns"]
+
     def row_outputs(self, spec):
         return ("twice",)
 
@@ -72,4 +76,4 @@ def made_up_spec(monkeypatch: pytest.MonkeyPatch, clouds: int) -> Spec:
     """A spec of this kind, which is registered until the test ends."""
     monkeypatch.setitem(job_kinds.ROOMS, KIND.name, __name__)
     schema = Schema((Column("a", 0.0, 100.0), Column("b", 0.0, 100.0)), ub=100)
-    return Spec(f"sums{clouds}", schema, Job(clouds))
+    return Spec(f"sums{clouds}", schema, Job(clouds), members("ann"))

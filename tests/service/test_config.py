@@ -39,7 +39,11 @@ def test_the_parties_know_each_other(deployment):
     second = load(deployment.party("cloud2").config, Cloud2Config)
     owner = load(deployment.party("bob.b").config, OwnerConfig)
     key = CurveKeys.load(owner.key).public
-    assert peers(first)[key] == peers(second)[key] == configuration.Peer("owner", "bob.b")
+    assert (
+        peers(first)[key]
+        == peers(second)[key]
+        == configuration.Peer("owner", "bob.b", key.decode())
+    )
     assert peers(second)[CurveKeys.load(first.key).public].role == "cloud1"
     assert owner.cloud1.public_key.encode() == CurveKeys.load(first.key).public
     assert owner.cloud2.public_key == first.cloud2.public_key

@@ -46,8 +46,8 @@ def test_the_last_two_checkpoints_stay(two):
     }
     for i, state in clusters.items():
         checkpoint = Checkpoint(i, i == 4, {"clusters": state, "seen": np.array(i)})
-        first.jobs.save_checkpoint("clinic", checkpoint)
-    assert first.jobs.checkpoints("clinic") == [3, 4]
+        first.jobs.save_checkpoint("clinic", checkpoint, "run")
+    assert first.jobs.checkpoints("clinic") == {3: "run", 4: "run"}
     for i in (3, 4):
         kept = first.jobs.checkpoint("clinic", i)
         assert (kept.iteration, kept.stop, set(kept.arrays)) == (i, i == 4, {"clusters", "seen"})
@@ -58,7 +58,7 @@ def test_the_last_two_checkpoints_stay(two):
     with pytest.raises(InputError, match="no checkpoint"):
         first.jobs.checkpoint("clinic", 2)
     first.jobs.drop_checkpoints_after("clinic", 3)
-    assert first.jobs.checkpoints("clinic") == [3]
+    assert first.jobs.checkpoints("clinic") == {3: "run"}
     empty = np.empty((0, 4), np.uint8)
     first.jobs.save_checkpoint("clinic", Checkpoint(4, False, {"clusters": empty}))
     first.jobs.save_checkpoint("clinic", Checkpoint(4, False, {"other": empty}))
@@ -122,6 +122,6 @@ def test_a_full_database_is_told_and_undone(two):
         sql.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(DiskFullError, match="Free some space"):
         first.jobs.save_checkpoint("clinic", Checkpoint(2, True, {"clusters": large}))
-    assert first.jobs.checkpoints("clinic") == [1]
+    assert first.jobs.checkpoints("clinic") == {1: ""}
     assert [entry.event for entry in first.ledger.entries()][-1:] == ["stop bit revealed"]
     assert first.ledger.verify().entries == 2

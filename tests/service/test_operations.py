@@ -18,6 +18,7 @@ from ppodc.service.messages import (
     ChunkPlace,
     DatasetList,
     DatasetsAsk,
+    LeaveOut,
     LedgerAsk,
     LedgerReply,
     Named,
@@ -40,7 +41,8 @@ from ppodc.transport.memory_carrier import MemoryCarrier
 from ppodc.transport.wire import Empty
 from tests.service.data import make_spec, put_upload, records
 
-ANN, EVE, OPERATOR = Peer("owner", "ann"), Peer("owner", "eve"), Peer("operator", "olga")
+ANN, BOB, EVE = (Peer("owner", name, f"{name:.<40}") for name in ("ann", "bob", "eve"))
+OPERATOR = Peer("operator", "olga", f"{'olga':.<40}")
 OPERATIONS = {
     "datasets": DatasetsAsk(),
     "spec": Named("clinic"),
@@ -53,6 +55,9 @@ OPERATIONS = {
     "result": Named("clinic"),
     "rows": RowsAsk("clinic", "1" * 32, "labels"),
     "create": SpecText(b"{}"),
+    "withdraw": UploadRef("1" * 32),
+    "leave_out": LeaveOut("clinic", "1" * 32),
+    "delete": Named("nothing"),
     "ledger": LedgerAsk(),
 }
 
@@ -117,11 +122,12 @@ def test_malformed_bodies_are_refused_and_change_nothing(two, op, peer):
 
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_an_operation_is_for_its_roles_alone(two, op):
-    operators, owners = {"datasets", "spec", "uploads"}, {"create", "ledger"}
+    both = {"datasets", "spec", "uploads", "ledger"}
+    operators = {"create", "leave_out", "delete"}
     strangers = [Peer("cloud1", "cloud1"), Peer("cloud2", "cloud2")]
-    if op in owners:
+    if op in operators:
         strangers.append(ANN)
-    elif op not in operators:
+    elif op not in both:
         strangers.append(OPERATOR)
     for peer in strangers:
         assert code(client(two[0], peer), op, OPERATIONS[op]) == "access"
@@ -135,16 +141,16 @@ def test_an_upload_is_its_owners(two):
         begin = Begin("clinic", make_spec().digest, upload_id, 4)
         state = client(store, ANN).call("begin", begin, reply=UploadState)[0]
         assert state == UploadState(True, False, ((0, 4),))
-        eve = client(store, EVE)
-        assert code(eve, "begin", begin) == "input"  # the id is taken
+        bob = client(store, BOB)
+        assert code(bob, "begin", begin) == "input"  # the id is taken
         for op, body, arrays in (
             ("chunk", ChunkPlace(upload_id, 0), [share]),
             ("seed", Seed(upload_id, seed), []),
             ("missing", UploadRef(upload_id), []),
             ("commit", UploadRef(upload_id), []),
         ):
-            assert code(eve, op, body, arrays) == "access"
-        assert eve.call("uploads", UploadsAsk("clinic"), reply=UploadList)[0].uploads == ()
+            assert code(bob, op, body, arrays) == "access"
+        assert bob.call("uploads", UploadsAsk("clinic"), reply=UploadList)[0].uploads == ()
     assert first.uploads.missing(upload_id) == second.uploads.missing(upload_id) == [(0, 4)]
     unknown = client(first, ANN).call("missing", UploadRef("0" * 32), reply=UploadState)[0]
     assert unknown == UploadState(False)
@@ -244,9 +250,14 @@ def test_nothing_is_given_that_the_ledger_cannot_note(two, monkeypatch):
 def test_owners_see_their_own_counts_and_operators_all(two):
     put_upload(*two, "clinic", "ann", records(3))
     put_upload(*two, "clinic", "bob", records(5))
-    for peer, counts in ((ANN, (1, 3)), (EVE, (0, 0)), (OPERATOR, (2, 8))):
+    for peer, listed in (
+        (ANN, [("clinic", 1, 3)]),
+        (BOB, [("clinic", 1, 5)]),
+        (EVE, []),
+        (OPERATOR, [("clinic", 2, 8)]),
+    ):
         reply = client(two[0], peer).call("datasets", DatasetsAsk(), reply=DatasetList)[0]
-        assert [(d.name, d.uploads, d.rows) for d in reply.datasets] == [("clinic", *counts)]
+        assert [(d.name, d.uploads, d.rows) for d in reply.datasets] == listed
     reply = client(two[0], OPERATOR).call("uploads", UploadsAsk("clinic"), reply=UploadList)[0]
     assert reply.uploads == tuple(two[0].uploads.of("clinic"))
 

@@ -5,6 +5,7 @@ labels, a running one with two checkpoints, and a dataset with a finished and an
 """
 
 import sqlite3
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_a_finished_job_of_version_1_keeps_its_result(stores, side):
               for upload_id in (SECOND, FIRST)}  # fmt: skip
     start = (1 << 70) + side
     assert labels == {SECOND: [start, start + 1], FIRST: [start + 2, start + 3, start + 4]}
-    assert store.jobs.checkpoints("ended") == [2, 3]
+    assert store.jobs.checkpoints("ended") == {2: "", 3: ""}
     assert store.jobs.checkpoint("ended", 3).stop
 
 
@@ -99,7 +100,7 @@ def test_a_running_job_of_version_1_can_go_on(stores, side):
     assert (job.state, job.iteration, job.suite) == (JobState.RUNNING, 5, "paillier")
     assert job.cancel_requested
     assert not store.results.has("running")
-    assert store.jobs.checkpoints("running") == [4, 5]
+    assert store.jobs.checkpoints("running") == {4: "", 5: ""}
     for iteration in (4, 5):
         checkpoint = store.jobs.checkpoint("running", iteration)
         assert (checkpoint.stop, list(checkpoint.arrays)) == (False, ["clusters"])
@@ -107,7 +108,7 @@ def test_a_running_job_of_version_1_can_go_on(stores, side):
         assert checkpoint.arrays["clusters"].dtype == np.uint8
         assert np.array_equal(checkpoint.arrays["clusters"], expected)
     store.jobs.drop_checkpoints_after("running", 4)
-    assert store.jobs.checkpoints("running") == [4]
+    assert store.jobs.checkpoints("running") == {4: ""}
     store.jobs.transition("running", JobState.PREPARING)
 
 
@@ -149,18 +150,50 @@ def test_migration_happens_once_and_leaves_no_old_table(folders):
     assert sorted(tables) == sorted(
         change(fresh, "SELECT name FROM sqlite_schema WHERE type = 'table'")
     )
-    assert change(folders[0], "SELECT * FROM about") == [("cloud1", 2)]
+    assert change(folders[0], "SELECT * FROM about") == [("cloud1", 3)]
+
+
+_BACK_TO_2 = """
+DROP INDEX upload_of_owner;
+ALTER TABLE upload DROP COLUMN begun;
+ALTER TABLE upload DROP COLUMN removed;
+ALTER TABLE dataset DROP COLUMN deleted;
+ALTER TABLE checkpoint DROP COLUMN run;
+ALTER TABLE result DROP COLUMN run;
+UPDATE about SET version = 2
+"""
+
+
+def test_a_store_of_version_2_loses_nothing(folders):
+    def content(store):
+        results = [store.results.half("ended"), store.results.run("ended")]
+        uploads = [store.uploads.of(dataset.name) for dataset in store.datasets.all()]
+        jobs = [store.jobs.get(dataset.name) for dataset in store.datasets.all()]
+        return results, uploads, jobs, store.jobs.checkpoints("running"), store.ledger.entries()
+
+    for folder, role in zip(folders, ("cloud1", "cloud2"), strict=True):
+        with Store.open(folder, role) as store:
+            before = content(store)
+        tables = dump(folder)
+        with sqlite3.connect(folder / "store.sqlite") as database:
+            database.executescript(_BACK_TO_2)
+        assert dump(folder) != tables
+        with Store.open(folder, role) as store:
+            assert content(store) == before
+            assert store.removal.expire(timedelta(days=1)) == []  # it counts as begun just now
+            assert store.removal.expire(timedelta()) == [FIFTH]
 
 
 def test_an_interrupted_migration_leaves_version_1(folders, monkeypatch):
     before = dump(folders[0])
     with monkeypatch.context() as patch:
-        patch.setattr(versions, "_FROM_1", (*versions._FROM_1, "SELECT * FROM nothing"))
+        broken = (*versions._OLDER[1], "SELECT * FROM nothing")
+        patch.setitem(versions._OLDER, 1, broken)
         with pytest.raises(sqlite3.OperationalError, match="nothing"):
             Store.open(folders[0], "cloud1")
     assert dump(folders[0]) == before
     with Store.open(folders[0], "cloud1") as store:
-        assert store.jobs.checkpoints("running") == [4, 5]
+        assert store.jobs.checkpoints("running") == {4: "", 5: ""}
 
 
 def test_a_store_of_the_other_cloud_is_not_touched(folders):
@@ -169,7 +202,7 @@ def test_a_store_of_the_other_cloud_is_not_touched(folders):
     assert change(folders[0], "SELECT * FROM about") == [("cloud1", 1)]
 
 
-@pytest.mark.parametrize("version", [3, 99])
+@pytest.mark.parametrize("version", [4, 99])
 def test_a_store_of_another_version_is_refused_with_advice(folders, version):
     change(folders[0], "UPDATE about SET version = ?", version)
     with pytest.raises(StoreError, match=f"version {version}.*Install the release"):

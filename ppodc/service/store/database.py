@@ -10,6 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,6 +18,11 @@ from ppodc.errors import StoreError
 from ppodc.files import disk_errors, disk_full
 
 _BUSY_SECONDS = 30.0
+
+
+def utc_now(ago: timedelta = timedelta()) -> str:
+    """The time, or that of so long ago, as a store keeps it: it sorts as text."""
+    return (datetime.now(UTC) - ago).isoformat(timespec="milliseconds")
 
 
 class Database:
@@ -54,6 +60,14 @@ class Database:
         with self._begin("BEGIN") as sql:
             yield sql
 
+    def flush_deleted(self) -> None:
+        """Empty the log of changes, which still has what was deleted, if nobody is reading it."""
+        with self._lock, _database_errors(self.path):
+            if not self._depth:
+                self._connection.execute("PRAGMA busy_timeout=0")  # nobody shall wait for this
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._connection.execute(f"PRAGMA busy_timeout={int(1000 * _BUSY_SECONDS)}")
+
     @contextlib.contextmanager
     def _begin(self, begin: str) -> Iterator[sqlite3.Connection]:
         with self._lock, _database_errors(self.path):
@@ -84,6 +98,7 @@ class Database:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten
         return connection
 
 

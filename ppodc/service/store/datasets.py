@@ -21,9 +21,13 @@ CREATE TABLE dataset (
     pairs INTEGER NOT NULL DEFAULT 0,
     message TEXT NOT NULL DEFAULT '',
     cancel_requested INTEGER NOT NULL DEFAULT 0,
-    updated TEXT NOT NULL DEFAULT ''
+    updated TEXT NOT NULL DEFAULT '',
+    deleted TEXT NOT NULL DEFAULT ''
 ) STRICT
 """
+
+
+MAX_SPEC_BYTES = 60_000  # what one message holds
 
 
 class Dataset(Body, frozen=True):
@@ -49,34 +53,53 @@ class Datasets:
     def create(self, spec: Spec) -> None:
         """Open a dataset for uploads; the same spec again is harmless, another is refused."""
         with self._database.transaction() as sql:
-            row = sql.execute("SELECT digest FROM dataset WHERE name = ?", (spec.name,)).fetchone()
+            query = "SELECT digest, deleted FROM dataset WHERE name = ?"
+            row = sql.execute(query, (spec.name,)).fetchone()
             if row is not None:
-                if row["digest"] != spec.digest:
-                    raise InputError(
-                        f"dataset {spec.name!r} exists with another spec; use another name."
-                    )
+                if row["digest"] != spec.digest or row["deleted"] == "all":
+                    state = "was deleted" if row["deleted"] else "exists with another spec"
+                    raise InputError(f"dataset {spec.name!r} {state}; use another name.")
                 return
+            _check_new(spec)
             sql.execute(
                 "INSERT INTO dataset (name, digest, spec, state) VALUES (?, ?, ?, ?)",
                 (spec.name, spec.digest, spec.canonical(), JobState.CREATED),
             )
-            self._ledger.append("dataset created", spec.name, {"spec": spec.digest})
+            learnt = "this cloud, its operators and the owners: the spec"
+            self._ledger.append("dataset created", spec.name, {"spec": spec.digest}, learnt)
 
     def all(self) -> list[Dataset]:
         """All datasets, by name."""
-        with self._database.reading() as sql:
-            names = [row["name"] for row in sql.execute("SELECT name FROM dataset ORDER BY name")]
-            return [self.get(name) for name in names]
+        return [self.get(name) for name in self.names()]
 
-    def get(self, name: str) -> Dataset:
-        """One dataset; InputError if there is none of this name."""
+    def names(self, after: str = "", limit: int = -1) -> list[str]:
+        """The names behind this one, in order."""
+        query = "SELECT name FROM dataset WHERE name > ? ORDER BY name LIMIT ?"
+        with self._database.reading() as sql:
+            return [row["name"] for row in sql.execute(query, (after, limit))]
+
+    def exists(self, name: str) -> bool:
+        """Whether there is, or was, a dataset of this name."""
+        with self._database.reading() as sql:
+            query = "SELECT 1 FROM dataset WHERE name = ?"
+            return sql.execute(query, (name,)).fetchone() is not None
+
+    def deleted(self, name: str) -> bool:
+        """Whether all data of the dataset were deleted, its result too."""
+        with self._database.reading() as sql:
+            return str(self.row(sql, name)["deleted"]) == "all"
+
+    def get(self, name: str, owner: str | None = None) -> Dataset:
+        """One dataset, with all uploads counted or one owner's; InputError if there is none."""
+        query = (
+            "SELECT count(*), coalesce(sum(row_count), 0) FROM upload WHERE dataset = ?"
+            " AND committed"
+        )
+        of_owner = [] if owner is None else [owner]
         with self._database.reading() as sql:
             row = self.row(sql, name)
-            uploads, rows = sql.execute(
-                "SELECT count(*), coalesce(sum(row_count), 0) FROM upload"
-                " WHERE dataset = ? AND committed",
-                (name,),
-            ).fetchone()
+            count = sql.execute(query + " AND owner = ?" * len(of_owner), (name, *of_owner))
+            uploads, rows = count.fetchone()
         return Dataset(name, row["digest"], JobState(row["state"]), uploads, rows)
 
     def spec(self, name: str) -> Spec:
@@ -99,3 +122,13 @@ class Datasets:
     def state(self, sql: sqlite3.Connection, name: str) -> JobState:
         """For the rest of the store, in its transaction: where the job is."""
         return JobState(self.row(sql, name)["state"])
+
+
+def _check_new(spec: Spec) -> None:
+    """Refuse a spec that an older program would have taken."""
+    spec.require_owners()
+    if len(spec.canonical()) > MAX_SPEC_BYTES:
+        raise InputError(
+            f"the spec of dataset {spec.name!r} has {len(spec.canonical())} bytes and at most "
+            f"{MAX_SPEC_BYTES} can be sent; use shorter names, or fewer owners or columns."
+        )

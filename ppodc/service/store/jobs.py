@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.service.job_state import JobState, check_transition
-from ppodc.service.store.database import Database
+from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
 
@@ -21,6 +20,7 @@ CREATE TABLE checkpoint (
     dataset TEXT NOT NULL REFERENCES dataset (name),
     iteration INTEGER NOT NULL,
     stop INTEGER NOT NULL,
+    run TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (dataset, iteration)
 ) STRICT;
 CREATE TABLE checkpoint_array (
@@ -95,7 +95,6 @@ class Jobs:
 
         Resuming a failed job forgets an old wish to cancel.
         """
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
         with self._database.transaction() as sql:
             row = self._datasets.row(sql, dataset)
             old = JobState(row["state"])
@@ -105,7 +104,7 @@ class Jobs:
                 "UPDATE dataset SET state = ?, iteration = coalesce(?, iteration),"
                 " suite = coalesce(?, suite), pairs = coalesce(?, pairs), message = ?,"
                 " cancel_requested = ?, updated = ? WHERE name = ?",
-                (state, iteration, suite, pairs, message, int(cancel), now, dataset),
+                (state, iteration, suite, pairs, message, int(cancel), utc_now(), dataset),
             )
             return self.get(dataset)
 
@@ -117,13 +116,17 @@ class Jobs:
                 raise InputError(f"dataset {dataset!r} is {state} already.")
             sql.execute("UPDATE dataset SET cancel_requested = 1 WHERE name = ?", (dataset,))
 
-    def save_checkpoint(self, dataset: str, checkpoint: Checkpoint) -> None:
-        """Keep this cloud's state after an iteration (the last two stay); notes the stop bit."""
+    def save_checkpoint(self, dataset: str, checkpoint: Checkpoint, run: str = "") -> None:
+        """Keep this cloud's state after an iteration (the last two stay); notes the stop bit.
+
+        `run` names the session that both clouds made it in: halves of two sessions do not fit.
+        """
         place = (dataset, checkpoint.iteration)
         with self._database.transaction() as sql:
             self._datasets.row(sql, dataset)
             sql.execute("DELETE FROM checkpoint WHERE dataset = ? AND iteration = ?", place)
-            sql.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (*place, int(checkpoint.stop)))
+            fields = (*place, int(checkpoint.stop), run)
+            sql.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?)", fields)
             for name, array in checkpoint.arrays.items():
                 shape = ",".join(map(str, array.shape))
                 sql.execute(
@@ -136,14 +139,15 @@ class Jobs:
                 (dataset, dataset, _KEPT_CHECKPOINTS),
             )
             detail = {"iteration": checkpoint.iteration, "stop": checkpoint.stop}
-            self._ledger.append("stop bit revealed", dataset, detail)
+            learnt = "both clouds: whether this iteration is the last"
+            self._ledger.append("stop bit revealed", dataset, detail, learnt)
 
-    def checkpoints(self, dataset: str) -> list[int]:
-        """The iterations that can be continued from, oldest first."""
-        query = "SELECT iteration FROM checkpoint WHERE dataset = ? ORDER BY iteration"
+    def checkpoints(self, dataset: str) -> dict[int, str]:
+        """The iterations that can be continued from, oldest first, each with its run."""
+        query = "SELECT iteration, run FROM checkpoint WHERE dataset = ? ORDER BY iteration"
         with self._database.reading() as sql:
             self._datasets.row(sql, dataset)
-            return [row["iteration"] for row in sql.execute(query, (dataset,))]
+            return {row["iteration"]: row["run"] for row in sql.execute(query, (dataset,))}
 
     def checkpoint(self, dataset: str, iteration: int) -> Checkpoint:
         """What was kept after this iteration."""

@@ -4,19 +4,36 @@ Each entry holds the hash of the one before, so that an entry changed, removed o
 later is found by `verify`. Cutting off the newest entries leaves a shorter chain that still
 verifies: whoever wants to notice that notes down the head (`verify().head`) from time to time.
 An entry is written in the same transaction as what it tells of.
+
+Who learns what: an entry says it itself, under `learnt`. Owners may read the entries of their
+datasets that are about all owners or about themselves; operators those about uploads and the life
+of a dataset, never a stop bit or who fetched what. What a reader may not see comes as a hidden
+entry, hashes alone, so that the chain still holds.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from ppodc.service.store.database import Database
+from ppodc.service.store.database import Database, utc_now
 from ppodc.transport.wire import Body
 
 START = "0" * 64
+FOR_OPERATORS = frozenset(
+    {
+        "dataset created",
+        "upload committed",
+        "upload withdrawn",
+        "upload left out",
+        "upload expired",
+        "dataset sealed",
+        "seal undone",
+        "records deleted",
+        "dataset deleted",
+    }
+)
 
 SCHEMA = """
 CREATE TABLE ledger (
@@ -42,6 +59,21 @@ class Entry(Body, frozen=True):
     previous: str
     hash: str
 
+    @property
+    def hidden(self) -> bool:
+        """Whether only the hashes are shown."""
+        return not self.event
+
+    def in_words(self) -> tuple[str, str]:
+        """(detail, who learnt what), for people."""
+        detail = json.loads(self.detail)
+        learnt = detail.pop("learnt", "")
+        return ", ".join(f"{key} {value}" for key, value in detail.items()), str(learnt)
+
+    def hide(self) -> "Entry":
+        """The same link of the chain without what it says."""
+        return Entry(self.number, "", "", "", "", self.previous, self.hash)
+
     def expected_hash(self) -> str:
         """SHA-256 over everything else in the entry."""
         fields = [self.number, self.time, self.event, self.dataset, self.detail, self.previous]
@@ -64,10 +96,16 @@ class Ledger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, event: str, dataset: str, detail: dict[str, Any] | None = None) -> None:
-        """Add an entry, inside the caller's transaction if there is one."""
-        text = json.dumps(detail or {}, sort_keys=True, separators=(",", ":"))
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    def append(
+        self, event: str, dataset: str, detail: dict[str, Any] | None = None, learnt: str = ""
+    ) -> None:
+        """Add an entry, inside the caller's transaction if there is one.
+
+        `detail` names an `owner` if it is about one; `learnt` says who learns what by this.
+        """
+        said = {**(detail or {}), "learnt": learnt} if learnt else detail or {}
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        time = utc_now()
         with self._database.transaction() as sql:
             last = sql.execute("SELECT number, hash FROM ledger ORDER BY number DESC LIMIT 1")
             number, previous = last.fetchone() or (0, START)
@@ -102,7 +140,7 @@ def verify(entries: Iterator[Entry]) -> Verification:
             reason = f"entry {count + 1} is missing"
         elif entry.previous != previous:
             reason = "it does not continue the entry before it"
-        elif entry.hash != entry.expected_hash():
+        elif not entry.hidden and entry.hash != entry.expected_hash():
             reason = "its content was changed"
         if reason:
             return Verification(count, previous, count + 1, reason)

@@ -28,7 +28,8 @@ from ppodc.service.store.uploads import Sealed, Uploads
 SCHEMA = """
 CREATE TABLE result (
     dataset TEXT PRIMARY KEY REFERENCES dataset (name),
-    facts TEXT NOT NULL
+    facts TEXT NOT NULL,
+    run TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE result_half (
     dataset TEXT NOT NULL REFERENCES result (dataset) ON DELETE CASCADE,
@@ -56,8 +57,10 @@ class Results:
         self._database, self._ledger = database, ledger
         self._datasets, self._uploads = datasets, uploads
 
-    def save(self, dataset: str, result: ResultHalf) -> None:
+    def save(self, dataset: str, result: ResultHalf, run: str = "") -> None:
         """Keep this cloud's halves for the owners; row halves are of all sealed rows in order.
+
+        `run` names the session that both clouds made them in.
 
         May be repeated until the job is done: halves of both clouds must be of the same run, so
         cloud 1 goes to `done` only after both have saved.
@@ -71,13 +74,14 @@ class Results:
             for name, half in result.row_halves.items():
                 self._save_rows(sql, dataset, sealed, name, half)
             sql.execute("DELETE FROM result WHERE dataset = ?", (dataset,))
-            sql.execute("INSERT INTO result VALUES (?, ?)", (dataset, facts))
+            sql.execute("INSERT INTO result VALUES (?, ?, ?)", (dataset, facts, run))
             for name, half in result.halves.items():
                 fields = (dataset, name, modulus_to_bytes(half.modulus), half.data.tobytes())
                 sql.execute("INSERT INTO result_half VALUES (?, ?, ?, ?)", fields)
             values = {name: len(half) for name, half in result.halves.items()}
             detail = {"facts": dict(result.facts), "values": values}
-            self._ledger.append("result half stored", dataset, detail)
+            learnt = "this cloud: the facts; a half alone tells nothing"
+            self._ledger.append("result half stored", dataset, detail, learnt)
 
     def _check_offered(self, dataset: str, result: ResultHalf) -> None:
         spec = self._datasets.spec(dataset)
@@ -99,7 +103,8 @@ class Results:
                 "INSERT OR REPLACE INTO row_half VALUES (?, ?, ?, ?)",
                 (upload.upload_id, name, modulus, rows),
             )
-        self._ledger.append(f"{name} half stored", dataset, {"rows": sealed.m})
+        learnt = "nobody: a half alone tells nothing"
+        self._ledger.append(f"{name} half stored", dataset, {"rows": sealed.m}, learnt)
 
     def has(self, dataset: str) -> bool:
         """Whether `save` was called for this dataset."""
@@ -107,6 +112,13 @@ class Results:
             self._datasets.row(sql, dataset)
             query = "SELECT 1 FROM result WHERE dataset = ?"
             return sql.execute(query, (dataset,)).fetchone() is not None
+
+    def run(self, dataset: str) -> str:
+        """The session in which the result was made; empty if there is none, or if it is older."""
+        with self._database.reading() as sql:
+            query = "SELECT run FROM result WHERE dataset = ?"
+            row = sql.execute(query, (dataset,)).fetchone()
+        return "" if row is None else str(row["run"])
 
     def half(self, dataset: str) -> ResultHalf:
         """The facts and the halves for all owners; InputError if there is no result yet."""

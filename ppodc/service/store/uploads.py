@@ -12,23 +12,25 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, WithdrawnError
 from ppodc.records.names import Name, UploadId, is_upload_id
 from ppodc.records.upload_form import Cloud, Part, RowsPart, SeedPart
-from ppodc.service.job_state import JobState
+from ppodc.service.job_state import JobState, check_transition
+from ppodc.service.quotas import Quotas
 from ppodc.service.store.chunks import chunk_digest, load_chunk, save_chunk
-from ppodc.service.store.database import Database
+from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
 from ppodc.transport.wire import Body
 
 MAX_ROWS = 1 << 40
+_TOLD = 5  # upload ids in one entry of the ledger
 
 SCHEMA = """
 CREATE TABLE upload (
@@ -39,9 +41,12 @@ CREATE TABLE upload (
     row_count INTEGER NOT NULL,
     committed INTEGER NOT NULL DEFAULT 0,
     seed BLOB,
-    first_sealed_row INTEGER
+    first_sealed_row INTEGER,
+    begun TEXT NOT NULL DEFAULT '',
+    removed TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX upload_of_dataset ON upload (dataset, number);
+CREATE INDEX upload_of_owner ON upload (dataset, owner, number);
 CREATE TABLE chunk (
     upload_id TEXT NOT NULL REFERENCES upload (upload_id),
     first_row INTEGER NOT NULL,
@@ -56,7 +61,8 @@ class Upload(Body, frozen=True):
     """One upload of one owner, as it is kept and as it travels.
 
     `sealed`: among the records of the job. Its place among them is not told: it would show an
-    owner how many rows others have.
+    owner how many rows others have. `removed`: withdrawn by its owner or left out by an operator;
+    its data are gone, its id stays taken.
     """
 
     upload_id: UploadId
@@ -65,6 +71,7 @@ class Upload(Body, frozen=True):
     rows: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
     committed: bool
     sealed: bool
+    removed: Literal["", "withdrawn", "left out"] = ""
 
     @property
     def identity(self) -> tuple[str, str, int]:
@@ -113,40 +120,60 @@ class Uploads:
         self, database: Database, ledger: Ledger, datasets: Datasets, folder: Path, cloud: Cloud
     ) -> None:
         self._database, self._ledger, self._datasets = database, ledger, datasets
-        self._folder, self._cloud = folder, cloud
+        self.folder, self._cloud = folder, cloud
 
-    def begin(self, dataset: str, owner: str, upload_id: str, rows: int) -> None:
+    def begin(
+        self, dataset: str, owner: str, upload_id: str, rows: int, quotas: Quotas | None = None
+    ) -> None:
         """Announce an upload; again with the same numbers is harmless, also when it is finished."""
         if not is_upload_id(upload_id):
             raise InputError("an upload id must have 32 hexadecimal digits.")
         if not 1 <= rows <= MAX_ROWS:
             raise InputError(f"an upload must have 1 to {MAX_ROWS} rows.")
-        self._part(dataset)
+        part = self._part(dataset)
         with self._database.transaction() as sql:
-            known = _find(sql, upload_id)
+            known = find_upload(sql, upload_id)
             if known is not None:
                 if (known.dataset, known.owner, known.rows) != (dataset, owner, rows):
                     raise InputError("this upload id is taken by another upload; use a new one.")
+                check_not_removed(known)
                 if known.committed:
                     return
-            self._check_open(sql, dataset)
+            self.check_open(sql, dataset)
             if known is None:
+                if quotas is not None:
+                    _check_quotas(sql, dataset, owner, rows, part, quotas)
                 sql.execute(
-                    "INSERT INTO upload (upload_id, dataset, owner, row_count) VALUES (?, ?, ?, ?)",
-                    (upload_id, dataset, owner, rows),
+                    "INSERT INTO upload (upload_id, dataset, owner, row_count, begun)"
+                    " VALUES (?, ?, ?, ?, ?)",
+                    (upload_id, dataset, owner, rows, utc_now()),
                 )
 
     def get(self, upload_id: str) -> Upload:
         """One upload; InputError if it was never begun."""
         with self._database.reading() as sql:
-            return _known(sql, upload_id)
+            return known_upload(sql, upload_id)
 
-    def of(self, dataset: str) -> list[Upload]:
-        """All uploads of a dataset, finished or not, in order of arrival."""
+    def of(
+        self,
+        dataset: str,
+        *,
+        owner: str | None = None,
+        committed: bool = False,
+        skip: int = 0,
+        limit: int = -1,
+    ) -> list[Upload]:
+        """Uploads of a dataset in order of arrival: all, or one owner's, or the committed ones."""
+        query = "SELECT * FROM upload WHERE dataset = ?"
+        values: list[str | int] = [dataset]
+        if owner is not None:
+            query, values = f"{query} AND owner = ?", [*values, owner]
+        if committed:
+            query += " AND committed"
+        query += " ORDER BY number LIMIT ? OFFSET ?"
         with self._database.reading() as sql:
             self._datasets.row(sql, dataset)
-            query = "SELECT * FROM upload WHERE dataset = ? ORDER BY number"
-            return [_upload(row) for row in sql.execute(query, (dataset,))]
+            return [upload_of(row) for row in sql.execute(query, (*values, limit, skip))]
 
     def put_chunk(self, upload_id: str, first_row: int, rows: NDArray[Any]) -> None:
         """Keep rows of this cloud's part. The same rows again are harmless, others refused."""
@@ -159,7 +186,7 @@ class Uploads:
         with self._database.reading() as sql:
             if not self._chunk_is_new(sql, upload, first_row, len(rows), digest):
                 return
-        save_chunk(self._folder / upload_id, first_row, rows, digest)
+        save_chunk(self.folder / upload_id, first_row, rows, digest)
         with self._database.transaction() as sql:
             if self._chunk_is_new(sql, upload, first_row, len(rows), digest):
                 fields = (upload_id, first_row, len(rows), digest)
@@ -172,18 +199,20 @@ class Uploads:
             raise InputError(f"cloud {self._cloud} takes the rows of an upload, and no seed.")
         part.check(seed)
         with self._database.transaction() as sql:
+            upload = known_upload(sql, upload_id)
+            check_not_removed(upload)
             kept = _seed(sql, upload_id)
             if kept == seed:
                 return
             if kept is not None:
                 raise InputError("this upload has another seed already; begin a new upload.")
-            self._check_open(sql, _known(sql, upload_id).dataset)
+            self.check_open(sql, upload.dataset)
             sql.execute("UPDATE upload SET seed = ? WHERE upload_id = ?", (seed, upload_id))
 
     def missing(self, upload_id: str) -> list[tuple[int, int]]:
         """Rows that are not there yet, as (first, number of rows)."""
         with self._database.reading() as sql:
-            upload = _known(sql, upload_id)
+            upload = known_upload(sql, upload_id)
             if isinstance(self._part(upload.dataset), SeedPart):
                 return [(0, upload.rows)] if _seed(sql, upload_id) is None else []
             gaps, at = [], 0
@@ -201,17 +230,19 @@ class Uploads:
     def commit(self, upload_id: str) -> None:
         """Count the upload from now on; refused while rows are missing."""
         with self._database.transaction() as sql:
-            upload = _known(sql, upload_id)
+            upload = known_upload(sql, upload_id)
+            check_not_removed(upload)
             if upload.committed:
                 return
-            self._check_open(sql, upload.dataset)
+            self.check_open(sql, upload.dataset)
             gaps = self.missing(upload_id)
             if gaps:
                 rows = sum(count for _, count in gaps)
                 raise InputError(f"{rows} rows of the upload are missing; send them first.")
             sql.execute("UPDATE upload SET committed = 1 WHERE upload_id = ?", (upload_id,))
             detail = {"upload": upload_id, "owner": upload.owner, "rows": upload.rows}
-            self._ledger.append("upload committed", upload.dataset, detail)
+            learnt = "this cloud and its operators: whose upload it is, and its number of records"
+            self._ledger.append("upload committed", upload.dataset, detail, learnt)
 
     def seal(self, dataset: str, upload_ids: Sequence[str]) -> str:
         """Fix the records and their order; the digest that both clouds must agree on.
@@ -220,14 +251,14 @@ class Uploads:
         """
         with self._database.transaction() as sql:
             row = self._datasets.row(sql, dataset)
-            uploads = tuple(_known(sql, upload_id) for upload_id in upload_ids)
-            _check_sealable(dataset, uploads)
+            uploads = tuple(known_upload(sql, upload_id) for upload_id in upload_ids)
+            self._check_sealable(dataset, uploads)
             digest = seal_digest(row["digest"], uploads)
             if row["seal"] is not None:
                 if row["seal"] != digest:
                     raise InputError(f"dataset {dataset!r} is sealed with other uploads.")
                 return digest
-            self._check_open(sql, dataset)
+            self.check_open(sql, dataset)
             sealed = Sealed(sum(upload.rows for upload in uploads), digest, uploads)
             for first, upload in sealed.places():
                 sql.execute(
@@ -239,8 +270,20 @@ class Uploads:
                 (digest, JobState.SEALED, dataset),
             )
             detail = {"seal": digest, "uploads": len(uploads), "rows": sealed.m}
-            self._ledger.append("dataset sealed", dataset, detail)
+            learnt = "both clouds, operators and owners: the number of all records"
+            self._ledger.append("dataset sealed", dataset, detail, learnt)
         return digest
+
+    def reopen(self, dataset: str, missing: Sequence[str]) -> None:
+        """Undo a seal that the other cloud does not share, since it lacks these uploads."""
+        with self._database.transaction() as sql:
+            check_transition(dataset, self._datasets.state(sql, dataset), JobState.CREATED)
+            sql.execute("UPDATE upload SET first_sealed_row = NULL WHERE dataset = ?", (dataset,))
+            sql.execute(
+                "UPDATE dataset SET seal = NULL, state = ? WHERE name = ?",
+                (JobState.CREATED, dataset),
+            )
+            self._ledger.append("seal undone", dataset, {"missing": list(missing)[:_TOLD]})
 
     def sealed(self, dataset: str) -> Sealed:
         """The sealed set; InputError if the dataset is still open."""
@@ -252,7 +295,7 @@ class Uploads:
                 "SELECT * FROM upload WHERE dataset = ? AND first_sealed_row IS NOT NULL"
                 " ORDER BY first_sealed_row"
             )
-            uploads = tuple(_upload(row) for row in sql.execute(query, (dataset,)))
+            uploads = tuple(upload_of(row) for row in sql.execute(query, (dataset,)))
         return Sealed(sum(upload.rows for upload in uploads), digest, uploads)
 
     def rows(self, dataset: str, first: int, count: int) -> NDArray[Any]:
@@ -279,7 +322,7 @@ class Uploads:
         with self._database.reading() as sql:
             chunks = _overlapping(sql, upload.upload_id, first, rows)
         for at, count, digest in chunks:
-            values = load_chunk(self._folder / upload.upload_id, at, digest, out.dtype)
+            values = load_chunk(self.folder / upload.upload_id, at, digest, out.dtype)
             start, stop = max(first, at), min(first + rows, at + count)
             out[start - first : stop - first] = values.reshape(count, -1)[start - at : stop - at]
 
@@ -290,21 +333,41 @@ class Uploads:
             raise InputError(f"uploads to dataset {dataset!r} do not concern cloud {self._cloud}.")
         return part
 
-    def _check_open(self, sql: sqlite3.Connection, dataset: str) -> None:
+    def check_open(self, sql: sqlite3.Connection, dataset: str) -> None:
+        """For the rest of the store, in its transaction: refuse changes once it is sealed."""
         state = self._datasets.state(sql, dataset)
         if state != JobState.CREATED:
-            raise InputError(f"dataset {dataset!r} is {state}: it takes no more uploads.")
+            raise InputError(
+                f"dataset {dataset!r} is {state}: it takes no more uploads, nor gives any back."
+            )
+
+    def _check_sealable(self, dataset: str, uploads: Sequence[Upload]) -> None:
+        if not uploads:
+            raise InputError(f"dataset {dataset!r} has no uploads that both clouds hold.")
+        if len({upload.upload_id for upload in uploads}) != len(uploads):
+            raise InputError("an upload is listed twice.")
+        for upload in uploads:
+            if upload.dataset != dataset or not upload.committed:
+                raise InputError(f"upload {upload.upload_id} is not complete in this dataset.")
+        members = self._datasets.spec(dataset).owners
+        owners = {upload.owner for upload in uploads}
+        if members is not None and len(owners) < members.least:
+            raise InputError(
+                f"the spec of dataset {dataset!r} wants uploads of at least {members.least} "
+                f"owners, and {len(owners)} have one at both clouds; wait for the others."
+            )
 
     def _chunk_is_new(
         self, sql: sqlite3.Connection, upload: Upload, first_row: int, rows: int, digest: str
     ) -> bool:
         """False if this very chunk is there; InputError if other rows are or none may be added."""
+        check_not_removed(known_upload(sql, upload.upload_id))  # it may have been, meanwhile
         there = _overlapping(sql, upload.upload_id, first_row, rows)
         if there == [(first_row, rows, digest)]:
             return False
         if there:
             raise InputError(f"rows from {there[0][0]} on are there with other content.")
-        self._check_open(sql, upload.dataset)
+        self.check_open(sql, upload.dataset)
         return True
 
 
@@ -319,21 +382,22 @@ def _overlapping(
     return [tuple(row) for row in sql.execute(query, (upload_id, first + rows, first))]
 
 
-def _find(sql: sqlite3.Connection, upload_id: str) -> Upload | None:
+def find_upload(sql: sqlite3.Connection, upload_id: str) -> Upload | None:
     row = sql.execute("SELECT * FROM upload WHERE upload_id = ?", (upload_id,)).fetchone()
-    return None if row is None else _upload(row)
+    return None if row is None else upload_of(row)
 
 
-def _known(sql: sqlite3.Connection, upload_id: str) -> Upload:
-    upload = _find(sql, upload_id)
+def known_upload(sql: sqlite3.Connection, upload_id: str) -> Upload:
+    upload = find_upload(sql, upload_id)
     if upload is None:
         raise InputError("there is no upload of this id here; begin it first.")
     return upload
 
 
-def _upload(row: sqlite3.Row) -> Upload:
+def upload_of(row: sqlite3.Row) -> Upload:
     fields = (row["upload_id"], row["dataset"], row["owner"], row["row_count"])
-    return Upload(*fields, bool(row["committed"]), row["first_sealed_row"] is not None)
+    sealed = row["first_sealed_row"] is not None
+    return Upload(*fields, bool(row["committed"]), sealed, row["removed"])
 
 
 def _seed(sql: sqlite3.Connection, upload_id: str) -> bytes | None:
@@ -342,11 +406,32 @@ def _seed(sql: sqlite3.Connection, upload_id: str) -> bytes | None:
     return seed
 
 
-def _check_sealable(dataset: str, uploads: Sequence[Upload]) -> None:
-    if not uploads:
-        raise InputError(f"dataset {dataset!r} has no uploads that both clouds hold.")
-    if len({upload.upload_id for upload in uploads}) != len(uploads):
-        raise InputError("an upload is listed twice.")
-    for upload in uploads:
-        if upload.dataset != dataset or not upload.committed:
-            raise InputError(f"upload {upload.upload_id} is not complete in this dataset.")
+def check_not_removed(upload: Upload) -> None:
+    """Refuse to go on with an upload whose data are gone."""
+    if upload.removed == "withdrawn":
+        raise WithdrawnError("this upload was withdrawn; begin a new one.")
+    if upload.removed:
+        raise InputError(f"upload {upload.upload_id} was left out by an operator; ask them why.")
+
+
+def _check_quotas(
+    sql: sqlite3.Connection, dataset: str, owner: str, rows: int, part: Part, quotas: Quotas
+) -> None:
+    """Refuse an upload that would be more than one owner may bring."""
+    uploads, there = sql.execute(
+        "SELECT count(*), coalesce(sum(iif(removed = '', row_count, 0)), 0) FROM upload"
+        " WHERE dataset = ? AND owner = ?",
+        (dataset, owner),
+    ).fetchone()
+    is_rows = isinstance(part, RowsPart)
+    row_bytes = np.dtype(part.dtype).itemsize * part.columns if is_rows else 0
+    for what, count, most in (
+        ("uploads", uploads + 1, quotas.uploads),
+        ("records", there + rows, quotas.rows),
+        ("megabytes", -(-(there + rows) * row_bytes // 10**6), quotas.megabytes),
+    ):
+        if count > most:
+            raise InputError(
+                f"an owner may have {most} {what} in a dataset here, and this would make {count}. "
+                "Withdraw an upload, or ask the operator for more."
+            )

@@ -12,7 +12,7 @@ from ppodc.errors import StoreError
 from ppodc.service.store import datasets, jobs, ledger, results, uploads
 from ppodc.service.store.database import Database
 
-VERSION = 2
+VERSION = 3
 Role = Literal["cloud1", "cloud2"]
 
 _ABOUT = "CREATE TABLE about (role TEXT NOT NULL, version INTEGER NOT NULL) STRICT"
@@ -24,19 +24,36 @@ _FROM_1 = (
     jobs.SCHEMA,
     results.SCHEMA,
     """
-    INSERT INTO checkpoint SELECT dataset, iteration, stop FROM checkpoint_1;
+    INSERT INTO checkpoint SELECT dataset, iteration, stop, '' FROM checkpoint_1;
     INSERT INTO checkpoint_array
         SELECT dataset, iteration, 'clusters', dtype, shape, clusters FROM checkpoint_1;
     INSERT INTO result SELECT dataset, '{"converged":' || iif(converged, 'true', 'false')
-        || ',"n_iter":' || n_iter || '}' FROM result_1;
+        || ',"n_iter":' || n_iter || '}', '' FROM result_1;
     INSERT INTO result_half SELECT dataset, 'clusters', modulus, half FROM result_1;
     INSERT INTO row_half SELECT upload_id, 'labels', modulus, half FROM labels;
     DROP TABLE checkpoint_1;
     DROP TABLE result_1;
-    DROP TABLE labels;
-    UPDATE about SET version = 2
+    DROP TABLE labels
     """,
 )
+# Version 2 knew neither runs nor removal. What was unfinished then counts as begun now.
+_FROM_2 = (
+    """
+    ALTER TABLE checkpoint ADD COLUMN run TEXT NOT NULL DEFAULT '';
+    ALTER TABLE result ADD COLUMN run TEXT NOT NULL DEFAULT ''
+    """,
+)
+_FROM_1_OR_2 = (
+    """
+    ALTER TABLE dataset ADD COLUMN deleted TEXT NOT NULL DEFAULT '';
+    ALTER TABLE upload ADD COLUMN begun TEXT NOT NULL DEFAULT '';
+    ALTER TABLE upload ADD COLUMN removed TEXT NOT NULL DEFAULT '';
+    UPDATE upload SET begun = strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now');
+    CREATE INDEX upload_of_owner ON upload (dataset, owner, number);
+    UPDATE about SET version = 3
+    """,
+)
+_OLDER = {1: (*_FROM_1, *_FROM_1_OR_2), 2: (*_FROM_2, *_FROM_1_OR_2)}
 
 
 def prepare(database: Database, role: Role) -> None:
@@ -51,8 +68,7 @@ def prepare(database: Database, role: Role) -> None:
             about = (role, 1)
             sql.execute("INSERT INTO about VALUES (?, ?)", about)
         _check(database, role, *about)
-        if about[1] == 1:
-            _run(sql, _FROM_1)
+        _run(sql, _OLDER.get(about[1], ()))
 
 
 def _check(database: Database, role: Role, whose: str, version: int) -> None:

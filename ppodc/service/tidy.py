@@ -1,0 +1,48 @@
+"""What a cloud's service does now and then, in the background, while it serves."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from ppodc.service.quotas import Quotas
+from ppodc.service.store import Store
+
+SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+def forget_old(store: Store, quotas: Quotas) -> None:
+    """Delete what has outlived its purpose, as the quotas say; the ledger notes it."""
+    expired = store.removal.expire(timedelta(days=quotas.unfinished_days))
+    if expired:
+        log.info("%d uploads that were never finished are deleted", len(expired))
+    for dataset in store.removal.past_jobs(timedelta(days=quotas.records_days)):
+        store.removal.records(dataset)
+        log.info("the records of %s are deleted: its job is over", dataset)
+    store.removal.sweep()
+
+
+@contextmanager
+def regularly(*chores: Callable[[], None], seconds: float = SECONDS) -> Iterator[None]:
+    """Do these at once and then every so often, until the block ends; an error is logged."""
+    stopped = threading.Event()
+    thread = threading.Thread(target=_work, args=(chores, stopped, seconds), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _work(chores: tuple[Callable[[], None], ...], stopped: threading.Event, seconds: float) -> None:
+    while not stopped.is_set():
+        for chore in chores:
+            try:
+                chore()
+            except Exception:
+                log.exception("tidying up failed; going on")
+        stopped.wait(seconds)

@@ -13,7 +13,7 @@ returns. `output` and `labels` give each cloud one half of a value that only an 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from ppodc.records.output_half import OutputHalf
 
 State = NDArray[np.uint8] | NDArray[np.uint64]
 S = TypeVar("S")
+Products = Literal["auto", "lattice", "transfers"]  # how the shares suite multiplies records
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Parameters:
     k: int
     ub: int
     beta: Fraction
+    products: Products = "auto"
 
 
 class Half(Prepares, Protocol):

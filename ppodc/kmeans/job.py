@@ -3,13 +3,13 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.half import Parameters, Products
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
@@ -58,6 +58,9 @@ labels = true                # may owners fetch the cluster of each of their own
 # pair, suite shares. Owners learn the number of distinct records through the cluster sizes.
 # dedup_limit = 0
 # dedup_weights = [1, 1, 1]
+# How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
+# oblivious transfer alone), "auto" takes lattices from 1000 records on.
+# products = "auto"
 """
 
 
@@ -93,6 +96,7 @@ class Job:
     seed: int = 0
     labels: bool = False
     dedup: SquaredDistance | None = None
+    products: Products = "auto"
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
@@ -100,24 +104,27 @@ class Job:
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
         if not isinstance(self.labels, bool):
             raise InputError("job.labels must be true or false")
+        if self.products not in get_args(Products):
+            raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        optional = ("beta", "max_iter", "init", "seed", "labels", "dedup_limit", "dedup_weights")
-        check_keys(table, "job", required=("k",), optional=optional)
+        optional = ("beta", "max_iter", "init", "seed", "labels", "products")
+        dedup = ("dedup_limit", "dedup_weights")
+        check_keys(table, "job", required=("k",), optional=(*optional, *dedup))
         own = {key: value for key, value in table.items() if not key.startswith("dedup_")}
         return cls(**own, dedup=_parse_dedup(table))
 
     def to_dict(self) -> dict[str, Any]:
         init = self.init if self.init == "random" else [list(centre) for centre in self.init]
-        dedup: dict[str, Any] = {}  # left out: digests from before there was any
+        later: dict[str, Any] = {}  # left out: digests from before there was any
         if self.dedup is not None:
-            dedup = {
-                "dedup_limit": self.dedup.limit,
-                "dedup_weights": list(self.dedup.weights),
-            }
+            later["dedup_limit"] = self.dedup.limit
+            later["dedup_weights"] = list(self.dedup.weights)
+        if self.products != "auto":
+            later["products"] = self.products
         return {
             "k": self.k,
             "beta": str(self.beta),
@@ -125,7 +132,7 @@ class Job:
             "init": init,
             "seed": self.seed,
             "labels": self.labels,
-            **dedup,
+            **later,
         }
 
     def in_words(self) -> list[str]:
@@ -170,7 +177,8 @@ class Job:
         least = self.k if self.init == "random" else 1
         if m < least:
             raise InputError(f"the job needs at least {least} records, but there are {m}")
-        return Parameters(m, len(schema.columns), self.k, schema.ub, self.beta)
+        columns = len(schema.columns)
+        return Parameters(m, columns, self.k, schema.ub, self.beta, products=self.products)
 
 
 def _parse_init(init: Any, k: int) -> Literal["random"] | Centres:

@@ -25,13 +25,11 @@ class Demand:
         self._p, self._rings = parameters, rings
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
-        """Stretches of rows of nearly equal size; distances and supplies of one fit in memory."""
+        """Stretches of rows, full ones and a rest; distances and supplies of one fit in memory."""
         digits = -(-self._rings.distance_bits // DIGIT)
         per_row = max(1, self._p.k - 1) * (8 * self._rings.distance + _DIGIT_BYTES * digits)
         most = max(1, min(CHUNK_ROWS, _CHUNK_BYTES // per_row))
-        count = -(-rows // most)
-        edges = [rows * i // max(count, 1) for i in range(count + 1)]
-        return list(pairwise(edges))
+        return list(pairwise([*range(0, rows, most), rows]))
 
     def chunk(self, rows: int) -> Needs:
         """Supplies for assigning a chunk of so many records."""

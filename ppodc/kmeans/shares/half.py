@@ -22,7 +22,7 @@ from ppodc.kmeans.shares import sums as summing
 from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.fixed_point import MARGIN
 from ppodc.kmeans.shares.ingest import Shard
-from ppodc.kmeans.shares.products import ProductsAhead, RandomProducts, product_step
+from ppodc.kmeans.shares.products import ProductsAhead, RandomProducts, ShardProducts, product_step
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
@@ -65,11 +65,12 @@ class SharesHalf:
         p = self._p = parameters
         self._rings = Rings.of(p)
         self._demand = Demand(p, self._rings)
-        self._products = product_step()
         self._budget = Budget(memory, scratch)
+        self._products = product_step(p, self._rings, self._budget)
+        self._makers: dict[str, ShardProducts] = {}
         self._shards: dict[str, Shard] = {}
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
-        job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta}"
+        job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} products={p.products}"
         self._session = Session.start(role, channel, job, key, pools=pools)
         self._states = ScaledStates(self._session, self._rings, self._demand)
 
@@ -118,7 +119,11 @@ class SharesHalf:
                     f"shard {shard!r} brings this worker to {total} records; "
                     f"the job was announced with {self._p.m}. Start a job of the right size."
                 )
-            self._shards[shard] = taking_in.ingest(self._session, share, self._rings, self._budget)
+            held = taking_in.ingest(self._session, share, self._rings, self._budget)
+            self._shards[shard] = held
+            if self._p.k > 1:
+                chunks = self._demand.chunks(held.rows)
+                self._makers[shard] = self._products.take_in(self._session, held, chunks)
 
     def drop_duplicates(
         self, rule: SquaredDistance, shards: Sequence[str], uploads: Sequence[tuple[int, int]]
@@ -175,7 +180,7 @@ class SharesHalf:
                 if centres is None:
                     hot = [smin_k.always(self.role, end - start)]
                 else:
-                    products = ready[number] if ready else self._random(held, start, end)
+                    products = ready[number] if ready else self._random(shard, start, end)
                     hot = self._nearest(held, start, end, centres, products)
                 held.hot.append((end - start, hot))
                 with self.meter.step("sums"):
@@ -221,6 +226,8 @@ class SharesHalf:
         """End the pair's session and forget all records."""
         for shard in self._shards.values():
             shard.close()
+        for maker in self._makers.values():
+            maker.close()
         self._shards.clear()
         self._session.close()
 
@@ -240,13 +247,14 @@ class SharesHalf:
         with self.meter.step("SMIN_k"):
             return smin_k.smin_k(self._session, distances, self._rings.distance_bits, MARGIN)
 
-    def _random(self, shard: Shard, start: int, end: int) -> RandomProducts:
+    def _random(self, name: str, start: int, end: int) -> RandomProducts:
         with self.meter.step("products", offline=True):
-            return self._products.make(self._session, shard, start, end, self._p.k - 1)
+            return self._makers[name].make(self._session, start, end, self._p.k - 1)
 
-    def _all_products(self, shard: Shard) -> list[RandomProducts]:
+    def _all_products(self, name: str) -> list[RandomProducts]:
         """The random products of one iteration over a shard, by chunk."""
-        return [self._random(shard, *chunk) for chunk in self._demand.chunks(shard.rows)]
+        chunks = self._demand.chunks(self._shards[name].rows)
+        return [self._random(name, *chunk) for chunk in chunks]
 
     def _shard(self, name: str) -> Shard:
         try:

@@ -13,12 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ppodc.errors import WidthError
+from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares.ingest import Shard
+from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.mpc import lattice_parameters, table_products
 from ppodc.mpc.additive import AdditiveShare
+from ppodc.mpc.lattice_parameters import LatticeParameters
+from ppodc.mpc.lattice_products import EncryptedTable, LatticePair
 from ppodc.mpc.session import Session
-from ppodc.mpc.table_products import products
+from ppodc.mpc.spill import Budget
 
+Chunks = Sequence[tuple[int, int]]  # of rows, start and end
 _AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
+_LATTICE_ROWS = 1000  # a job of fewer records takes fewer bytes by transfers
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,45 +37,110 @@ class RandomProducts:
     products: AdditiveShare
 
 
+class ShardProducts(Protocol):
+    """Where the random products of one shard come from."""
+
+    def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
+        """For rows start..end-1, a chunk of the shard, modulo 2^(bits of a distance)."""
+
+    def close(self) -> None:
+        """Forget what was kept of the shard."""
+
+
 class ProductStep(Protocol):
     """A way to make random products."""
 
-    def make(
-        self, session: Session, shard: Shard, start: int, end: int, columns: int
-    ) -> RandomProducts:
-        """For rows start..end-1 of the shard, modulo 2^(64 (limbs - 1) + 8 top) of the shard."""
+    def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
+        """Get ready for products of these chunks; both clouds call it alike."""
 
 
-def product_step() -> ProductStep:
-    """How the products of a job are made; both clouds must choose alike."""
-    return TransferProducts()
+def product_step(p: Parameters, rings: Rings, budget: Budget) -> ProductStep:
+    """How the products of a job are made: alike at both clouds, from its public numbers."""
+    if p.products == "transfers" or (p.products == "auto" and p.m < _LATTICE_ROWS):
+        return TransferProducts()
+    try:
+        return LatticeProducts(lattice_parameters.choose(rings.point.product_bits, p.l), budget)
+    except WidthError:
+        if p.products == "lattice":
+            raise
+        return TransferProducts()
+
+
+def _random_matrix(session: Session, shard: Shard, columns: int) -> AdditiveShare:
+    """This cloud's R, of R1 + R2."""
+    shape = (shard.table.columns, columns, shard.table.limbs)
+    return AdditiveShare(session.random.uint64(shape))
+
+
+class LatticeProducts:
+    """Random products on records that are encrypted once (`mpc.lattice_products`).
+
+    Rounds, bytes, operations: theirs; both grow with the number of columns, not of bits.
+    """
+
+    def __init__(self, parameters: LatticeParameters, budget: Budget) -> None:
+        self._parameters, self._budget = parameters, budget
+        self._pair: LatticePair | None = None
+
+    def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
+        """Exchange keys, before the first shard, and encrypted records."""
+        if self._pair is None:
+            self._pair = LatticePair(session, self._parameters)
+        table = self._pair.take_in(session, shard.table.additive, chunks, self._budget)
+        return _LatticeShard(self._pair, shard, table)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _LatticeShard:
+    pair: LatticePair
+    shard: Shard
+    table: EncryptedTable
+
+    def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
+        """For a chunk, which is a block of the encrypted table."""
+        matrix = _random_matrix(session, self.shard, columns)
+        products = self.pair.products(session, self.table, (start, end), matrix)
+        return RandomProducts(matrix, products)
+
+    def close(self) -> None:
+        """Forget the peer's encrypted records."""
+        self.table.close()
 
 
 class TransferProducts:
     """Random products by correlated transfers on the shard's static keys (`mpc.table_products`).
 
-    R = R1 + R2, each cloud drawing one.
-
     Rounds: 1 (batches overlap). Bytes per bit of a record and direction: those of a distance
-    (w1 + 1 bits) per column. Operations per bit: 3 L / 2 hash blocks per column.
+    per column. Operations per bit: 3 L / 2 hash blocks per column.
     """
 
-    def make(
-        self, session: Session, shard: Shard, start: int, end: int, columns: int
-    ) -> RandomProducts:
-        """For rows start..end-1 of the shard."""
-        table = shard.table
-        matrix = AdditiveShare(session.random.uint64((table.columns, columns, table.limbs)))
-        return RandomProducts(matrix, products(session, table, start, end, matrix, shard.top))
+    def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
+        """Nothing to do: the keys came with the records."""
+        return _TransferShard(shard)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _TransferShard:
+    shard: Shard
+
+    def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
+        """For any rows of the shard."""
+        table, top = self.shard.table, self.shard.top
+        matrix = _random_matrix(session, self.shard, columns)
+        found = table_products.products(session, table, start, end, matrix, top)
+        return RandomProducts(matrix, found)
+
+    def close(self) -> None:
+        """The keys belong to the shard."""
 
 
 class ProductsAhead:
     """Random products of later iterations, by shard, as far as they fit in memory.
 
-    `make(shard)` gives those of one iteration, a `RandomProducts` per chunk of the shard.
+    `make(name)` gives those of one iteration, a `RandomProducts` per chunk of the shard.
     """
 
-    def __init__(self, make: Callable[[Shard], list[RandomProducts]], bytes_per_row: int) -> None:
+    def __init__(self, make: Callable[[str], list[RandomProducts]], bytes_per_row: int) -> None:
         self._make, self._bytes_per_row = make, bytes_per_row
         self._ready: dict[str, deque[list[RandomProducts]]] = {}
 
@@ -85,7 +158,7 @@ class ProductsAhead:
         sizes = {name: self._bytes_per_row * shard.rows for name, shard in shards.items()}
         left = _AHEAD_BYTES - sum(sizes[name] * self.count(name) for name in shards)
         for number in range(iterations):
-            for name, shard in shards.items():
+            for name in shards:
                 if self.count(name) <= number and sizes[name] <= left:
                     left -= sizes[name]
-                    self._ready.setdefault(name, deque()).append(self._make(shard))
+                    self._ready.setdefault(name, deque()).append(self._make(name))

@@ -1,6 +1,7 @@
 """Whole jobs equal the reference in every iteration: sums, sizes, labels and stop bits."""
 
 import gzip
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +29,10 @@ def make(role, channel, params, **options):
     return SharesHalf(role, channel, params, key(role), **options)
 
 
+def lattice(role, channel, params, **options):
+    return make(role, channel, replace(params, products="lattice"), **options)
+
+
 @pytest.mark.parametrize("case", range(40))
 def test_random_jobs_equal_the_reference(case):
     check(make, random_job(case))
@@ -46,6 +51,19 @@ def test_random_jobs_equal_the_reference(case):
 def test_edges_of_the_parameters(m, k, l, ub):
     records = np.random.default_rng(m).integers(0, ub + 1, (m, l))
     check(make, Job(records, k, ub, Fraction(1, 7), seed=3, max_iter=2))
+
+
+@pytest.mark.parametrize("case", [1, 3, 6, 9])
+def test_lattice_products_give_the_reference_too(case):
+    check(lattice, random_job(case))
+
+
+def test_chunks_of_lattice_products_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setattr(demand_module, "CHUNK_ROWS", 100)
+    records = np.random.default_rng(1).integers(0, 101, (257, 3))
+    job = Job(records, 6, 100, max_iter=2)
+    check(lambda *a: lattice(*a, memory=0, scratch=tmp_path), job)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_chunks_and_keys_on_disk(monkeypatch, tmp_path):

@@ -133,7 +133,12 @@ def test_random_matrices_are_drawn_anew_by_both_clouds(pair):
         (np.zeros((20, 3), np.uint64), np.zeros((20, 3), np.uint64)),
     )
     made = [
-        pair.run(lambda session, own: TransferProducts().make(session, own, 0, 20, 4), shard)
+        pair.run(
+            lambda session, own: (
+                TransferProducts().take_in(session, own, []).make(session, 0, 20, 4)
+            ),
+            shard,
+        )
         for _ in range(2)
     ]
     for role in (0, 1):

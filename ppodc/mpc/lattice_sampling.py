@@ -1,0 +1,75 @@
+"""Random polynomials of the lattice products: uniform from a public seed, and small secret ones.
+
+Uniform residues come from SHAKE-128 of seed and number, so that only the seed travels; errors and
+secrets from the session's random stream. Everything here is local.
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.mpc.additive import U64, Words
+from ppodc.mpc.compiled import compiled, in_u8, out_i8
+from ppodc.mpc.lattice_parameters import ERROR
+from ppodc.mpc.residues import PolynomialRing, Residues, Small
+
+SEED_BYTES = 16
+_NAME = b"ppodc lattice v1"
+_ERROR_MASK = U64((1 << ERROR) - 1)
+
+
+def uniform(ring: PolynomialRing, seed: bytes, number: int) -> Residues:
+    """Polynomial `number` of a seed.
+
+    Words of 4 bytes (little endian) of SHAKE-128(name | seed | number), cut to the bits of a
+    prime; those below the prime are its coefficients, prime by prime.
+    """
+    out = np.empty((len(ring.primes), ring.degree), np.uint32)
+    mask = np.uint32((1 << max(ring.primes).bit_length()) - 1)
+    stream = hashlib.shake_128(_NAME + seed + number.to_bytes(8, "little"))
+    room = len(ring.primes) * (ring.degree + ring.degree // 8 + 1024)
+    while True:
+        words = np.frombuffer(stream.digest(4 * room), "<u4") & mask
+        for row, p in zip(out, ring.primes, strict=True):
+            kept = np.flatnonzero(words < p)
+            if len(kept) < ring.degree:
+                break
+            row[:] = words[kept[: ring.degree]]
+            words = words[kept[ring.degree - 1] + 1 :]
+        else:
+            return out
+        room *= 2
+
+
+def ternary(random: SecureRandom, count: int) -> Small:
+    """Numbers -1, 0, 1, each a third of the time: bytes below 255, modulo 3."""
+    drawn: list[NDArray[np.int64]] = []
+    missing = count
+    while missing > 0:
+        data = np.frombuffer(random.bytes(missing + missing // 64 + 64), np.uint8)
+        drawn.append(data[data < 255][:missing].astype(np.int64) % 3 - 1)
+        missing -= len(drawn[-1])
+    return np.concatenate(drawn)
+
+
+def errors(random: SecureRandom, count: int) -> Small:
+    """Centred binomial numbers: 21 bits less 21 bits."""
+    out = np.empty(count, np.int64)
+    _binomial(random.uint64(count), out)
+    return out
+
+
+@compiled(in_u8, out_i8)
+def _binomial(words: Words, out: Small) -> None:
+    for i in range(out.size):
+        difference = np.int64(0)
+        for part in range(2):
+            v = (words[i] >> U64(ERROR * part)) & _ERROR_MASK
+            v = v - ((v >> U64(1)) & U64(0x5555555555555555))
+            v = (v & U64(0x3333333333333333)) + ((v >> U64(2)) & U64(0x3333333333333333))
+            v = (v + (v >> U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
+            v = (v * U64(0x0101010101010101)) >> U64(56)
+            difference += np.int64(v) if part == 0 else -np.int64(v)
+        out[i] = difference

@@ -1,0 +1,212 @@
+"""Lattice products: exact at the extremes, noise within its bound, sizes that are safe."""
+
+import hashlib
+import random
+
+import numpy as np
+import pytest
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import WidthError, WireError
+from ppodc.mpc import digit_rows, lattice_cipher
+from ppodc.mpc.additive import AdditiveShare, integers, limbs_of
+from ppodc.mpc.lattice_cipher import LatticeKey, Products, pack_polynomial, unpack_polynomial
+from ppodc.mpc.lattice_parameters import DEGREE, FLOOD, LatticeParameters, choose
+from ppodc.mpc.lattice_products import LatticePair
+from ppodc.mpc.lattice_sampling import errors, ternary, uniform
+from ppodc.mpc.residues import ring_of
+from ppodc.mpc.spill import Budget
+from tests.mpc.pair import opened, share
+
+SEED = bytes(range(32))
+KNOWN = {
+    "primes": (536641537, 536608769),
+    "uniform": "b72523104790fec2",
+    "small": "3f2905957c2094ea",
+    "answer": "3de6170875d557d2",
+}
+
+
+class Both:
+    """Key holder and the other cloud in one place, from one seeded stream."""
+
+    def __init__(self, p: LatticeParameters, rows: list[list[int]]) -> None:
+        self.p, self.limbs = p, -(-p.width // 64)
+        self.key = LatticeKey(p, SecureRandom(SEED))
+        self.other = Products(p, self.key.seed, self.key.public(), SecureRandom(SEED[::-1]))
+        self.rows = np.array(rows, object)
+        parts = []
+        for term in range(p.attributes * p.digits):
+            column, digit = divmod(term, p.digits)
+            numbers = limbs_of(self.rows[:, column], self.limbs)
+            c0 = self.key.encrypt(numbers, digit, 1 + term)
+            parts.append(self.other.ciphertext(c0, 1 + term))
+        self.table = np.ascontiguousarray(np.stack(parts, axis=2))
+
+    def wrong(self, matrix: list[list[int]]) -> int:
+        """How many products with a matrix (l, c) are not exact."""
+        columns = len(matrix[0])
+        flat = [x for row in matrix for x in row]
+        shares = AdditiveShare(limbs_of(flat, self.limbs)).reshape(-1, columns)
+        expected = self.rows.dot(np.array(matrix, object)) % (1 << self.p.width)
+        count = len(self.rows)
+        bad = 0
+        for part, told, low, own in self.other.answers(self.table, count, shares):
+            mine = self.key.open(told, low, count * len(part), self.limbs)
+            found = np.array(integers((mine + own).limbs), object) % (1 << self.p.width)
+            bad += int((found != expected[:, part.start : part.stop].T.reshape(-1)).sum())
+        return bad
+
+
+def extremes(p: LatticeParameters) -> list[int]:
+    """Numbers at the ends of their ring and of its digits."""
+    top, g = 1 << p.width, p.digit_bits
+    worst = sum(1 << (g * d + g - 1) for d in range(p.digits)) % top
+    return [0, 1, top - 1, top >> 1, (top >> 1) - 1, worst, worst - 1, (1 << g) - 1]
+
+
+@pytest.mark.parametrize(("width", "attributes"), [(28, 2), (96, 10), (122, 10), (200, 3)])
+def test_products_are_exact(width, attributes):
+    p, g = choose(width, attributes), random.Random(width)
+    ends = extremes(p)
+    draw = [lambda: g.getrandbits(width), lambda: g.choice(ends), lambda: g.randrange(1024)]
+    rows = [[draw[i % 3]() for _ in range(attributes)] for i in range(700)]
+    both = Both(p, rows)
+    for kind in draw[:2]:
+        assert both.wrong([[kind() for _ in range(6)] for _ in range(attributes)]) == 0
+    assert both.wrong([[ends[5]] * 5 for _ in range(attributes)]) == 0
+
+
+def test_a_full_block_and_many_terms():
+    """More terms than a word adds up without folding; a block of N rows packs no columns."""
+    p, g = choose(40, 33), random.Random(1)
+    both = Both(p, [[g.getrandbits(40) for _ in range(33)] for _ in range(5)])
+    assert both.wrong([[g.getrandbits(40) for _ in range(2)] for _ in range(33)]) == 0
+    assert list(lattice_cipher.layout(DEGREE, 3)) == [range(1), range(1, 2), range(2, 3)]
+    assert list(lattice_cipher.layout(DEGREE // 4, 5)) == [range(4), range(4, 5)]
+
+
+def test_noise_stays_within_its_bound(monkeypatch):
+    """With flooding off, the phase of a ciphertext is off by E at most; with it, by 2^F more."""
+    p = choose(96, 10)
+    rows = [[random.Random(i).getrandbits(96) for i in range(10)] for _ in range(DEGREE // 4)]
+    both = Both(p, rows)
+    ring = ring_of(p.primes, DEGREE)
+    seen = []
+    original = lattice_cipher._Scaling.scale
+    monkeypatch.setattr(
+        lattice_cipher._Scaling,
+        "scale",
+        lambda self, v: (seen.append(v.copy()), original(self, v))[1],
+    )
+    zeros = np.zeros((len(p.primes), DEGREE), np.uint32)
+    worst = [[extremes(p)[5]] * 4 for _ in range(10)]
+    expected = both.rows.dot(np.array(worst, object)) % (1 << 96)
+    targets = [(p.modulus * x + (1 << 95)) >> 96 for x in expected.T.reshape(-1)]
+    for flooded, bound in ((False, p.noise), (True, p.noise + (1 << p.flood))):
+        with monkeypatch.context() as patch:
+            if not flooded:
+                patch.setattr(both.other, "_flood", lambda: zeros)
+            seen.clear()
+            assert both.wrong(worst) == 0
+        c0, c1 = seen
+        phase = ring.times(ring.transform(c1), both.key._secret)
+        ring.add(phase, c0)
+        numbers = sum(
+            row.astype(object) * (pow(p.modulus // prime, -1, prime) * (p.modulus // prime))
+            for row, prime in zip(phase, p.primes, strict=True)
+        )
+        off = [
+            (x - t + p.modulus // 2) % p.modulus - p.modulus // 2
+            for x, t in zip(numbers, targets, strict=True)
+        ]
+        largest = max(abs(x) for x in off)
+        assert bound >> 12 < largest <= bound
+
+
+def test_parameters_are_safe_and_hold_their_bound():
+    for width in range(8, 260, 12):
+        p = choose(width, 10)
+        assert p.modulus.bit_length() <= 411
+        assert p.flood >= p.noise.bit_length() + FLOOD
+        assert 16 * ((1 << p.flood) + p.noise << width) <= 3 * p.modulus
+        assert len(set(p.primes)) == len(p.primes)
+        assert all(prime % (2 * DEGREE) == 1 and prime < 1 << 30 for prime in p.primes)
+    with pytest.raises(WidthError, match="transfers"):
+        choose(400, 10)
+
+
+def test_known_answers():
+    """The public expansion, the samplers and the transform never change from release to release."""
+    p = choose(96, 10)
+    ring = ring_of(p.primes, DEGREE)
+    a = uniform(ring, bytes(16), 3)
+    stream = hashlib.shake_128(b"ppodc lattice v1" + bytes(16) + (3).to_bytes(8, "little"))
+    words = np.frombuffer(stream.digest(400), "<u4") & ((1 << p.prime_bits) - 1)
+    assert a[0, :20].tolist() == [int(x) for x in words if x < p.primes[0]][:20]
+    assert p.primes[:2] == KNOWN["primes"]
+    assert hashlib.sha256(a.tobytes()).hexdigest()[:16] == KNOWN["uniform"]
+    small = ternary(SecureRandom(SEED), DEGREE)
+    noise = errors(SecureRandom(SEED), DEGREE)
+    assert hashlib.sha256(small.tobytes() + noise.tobytes()).hexdigest()[:16] == KNOWN["small"]
+    product = ring.times(ring.transform(a), ring.fixed(ring.small(small)))
+    for place in (0, 1, 77, DEGREE - 1):
+        turned = np.concatenate([small[place::-1], -small[:place:-1]])
+        for row, out, prime in zip(a, product, p.primes, strict=True):
+            assert int((row.astype(object) * turned).sum()) % prime == int(out[place])
+    both = Both(choose(28, 2), [[1, 2], [3, 4], [5, 1 << 27]])
+    _, told, low, _ = next(
+        both.other.answers(both.table, 3, AdditiveShare(limbs_of([7, 9], 1)).reshape(2, 1))
+    )
+    assert hashlib.sha256(told.tobytes() + low.tobytes()).hexdigest()[:16] == KNOWN["answer"]
+
+
+def test_small_samples_look_as_they_should():
+    small, noise = ternary(SecureRandom(), 1 << 16), errors(SecureRandom(), 1 << 16)
+    assert set(small.tolist()) == {-1, 0, 1}
+    assert max(abs(np.bincount(small + 1) / (1 << 16) - 1 / 3)) < 0.02
+    assert abs(noise).max() <= 21
+    assert abs(noise.mean()) < 0.1
+    assert abs(noise.var() - 10.5) < 0.5
+
+
+def test_a_ciphertext_out_of_range_is_refused():
+    p = choose(28, 2)
+    polynomial = np.zeros((len(p.primes), DEGREE), np.uint32)
+    assert np.array_equal(unpack_polynomial(p, pack_polynomial(p, polynomial)), polynomial)
+    polynomial[1, 7] = p.primes[1]
+    with pytest.raises(WireError, match="out of range"):
+        unpack_polynomial(p, pack_polynomial(p, polynomial))
+
+
+@pytest.mark.parametrize("bits", [3, 28, 29, 111])
+def test_packing_keeps_numbers(bits):
+    widths = digit_rows.widths_for(bits)
+    rows = np.stack([SecureRandom().uint64(77) & np.uint64((1 << w) - 1) for w in widths])
+    packed = digit_rows.pack(rows, widths)
+    assert len(packed) == digit_rows.packed_words(widths, 77)
+    assert np.array_equal(digit_rows.unpack(packed, widths, 77), rows)
+
+
+def test_both_clouds_get_shares_of_the_products(pair):
+    p, g = choose(96, 3), random.Random(5)
+    values = [g.getrandbits(96) for _ in range(50 * 3)]
+    rows, matrix = (
+        share(values, 2, (50, 3)),
+        share([g.getrandbits(96) for _ in range(6)], 2, (3, 2)),
+    )
+
+    def work(session, own, part):
+        both = LatticePair(session, p)
+        blocks = [(0, 32), (32, 50)]
+        table = both.take_in(session, lambda a, b: own[a:b], blocks, Budget(1 << 30))
+        found = [both.products(session, table, block, part) for block in blocks * 2]
+        table.close()
+        return AdditiveShare.concat(found)
+
+    found = opened(pair.run(work, rows, matrix))
+    table = (
+        np.array(values, object).reshape(50, 3).dot(np.array(opened(matrix), object).reshape(3, 2))
+    )
+    expected = np.concatenate([table, table]).reshape(-1) % (1 << 96)
+    assert [x % (1 << 96) for x in found] == expected.tolist()

@@ -1,0 +1,208 @@
+"""Match bits of mixed fields on shares: the weights of those that agree reach the threshold.
+
+*exact*: 40 shared bits on each side; which are equal is local, that all are takes 39 ANDs.
+*numeric*: x - y - t - 1 < 0 and y - x - t - 1 < 0, two comparisons, and both values present.
+*edit*: distance at most t for lengths that nobody learns (`edit_distance.within_secret`); the
+length of a missing value is none, so that no diagonal is selected.
+
+Agreement bits go into the columns of the binary digits of their weights, are added up and compared
+with threshold - 1; the result is multiplied with real_x real_y. All fields and all blocks of a
+batch run in lockstep.
+
+Who learns what: nothing. Rounds: those of the longest field. ANDs per pair: 39 for an exact field,
+2 for a numeric one besides its comparisons, those of `edit_distance`, about one for each set digit
+of a weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.linkage.blocks import Block
+from ppodc.linkage.characters import StringRows, equalities, take_in
+from ppodc.linkage.edit_distance import within_secret
+from ppodc.linkage.field_encoding import HALF_BITS, width
+from ppodc.linkage.rules import Field, Fields
+from ppodc.linkage.string_match import BitRows, pair_bits
+from ppodc.linkage.strings import NONE
+from ppodc.mpc import compare, unmask
+from ppodc.mpc.additive import U64, AdditiveShare, public
+from ppodc.mpc.circuits import Circuit, Gate, above, beside, run, total
+from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.session import Session
+from ppodc.mpc.spill import Budget
+from ppodc.mpc.xor_bits import XorShare, pack
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExactRows:
+    """Shares of the digests: (rows, 40) bits."""
+
+    bits: Bits
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NumericRows:
+    """Shares of the numbers, and of [there is one]."""
+
+    values: AdditiveShare  # (rows)
+    present: BitRows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EditRows:
+    """Shares of the characters, and one-hots of the lengths 0..longest; none of a missing value."""
+
+    strings: StringRows
+    lengths: BitRows
+    longest: int
+
+
+Part = ExactRows | NumericRows | EditRows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FieldRows:
+    """One cloud's shares of an owner's rows: fields in the order of the rule, and `real`."""
+
+    parts: tuple[Part, ...]
+    real: BitRows
+
+
+def take_in_fields(
+    session: Session,
+    rule: Fields,
+    longest: Sequence[int],
+    share: NDArray[np.uint64],
+    budget: Budget,
+    *,
+    first: bool,
+) -> FieldRows:
+    """From this cloud's share of the columns of all fields (`field_encoding`) and of `real`."""
+    parts: list[Part] = []
+    at = 0
+    for field, length in zip(rule.fields, longest, strict=True):
+        columns = np.ascontiguousarray(share[:, at : at + width(field, length)])
+        at += columns.shape[1]
+        parts.append(_take_in(session, field, length, columns, budget, first=first))
+    real = _flag(session, share[:, at])
+    return FieldRows(tuple(parts), BitRows.of(session, real, budget, first=first))
+
+
+def match_bits(
+    session: Session, rule: Fields, x: FieldRows, y: FieldRows, batch: Sequence[Block]
+) -> list[Bits]:
+    """This cloud's shares of the match bits of each block, a byte per pair: (height, width)."""
+    circuits = []
+    for block in batch:
+        agreeing = [
+            _agreement(session, field, a, b, block)
+            for field, a, b in zip(rule.fields, x.parts, y.parts, strict=True)
+        ]
+        real = x.real.sums(session, y.real, block)
+        circuits.append(_matches(rule, agreeing, real))
+    shares = run(session, circuits)
+    return [pair_bits(block, share) for block, share in zip(batch, shares, strict=True)]
+
+
+# --------------------------------------------------------------------------- taking in
+
+
+def _take_in(
+    session: Session,
+    field: Field,
+    longest: int,
+    columns: NDArray[np.uint64],
+    budget: Budget,
+    *,
+    first: bool,
+) -> Part:
+    if field.how == "exact":
+        bits = unmask.low_bits(session, columns.reshape(-1), HALF_BITS)
+        return ExactRows(bits.reshape(len(columns), -1))
+    last = _flag(session, columns[:, -1])
+    if field.how == "numeric":
+        table = unmask.unmask(session, np.ascontiguousarray(columns[:, :1]), HALF_BITS, budget)
+        values = table.additive(0, table.rows).reshape(-1)
+        return NumericRows(values, BitRows.of(session, last, budget, first=first))
+    length = longest if first else longest + field.most
+    strings = take_in(session, np.ascontiguousarray(columns[:, :length]), budget, first=first)
+    padding = strings.padding(np.arange(strings.rows), NONE)[:, :longest]
+    # [length = n] = pad_(n+1) ^ pad_n; pad_0 is the bit "missing", behind the end all is padding
+    beyond = np.full((len(columns), 1), session.role == 1, np.uint8)
+    marks = np.concatenate([last, padding, beyond], axis=1)
+    lengths = np.ascontiguousarray(marks[:, 1:] ^ marks[:, :-1])
+    return EditRows(strings, BitRows.of(session, lengths, budget, first=first), longest)
+
+
+def _flag(session: Session, column: NDArray[np.uint64]) -> Bits:
+    """Shares of the lowest bit of a column: (rows, 1)."""
+    return unmask.low_bits(session, np.ascontiguousarray(column), 1)
+
+
+# --------------------------------------------------------------------------- comparing
+
+
+def _agreement(session: Session, field: Field, a: Part, b: Part, block: Block) -> Circuit[XorShare]:
+    if isinstance(a, ExactRows) and isinstance(b, ExactRows):
+        return _all_ones(_equal_planes(session.role, a, b, block))
+    if isinstance(a, NumericRows) and isinstance(b, NumericRows):
+        present = a.present.sums(session, b.present, block)
+        return _all_ones([*_near(session, field.most, a, b, block), present])
+    if isinstance(a, EditRows) and isinstance(b, EditRows):
+        shifts = range(-field.most, field.most + 1)
+        equal = equalities(session, a.strings, b.strings, block, a.longest, shifts)
+        chosen = {s: a.lengths.sums(session, b.lengths, block, s) for s in shifts}
+        return within_secret(session.role, equal, a.longest, field.most, chosen)
+    raise ValueError("the owners' fields were taken in by different rules")
+
+
+def _equal_planes(role: int, a: ExactRows, b: ExactRows, block: Block) -> list[XorShare]:
+    """Shares of [bit c of x and y is the same] for all pairs of the block. Local."""
+    own, other = a.bits[slice(*block.xs)], pack(np.ascontiguousarray(b.bits[block.columns].T))
+    masks = U64(0) - own.astype(U64)
+    planes = [other[c][None] ^ masks[:, c][:, None] for c in range(own.shape[1])]
+    return [XorShare(plane.reshape(-1)).negated(role) for plane in planes]
+
+
+def _near(
+    session: Session, most: int, a: NumericRows, b: NumericRows, block: Block
+) -> list[XorShare]:
+    """Shares of [x - y <= most] and [y - x <= most] for all pairs of the block."""
+    x = a.values[slice(*block.xs)].reshape(block.height, 1)
+    y = AdditiveShare(b.values.limbs[block.columns]).reshape(1, block.width)
+    bound = public([most + 1], 1, session.role)
+    both = [difference - bound for difference in (x - y, y - x)]
+    flat = AdditiveShare.concat([values.reshape(-1) for values in both])
+    signs = compare.sign(session, flat, HALF_BITS + 2).unpack(2 * block.pairs)
+    planes = signs.reshape(2, block.height, block.width)
+    return [XorShare(pack(np.ascontiguousarray(plane)).reshape(-1)) for plane in planes]
+
+
+def _all_ones(shares: Sequence[XorShare]) -> Circuit[XorShare]:
+    """AND of all, in a tree."""
+    current = list(shares)
+    while len(current) > 1:
+        half = len(current) // 2
+        pairs = zip(current[:half], current[half : 2 * half], strict=True)
+        products = yield [Gate(x, y) for x, y in pairs]
+        current = [*products, *current[2 * half :]]
+    return current[0]
+
+
+def _matches(
+    rule: Fields, agreeing: Sequence[Circuit[XorShare]], real: XorShare
+) -> Circuit[XorShare]:
+    bits = yield from beside(agreeing)
+    places = max(field.weight for field in rule.fields).bit_length()
+    columns: list[list[XorShare]] = [[] for _ in range(places)]
+    for field, bit in zip(rule.fields, bits, strict=True):
+        for place in range(places):
+            if field.weight >> place & 1:
+                columns[place].append(bit)
+    digits = yield from total(columns)
+    reached = yield from above(digits, rule.threshold - 1)
+    (match,) = yield [Gate(reached, real)]
+    return match

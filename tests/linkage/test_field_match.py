@@ -1,0 +1,122 @@
+"""Mixed fields on shares: every match bit equals the oracle's, whatever is missing."""
+
+import numpy as np
+import pytest
+
+from ppodc.errors import InputError
+from ppodc.linkage import rules
+from ppodc.linkage.blocks import Block
+from ppodc.linkage.field_encoding import encode_field, width
+from ppodc.linkage.field_match import match_bits, take_in_fields
+from ppodc.linkage.reference import match_matrix
+from ppodc.linkage.rules import Fields
+from ppodc.mpc.spill import Budget
+from tests.linkage.shared import MEMORY, uploaded
+
+LONGEST = 5
+
+
+def field_rows(pair, rule, records, real, *, first):
+    columns = [
+        encode_field(field, [record[i] for record in records], LONGEST)
+        for i, field in enumerate(rule.fields)
+    ]
+    table = np.column_stack([*columns, np.asarray(real)])
+
+    def step(session, part):
+        longest = [LONGEST] * len(rule.fields)
+        return take_in_fields(session, rule, longest, part, Budget(MEMORY), first=first)
+
+    return pair.run(step, uploaded(table))
+
+
+def matched(pair, rule, xs, ys, real_x, real_y, batch):
+    x = field_rows(pair, rule, xs, real_x, first=True)
+    y = field_rows(pair, rule, ys, real_y, first=False)
+
+    def step(session, left, right):
+        return match_bits(session, rule, left, right, batch)
+
+    first, second = pair.run(step, x, y)
+    return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
+
+
+def people(count, seed):
+    random = np.random.default_rng(seed)
+
+    def word():
+        return "".join(random.choice(list("ab"), random.integers(0, LONGEST + 1)))
+
+    def one():
+        values = [word(), word(), f"19{random.integers(80, 83)}", int(random.integers(0, 9))]
+        return tuple(None if random.random() < 0.15 else value for value in values)
+
+    return [one() for _ in range(count)]
+
+
+RULE = Fields(
+    (
+        rules.edit("surname", max=1, weight=3),
+        rules.edit("given", max=0, weight=2),
+        rules.exact("born", weight=2),
+        rules.numeric("height", max=2, weight=1),
+    ),
+    5,
+)
+
+
+@pytest.mark.parametrize("threshold", [1, 5, 8])
+def test_every_match_bit_equals_the_oracle(pair, threshold):
+    rule = Fields(RULE.fields, threshold)
+    xs, ys = people(13, 1), people(70, 2)
+    ys[:5], ys[5] = xs[:5], (None,) * 4
+    xs[12] = (None,) * 4
+    real_x, real_y = [1] * 11 + [0, 1], [1] * 65 + [0] * 5
+    batch = [Block((0, 6), ((0, 70),)), Block((6, 13), ((0, 3), (60, 70)))]
+    expected = match_matrix(rule, xs, ys)
+    expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
+    assert expected.any()
+    assert not expected[12].any()
+    found = matched(pair, rule, xs, ys, real_x, real_y, batch)
+    for block, bits in zip(batch, found, strict=True):
+        assert (bits == expected[slice(*block.xs)][:, block.columns]).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "equal", "other"),
+    [
+        (rules.exact("a"), ["x", "x"], ["x", "y"]),
+        (rules.numeric("a", max=0), [(1 << 20) - 1, (1 << 20) - 1], [0, 1]),
+        (rules.numeric("a", max=3), [0, 3], [0, 4]),
+        (rules.numeric("a", max=(1 << 20) - 2), [0, (1 << 20) - 2], [0, (1 << 20) - 1]),
+        (rules.edit("a", max=0), ["", ""], ["", "a"]),
+        (rules.edit("a", max=2), ["abcde", "bcdea"], ["abcde", "edcba"]),
+    ],
+)
+def test_a_field_alone_at_its_edge(pair, field, equal, other):
+    rule = Fields((field,), 1)
+    xs, ys = [(equal[0],), (other[0],)], [(equal[1],), (other[1],), (None,)]
+    (bits,) = matched(pair, rule, xs, ys, [1, 1], [1, 1, 1], [Block((0, 2), ((0, 3),))])
+    assert bits.tolist() == match_matrix(rule, xs, ys).tolist()
+    assert bits[0, 0]
+    assert not bits[1, 1]
+    assert not bits[:, 2].any()
+
+
+def test_values_that_cannot_be_are_refused_with_row_and_column():
+    cases = [
+        (rules.edit("name", max=1), ["ok", "far too long"], "row 2, column 'name'"),
+        (rules.edit("name", max=1), [3], "text is needed"),
+        (rules.numeric("age", max=1), [5, -1], "row 2, column 'age'"),
+        (rules.numeric("age", max=1), [1 << 20], "from 0 to 1048575"),
+        (rules.numeric("age", max=1), ["5"], "whole"),
+    ]
+    for field, values, words in cases:
+        with pytest.raises(InputError, match=words):
+            encode_field(field, values, LONGEST)
+
+
+def test_missing_exact_values_are_never_the_same():
+    columns = encode_field(rules.exact("a"), [None] * 50, LONGEST)
+    assert columns.shape == (50, width(rules.exact("a"), LONGEST))
+    assert len({tuple(row) for row in columns.tolist()}) == 50

@@ -1,0 +1,64 @@
+"""Dice of bit filters on shares: every match bit equals the oracle's."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ppodc.linkage.blocks import Block
+from ppodc.linkage.filter_match import match_bits, take_in_filters
+from ppodc.linkage.reference import match_matrix
+from ppodc.linkage.rules import Dice
+from ppodc.mpc.spill import Budget
+from tests.linkage.shared import MEMORY, flags, uploaded
+
+
+def filter_rows(pair, rule, bits, real):
+    def step(session, part, flag):
+        return take_in_filters(session, rule, part, flag, Budget(MEMORY))
+
+    return pair.run(step, uploaded(bits), flags(pair, real))
+
+
+def numbers(bits):
+    return [(int("".join(map(str, row)), 2),) for row in bits.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("bits", "threshold"), [(1, "1"), (40, "7/10"), (300, "2/3"), (64, "12345/65536")]
+)
+def test_every_match_bit_equals_the_oracle(pair, bits, threshold):
+    rule = Dice(bits, Fraction(threshold))
+    random = np.random.default_rng(bits)
+    xs = random.integers(0, 2, (9, bits))
+    ys = np.concatenate([xs[:5], random.integers(0, 2, (6, bits))])
+    flipped = random.random((5, bits)) < 0.2
+    ys[:5] ^= flipped
+    xs[:, 0] = ys[:, 0] = 1  # no filter is empty
+    xs[8], ys[10] = 1, 1
+    real_x, real_y = [1] * 8 + [0], [1] * 10 + [0]
+    x, y = filter_rows(pair, rule, xs, real_x), filter_rows(pair, rule, ys, real_y)
+    batch = [Block((0, 4), ((0, 11),)), Block((4, 9), ((0, 2), (5, 11)))]
+
+    def step(session, left, right):
+        return match_bits(session, rule, left, right, batch)
+
+    first, second = pair.run(step, x, y)
+    expected = match_matrix(rule, numbers(xs), numbers(ys))
+    assert expected.any()
+    expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
+    for block, a, b in zip(batch, first, second, strict=True):
+        assert ((a ^ b).astype(bool) == expected[slice(*block.xs)][:, block.columns]).all()
+
+
+def test_the_threshold_is_met_exactly(pair):
+    """2 * 1 / 3 is 2/3; one bit more on one side is less."""
+    rule = Dice(4, Fraction(2, 3))
+    xs, ys = np.array([[0, 0, 1, 1], [0, 1, 1, 1]]), np.array([[0, 0, 0, 1]])
+    x, y = filter_rows(pair, rule, xs, [1, 1]), filter_rows(pair, rule, ys, [1])
+
+    def step(session, left, right):
+        return match_bits(session, rule, left, right, [Block((0, 2), ((0, 1),))])
+
+    (first,), (second,) = pair.run(step, x, y)
+    assert (first ^ second).tolist() == [[1], [0]]

@@ -132,13 +132,9 @@ class Campaign:
         self._config2 = load(made.party("cloud2").config, Cloud2Config)
         names = [f"owner{i}" for i in range(1, MAX_OWNERS + 1)]
         self._owners = {name: load(made.party(name).config, OwnerConfig) for name in names}
-        self._members = dict(deployment.members(folder / "keys").keys)
 
     def run(self, schedule: Schedule) -> Verdict:
         """One schedule from upload to verdict."""
-        names = list(self._owners)[: len(schedule.tables)]
-        owners = Members.of({name: self._members[name] for name in names})
-        schedule = replace(schedule, spec=replace(schedule.spec, owners=owners))
         verdict, fate = Verdict(schedule.seed), Fate(schedule.faults)
         folder = self._folder / f"schedule-{schedule.seed}"
         name = schedule.spec.name
@@ -159,8 +155,10 @@ class Campaign:
     def play(self, world: World, schedule: Schedule, verdict: Verdict) -> None:
         """From the dataset's creation to the checks of its result."""
         deadline = time.monotonic() + _SECONDS
-        self._insist(lambda _: world.operator().create(schedule.spec), deadline, verdict)
         names = list(self._owners)[: len(schedule.tables)]
+        owners = Members.of({name: world.config1.owners[name] for name in names})
+        schedule = replace(schedule, spec=replace(schedule.spec, owners=owners))
+        self._insist(lambda _: world.operator().create(schedule.spec), deadline, verdict)
         receipts = {}
         for name, records in zip(names, schedule.tables, strict=True):
             upload = partial(self._upload, world, schedule, name, records)

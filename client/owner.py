@@ -291,15 +291,24 @@ class Owner:
         for upload in self._clouds.uploads(spec.name, 1):
             if not upload.sealed:
                 continue
-            ask = RowsAsk(spec.name, upload.upload_id, name)
-            halves = []
-            for cloud in sorted(_parts(spec)):
-                reply, arrays = self._clouds.at(cloud).call("rows", ask, reply=RowsReply)
-                if len(arrays) != 1 or len(arrays[0]) != upload.rows:
-                    raise InputError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
-                halves.append(OutputHalf(modulus_from_bytes(reply.modulus), arrays[0]))
-            rows += open_output(*halves)
+            rows += open_output(
+                *(self._row_half(spec, name, upload, cloud) for cloud in sorted(_parts(spec)))
+            )
         return rows
+
+    def _row_half(self, spec: Spec, name: str, upload: Upload, cloud: Cloud) -> OutputHalf:
+        """What this cloud has of the rows of one upload, fetched piece by piece."""
+        pieces: list[NDArray[np.uint8]] = []
+        have = 0
+        while have < upload.rows or not pieces:
+            ask = RowsAsk(spec.name, upload.upload_id, name, have)
+            reply, arrays = self._clouds.at(cloud).call("rows", ask, reply=RowsReply)
+            count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim == 2 else 0
+            if not 0 < count <= upload.rows - have:
+                raise InputError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
+            pieces.append(arrays[0])
+            have += count
+        return OutputHalf(modulus_from_bytes(reply.modulus), np.concatenate(pieces))
 
 
 def _parts(spec: Spec) -> dict[Cloud, Part]:

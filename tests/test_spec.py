@@ -181,7 +181,7 @@ def test_refused_beta(value):
         ("k = 2", "k = 2\nseed = -1", "job.seed"),
         ("k = 2", "k = 2\nseed = 9223372036854775808", "job.seed"),
         ("k = 2", "k = 2\nlabels = 1", "job.labels must be true or false"),
-        ("k = 2", "k = 2\nproducts = \"ot\"", "job.products must be one of auto"),
+        ("k = 2", 'k = 2\nproducts = "ot"', "job.products must be one of auto"),
         ("k = 2", "k = 2\nbeta = -1", "job.beta"),
         ("k = 2", "k = 2\nclusters = 2", "job: unknown key 'clusters'; known are k, beta"),
         ("k = 2", 'k = 2\ninit = "k-means++"', 'job.init must be "random" or a list of 2'),

@@ -17,6 +17,7 @@ from ppodc.transport.wire import Body
 
 PAGE = 100  # entries of a list in one reply; a wire header holds them
 LEDGER_PAGE = 32  # an entry may be longer
+ROWS_PIECE = 1 << 20  # bytes of a row output in one reply
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)]
 Text = Annotated[str, msgspec.Meta(max_length=256)]
@@ -109,15 +110,16 @@ class ResultReply(Body, frozen=True):
 
 
 class RowsAsk(Body, frozen=True):
-    """The asking owner's rows of a row output, for one of its uploads."""
+    """The asking owner's rows of a row output, for one of its uploads, from this row on."""
 
     dataset: Text
     upload_id: UploadId
     name: Text
+    first_row: Natural = 0
 
 
 class RowsReply(Body, frozen=True):
-    """This cloud's half of these rows; the values are in the array."""
+    """This cloud's half of a piece of these rows, as stored: the values are in the array."""
 
     modulus: bytes
 

@@ -25,6 +25,7 @@ from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     LEDGER_PAGE,
     PAGE,
+    ROWS_PIECE,
     Begin,
     ChunkPlace,
     DatasetList,
@@ -184,8 +185,10 @@ class _Operations:
             raise AccessError(f"the spec of dataset {body.dataset!r} offers no {body.name}.")
         if not self._has_result(body.dataset):
             raise InputError(f"dataset {body.dataset!r} has no {body.name} yet.")
-        half = self._store.results.own_rows(body.dataset, body.name, body.upload_id)
-        detail = {"owner": owner, "upload": body.upload_id}
+        half = self._store.results.own_rows(
+            body.dataset, body.name, body.upload_id, body.first_row, ROWS_PIECE
+        )
+        detail = {"owner": owner, "upload": body.upload_id, "first_row": body.first_row}
         learnt = f"this owner, with the other cloud's half: {body.name} of its own records"
         self._store.ledger.append(f"{body.name} half given", body.dataset, detail, learnt)
         return RowsReply(modulus_to_bytes(half.modulus)), (half.data,)

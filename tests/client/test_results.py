@@ -9,6 +9,7 @@ import pytest
 from client import JobEndedError
 from ppodc.errors import InputError, RefusedError
 from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.service import operations
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     RowsAsk,
@@ -146,6 +147,18 @@ def test_labels_of_other_rows_are_found_out(platform, monkeypatch):
         finish_job(platform)
         results = platform.stores[1].results
         original = results.own_rows
-        monkeypatch.setattr(results, "own_rows", lambda *which: original(*which).rows(0, 7))
+        monkeypatch.setattr(results, "own_rows", lambda *which: original(*which).rows(0, 0))
         with pytest.raises(InputError, match="cloud 2 sent labels of other rows"):
             ann.result("clinic")
+
+
+def test_labels_come_in_pieces(platform, monkeypatch):
+    monkeypatch.setattr(operations, "ROWS_PIECE", 30)  # three rows of nine bytes
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        trace = finish_job(platform)
+        assert ann.result("clinic").labels_.tolist() == trace.labels.tolist()
+    for store in platform.stores:
+        events = [entry.event for entry in store.ledger.entries()]
+        assert events.count("labels half given") == 3

@@ -207,8 +207,16 @@ def test_a_result_is_given_to_owners_of_records_and_is_in_the_ledger_once(two, s
     ask = RowsAsk("clinic", upload_id, "labels")
     reply, (rows,) = ann.call("rows", ask, reply=RowsReply)
     assert OutputHalf(modulus_from_bytes(reply.modulus), rows).values == [0, 1, 1, 0]
+    later = RowsAsk("clinic", upload_id, "labels", 2)
+    reply, (rows,) = ann.call("rows", later, reply=RowsReply)
+    assert OutputHalf(modulus_from_bytes(reply.modulus), rows).values == [1, 0]
+    beyond = RowsAsk("clinic", upload_id, "labels", 1 << 30)
+    assert len(ann.call("rows", beyond, reply=RowsReply)[1][0]) == 0
+    details = [e.detail for e in store.ledger.entries() if e.event == "labels half given"]
+    given = [msgspec.json.decode(detail)["first_row"] for detail in details]
+    assert given == [0, 2, 1 << 30]
     events = [entry.event for entry in store.ledger.entries()]
-    assert (events.count("result half given"), events.count("labels half given")) == (1, 1)
+    assert (events.count("result half given"), events.count("labels half given")) == (1, 3)
     eve = client(store, EVE)
     assert code(eve, "result", Named("clinic")) == "access"
     assert code(eve, "rows", ask) == "access"

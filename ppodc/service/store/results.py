@@ -132,18 +132,36 @@ class Results:
         facts = unpack_facts(row["facts"].encode("ascii"))
         return ResultHalf(facts, {half["name"]: _half(half) for half in kept})
 
-    def own_rows(self, dataset: str, name: str, upload_id: str) -> OutputHalf:
-        """This cloud's half of a row output for the rows of one upload, as its owner sent them."""
+    def own_rows(
+        self,
+        dataset: str,
+        name: str,
+        upload_id: str,
+        first_row: int = 0,
+        most_bytes: int | None = None,
+    ) -> OutputHalf:
+        """This cloud's half of a row output for the rows of one upload, as its owner sent them.
+
+        From a row on and at most so many bytes of it, as they stand in the table: only that piece
+        is read.
+        """
         query = (
-            "SELECT modulus, half FROM row_half JOIN upload USING (upload_id)"
+            "SELECT row_half.rowid, modulus, length(half) AS size"
+            " FROM row_half JOIN upload USING (upload_id)"
             " WHERE dataset = ? AND upload_id = ? AND name = ?"
         )
         with self._database.reading() as sql:
             self._datasets.row(sql, dataset)
             row = sql.execute(query, (dataset, upload_id, name)).fetchone()
-        if row is None:
-            raise InputError(f"dataset {dataset!r} has no {name} for this upload (yet).")
-        return _half(row)
+            if row is None:
+                raise InputError(f"dataset {dataset!r} has no {name} for this upload (yet).")
+            modulus = modulus_from_bytes(row["modulus"])
+            width = half_width(modulus)
+            most = row["size"] if most_bytes is None else max(1, most_bytes // width) * width
+            with sql.blobopen("row_half", "half", row["rowid"], readonly=True) as half:
+                half.seek(min(first_row * width, row["size"]))
+                data = np.frombuffer(half.read(most), np.uint8)
+        return OutputHalf(modulus, data.reshape(-1, width))
 
 
 def _half(row: sqlite3.Row) -> OutputHalf:

@@ -27,10 +27,10 @@ def make(ot: ObliviousTransfer, words: int) -> tuple[Words]:
     """64 * words pairs, as rows of the layout PAIRS."""
     out = np.empty((words, 5), U64)
     scratch = np.empty((CHUNK, 2), U64)
-    for start in range(0, words, _WORDS):
-        size = min(_WORDS, words - start)
-        a = ot.random.uint64(padded(size, BLOCK // WORD))  # the choice bits
-        q, t = ot.extend(a)
+    sizes = [min(_WORDS, words - start) for start in range(0, words, _WORDS)]
+    lots = (ot.random.uint64(padded(size, BLOCK // WORD)) for size in sizes)  # the choice bits
+    start = 0
+    for size, (a, q, t) in zip(sizes, ot.extend(lots), strict=True):
         first = ot.tweaks.reserve(len(q))
         zero, one, chosen = np.empty((3, 2, len(a)), U64)
         _two_bits(ot.hash.expand(q, first, ot.role, out=scratch), zero)
@@ -42,6 +42,7 @@ def make(ot: ObliviousTransfer, words: int) -> tuple[Words]:
         part[:, 1:3] = b[:, :size].T
         # a b ^ x0 (own messages) ^ x_a (the peer's)
         part[:, 3:] = ((a & b) ^ zero ^ chosen)[:, :size].T
+        start += size
     return (out,)
 
 

@@ -37,11 +37,11 @@ def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array]:
     tables = np.empty(count, np.uint32)
     mine = np.empty(count, np.uint8)
     combined = np.empty((_PART, 2), U64)
-    for start in range(0, count, _PART):
-        size = min(_PART, count - start)
-        words = padded(size, BLOCK // DIGIT) // WORD
-        bits = ot.random.uint64(DIGIT * words)
-        q, t = ot.extend(bits)
+    sizes = [min(_PART, count - start) for start in range(0, count, _PART)]
+    lots = (ot.random.uint64(DIGIT * padded(size, BLOCK // DIGIT) // WORD) for size in sizes)
+    start = 0
+    for size, (bits, q, t) in zip(sizes, ot.extend(lots), strict=True):
+        words = len(bits) // DIGIT
         first = ot.tweaks.reserve(WORD * words)
         # as sender: Q = sum X^j q_j, and the pads H(Q + v(X) D) of all v
         _combine(q, combined[: WORD * words])
@@ -52,6 +52,7 @@ def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array]:
         digits = unpack(bits.reshape(DIGIT, words), size)
         choices = digits[0] | digits[1] << 1 | digits[2] << 2 | digits[3] << 3
         mine[start : start + size] = choices | pads.astype(np.uint8) << DIGIT
+        start += size
     return tables.reshape(-1, 1), mine.reshape(-1, 1)
 
 

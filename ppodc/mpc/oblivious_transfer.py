@@ -9,6 +9,8 @@ Who learns what: nothing. Rounds: 3. Bytes: about 150 KB. Time: about a second, 
 Paillier at 2048 bits.
 """
 
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,17 +72,27 @@ class ObliviousTransfer:
         """The other cloud's role."""
         return 3 - self.role
 
-    def extend(self, choices: Words) -> tuple[Words, Words]:
-        """Rows (q as sender, t as receiver of `choices`): q_i = t_i ^ r_i D in each direction.
+    def extend(self, choices: Iterable[Words]) -> Iterator[tuple[Words, Words, Words]]:
+        """For each lot of choices: them, and rows q_i = t_i ^ r_i D in each direction.
 
-        One round, 4 bytes per row and direction. The rows are valid until the next call.
+        q is the sender's row and t the receiver's, for choice bit r_i. 4 bytes per row and
+        direction; the next lot's message is on its way before the peer's is awaited, so that a
+        slow link is waited for once. Rows are valid until the next lot.
         """
-        words = len(choices)
-        self.link.send(_EXTEND, self.receiver.extend(choices))
-        self.sender.extend(words)
-        t = self.receiver.rows(words)
-        message = self.link.receive(_EXTEND, np.uint64, TREES, words)
-        return self.sender.rows(message), t
+        waiting: deque[tuple[Words, Words]] = deque()
+        for lot in choices:
+            self.link.send(_EXTEND, self.receiver.extend(lot))
+            waiting.append((lot, self.receiver.rows(len(lot)).copy()))
+            if len(waiting) > 1:
+                yield self._sent_rows(*waiting.popleft())
+        while waiting:
+            yield self._sent_rows(*waiting.popleft())
+
+    def _sent_rows(self, choices: Words, t: Words) -> tuple[Words, Words, Words]:
+        """A lot with the sender's rows, for which the peer's message is needed."""
+        self.sender.extend(len(choices))
+        message = self.link.receive(_EXTEND, np.uint64, TREES, len(choices))
+        return choices, self.sender.rows(message), t
 
 
 def _start_second(

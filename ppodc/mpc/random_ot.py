@@ -29,11 +29,12 @@ def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array, Array]:
     pairs = np.empty((count, 4), U64)
     keys = np.empty((count, 2), U64)
     choices = np.empty(count, np.uint8)
-    for start in range(0, count, CHUNK):
-        size = min(CHUNK, count - start)
+    sizes = [min(CHUNK, count - start) for start in range(0, count, CHUNK)]
+    lots = (ot.random.uint64(padded(size, BLOCK) // WORD) for size in sizes)
+    start = 0
+    for size, (bits, q, t) in zip(sizes, ot.extend(lots), strict=True):
         part = slice(start, start + size)
-        bits = ot.random.uint64(padded(size, BLOCK) // WORD)
-        q, t = ot.extend(bits)
+        start += size
         first = ot.tweaks.reserve(len(q))
         # as sender H(q) and H(q ^ D), as receiver H(t) = the one that its choice names
         pairs[part, :2] = ot.hash.expand(q[:size], first, ot.role)

@@ -18,7 +18,7 @@ from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.ot_extension import CHUNK
 from ppodc.mpc.spill import Budget, Spool
-from ppodc.mpc.xor_bits import BLOCK, pack, padded
+from ppodc.mpc.xor_bits import BLOCK, pack
 
 
 class StaticTransfers:
@@ -31,10 +31,9 @@ class StaticTransfers:
 
     def append(self, choices: Bits) -> None:
         """The next transfers, for these choice bits."""
-        for start in range(0, len(choices), CHUNK):
-            part = choices[start : start + CHUNK]
-            missing = padded(len(part), BLOCK) - len(part)
-            q, t = self._ot.extend(pack(np.pad(part, (0, missing))))
+        parts = [choices[start : start + CHUNK] for start in range(0, len(choices), CHUNK)]
+        lots = (pack(np.pad(part, (0, -len(part) % BLOCK))) for part in parts)
+        for part, (_, q, t) in zip(parts, self._ot.extend(lots), strict=True):
             self._sender.append(q[: len(part)])
             self._receiver.append(t[: len(part)])
 

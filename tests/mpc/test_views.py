@@ -42,7 +42,7 @@ def zero_compare(session):
 
 
 def zero_extension(session):
-    return session.ot.extend(np.zeros(128, np.uint64))
+    return list(session.ot.extend([np.zeros(128, np.uint64)]))
 
 
 SUPPLIES = Needs(leaves=25 * 512, pairs=500, transfers=8192)  # for any one of these

@@ -196,7 +196,9 @@ class SharesHalf:
             self._session.supplies.reserve(self._demand.update())
             with self.meter.step("re-seed"):
                 new = update.reseed(self._session, self._clusters(sums), self._clusters(candidates))
-            wide = self._states.wide(old), self._states.wide(new)
+            before = self._states.wide(old)
+            self._states.made_here(new)
+            wide = before, self._states.wide(new)
             if not self._rings.beta:
                 with self.meter.step("stop test"):
                     return new, stop_test.unmoved(self._session, *wide, self._rings)

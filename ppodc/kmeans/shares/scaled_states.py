@@ -3,7 +3,8 @@
 An iteration widens the new clusters for its stop test; the next one needs the same for its
 distances and for its own stop test. One half's state alone may not tell two states apart
 (C2 holds zeros for any public centres), so the halves compare the numbers of what they remember:
-one round, 8 bytes each way.
+one round, 8 bytes each way. No round for a state that came out of this session's update: its
+shares are random at both clouds, so that both know it again or neither does.
 
 Who learns what: whether the other half has just had the same state, which both know anyhow.
 """
@@ -33,6 +34,7 @@ class _Known:
     wide: Wide
     centres: Centres | None = None
     factors: Factors | None = None
+    random: bool = False  # both clouds' shares of it are
 
 
 class ScaledStates:
@@ -68,13 +70,23 @@ class ScaledStates:
                 known.centres = scaling.centres(session, known.wide, self._rings)
             return known.centres
 
+    def made_here(self, state: Words) -> None:
+        """Widen and remember a state that this session's update has just made."""
+        with self._session.meter.step("scaling"):
+            self._remember(state).random = True
+
     def _find(self, state: Words) -> _Known:
-        session = self._session
         known = next((x for x in self._known if np.array_equal(x.state, state)), None)
+        if known is not None and known.random:
+            return known
         number = 0 if known is None else known.number
-        (other,) = session.link.exchange(_NUMBER, np.array([number], U64))
+        (other,) = self._session.link.exchange(_NUMBER, np.array([number], U64))
         if known is not None and other == number:
             return known
+        return self._remember(state)
+
+    def _remember(self, state: Words) -> _Known:
+        session = self._session
         session.supplies.reserve(self._demand.widening())
         wide = scaling.widened(session, state, self._rings)
         self._count += 1

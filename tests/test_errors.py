@@ -2,8 +2,17 @@
 
 import pickle
 
+import pytest
+
 from ppodc import errors
-from ppodc.errors import MAX_TEXT, PpodcError, RefusedError, SessionLostError, printable
+from ppodc.errors import (
+    MAX_TEXT,
+    PpodcError,
+    RefusedError,
+    SessionLostError,
+    printable,
+    without_places,
+)
 
 CODES = {
     "PpodcError": "error",
@@ -50,3 +59,16 @@ def test_a_refusal_keeps_its_code_between_processes():
 def test_text_from_outside_is_one_short_line():
     assert printable("a\nb\x1b[2J\u202ec é") == "a?b?[2J?c é"
     assert len(printable("x" * 5000)) == MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/srv/c1/store.sqlite is damaged; use your copy.", "(a file) is damaged; use your copy."),
+        ("cannot read '/root/x': no", "cannot read '(a file)': no"),
+        ("[Errno 2] file:/a/b, (/c) and /d.", "[Errno 2] file:(a file), ((a file)) and (a file)"),
+        ("1/3 of tcp://127.0.0.1:7401 and/or", "1/3 of tcp://127.0.0.1:7401 and/or"),
+    ],
+)
+def test_no_place_of_this_machine_is_told_to_others(text, told):
+    assert without_places(text) == told

@@ -1,10 +1,11 @@
 """Random fault schedules: whatever dies, stalls, fills or gets lost, the result is the reference's.
 
 Each schedule is drawn from the campaign's seed: a small job, a number of pairs, and faults at named
-points (`fault_points`). Owners upload until they have a receipt, the master runs and resumes until
-the job is done. Then it is checked: the owners' result equals the reference, every upload
-counts once, no row of a pool was handed out twice, both ledgers hold, both clouds agree. A job that
-somebody cancelled on the way is over at both clouds, and no owner gets a result.
+points (`fault_points`). Owners upload until they have a receipt, some withdraw and give again, the
+master runs and resumes until the job is done. Then it is checked: the owners' result equals the
+reference, every upload counts once, no withdrawn one does, no row of a pool was handed out twice,
+both ledgers hold, both clouds agree. A job that somebody cancelled on the way is over at both
+clouds, and no owner gets a result.
 """
 
 import contextlib
@@ -61,6 +62,7 @@ class Schedule:
     prepare: int  # iterations whose supplies are made ahead; 0: none
     tables: tuple[NDArray[np.int64], ...]  # one of each owner
     faults: tuple[Fault, ...]
+    withdraws: int = 0  # so many owners take their records back, and give them again
 
 
 @dataclass(slots=True)
@@ -105,7 +107,8 @@ def draw(seed: int) -> Schedule:
     faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
     spec = Spec(f"schedule-{seed}", schema, job)
     prepare = chance.choice((0, 0, 1))
-    return Schedule(seed, spec, suite, chance.randint(1, 3), prepare, tables, faults)
+    pairs, withdraws = chance.randint(1, 3), chance.choice((0, 0, 1))
+    return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
 
 
 def _fault(chance: random.Random) -> Fault:
@@ -160,8 +163,11 @@ class Campaign:
         schedule = replace(schedule, spec=replace(schedule.spec, owners=owners))
         self._insist(lambda _: world.operator().create(schedule.spec), deadline, verdict)
         receipts = {}
-        for name, records in zip(names, schedule.tables, strict=True):
+        for number, (name, records) in enumerate(zip(names, schedule.tables, strict=True)):
             upload = partial(self._upload, world, schedule, name, records)
+            if number < schedule.withdraws:
+                self._insist(upload, deadline, verdict)
+                self._insist(partial(self._withdraw, world, schedule, name), deadline, verdict)
             receipts[name] = self._insist(upload, deadline, verdict)
         self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
         self._check_uploads(world, schedule, receipts, verdict)
@@ -184,6 +190,9 @@ class Campaign:
         owner = world.owner(name, self._owners[name], dead)
         spec = schedule.spec
         return owner.upload(spec.name, records.astype(float), spec=spec, progress=False)
+
+    def _withdraw(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
+        return world.owner(name, self._owners[name], dead).withdraw(schedule.spec.name)
 
     def result(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
         """What this owner opens."""

@@ -20,7 +20,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
-from ppodc.errors import MAX_TEXT, ChannelError, PeerError, WireError, printable
+from ppodc.errors import MAX_TEXT, ChannelError, PeerError, WireError, printable, without_places
 from ppodc.transport import wire
 from ppodc.transport.wire import Array, Body, Empty, Message
 
@@ -169,7 +169,7 @@ class Channel:
         if self._ended is not None:
             return
         try:
-            self.send("error", ErrorText(text[:MAX_TEXT]))
+            self.send("error", ErrorText(without_places(text)[:MAX_TEXT]))
         except (ChannelError, WireError) as error:
             log.warning("could not tell the peer that this end stops: %s", error)
         self._end(f"this end stopped: {text}")

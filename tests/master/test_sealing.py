@@ -128,3 +128,71 @@ def test_what_cannot_run_is_not_sealed(clouds: Clouds, k, rows, suite, error, te
         seal_dataset(clouds.config, "d", suite)
     for store in (clouds.first, clouds.second):
         assert store.jobs.get("d").state == JobState.CREATED
+
+
+def test_fewer_owners_than_agreed_are_not_sealed(clouds: Clouds):
+    clouds.create(k=1, least=2)
+    clouds.upload(3)
+    with pytest.raises(InputError, match="at least 2 owners"):
+        seal_dataset(clouds.config, "d")
+    assert clouds.second.jobs.get("d").state == JobState.CREATED
+    clouds.upload(3, owner="owner2")
+    assert seal_dataset(clouds.config, "d").m == 6
+
+
+def test_what_one_cloud_has_withdrawn_is_left_out(clouds: Clouds):
+    clouds.create(k=1)
+    kept, *gone = [clouds.upload(rows) for rows in (3, 4, 5)]
+    clouds.first.removal.withdraw(gone[0])
+    clouds.second.removal.withdraw(gone[1])
+    report = seal_dataset(clouds.config, "d")
+    assert (report.m, sorted(report.left_out)) == (3, sorted(gone))
+    assert [u.upload_id for u in clouds.second.uploads.sealed("d").uploads] == [kept]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "by the next master"])
+def test_a_withdrawal_at_cloud2_between_the_two_seals_stops_nobody(
+    clouds: Clouds, monkeypatch, again: bool
+):
+    """Otherwise one owner could keep a dataset from ever being sealed at both clouds."""
+    clouds.create(k=1)
+    kept, gone = clouds.upload(3), clouds.upload(4)
+    if again:
+        clouds.first.uploads.seal("d", [kept, gone])
+        clouds.second.removal.withdraw(gone)
+    else:
+        seal = clouds.first.uploads.seal.__func__
+
+        def racing(store, dataset, ids):
+            digest = seal(store, dataset, ids)
+            clouds.second.removal.withdraw(gone)
+            return digest
+
+        monkeypatch.setattr(type(clouds.first.uploads), "seal", _first_only(racing, seal, clouds))
+    report = seal_dataset(clouds.config, "d")
+    assert (report.m, report.uploads) == (3, 1)
+    for store in (clouds.first, clouds.second):
+        assert [u.upload_id for u in store.uploads.sealed("d").uploads] == [kept]
+    events = [entry.event for entry in clouds.first.ledger.entries()]
+    assert events.count("seal undone") == 1
+
+
+def _first_only(changed, original, clouds):
+    """`changed` at cloud 1's store, whoever has it open; `original` at cloud 2's."""
+
+    def call(uploads, dataset, ids):
+        at_first = uploads.folder == clouds.first.uploads.folder
+        return (changed if at_first else original)(uploads, dataset, ids)
+
+    return call
+
+
+def test_a_seal_that_both_have_is_never_undone(clouds: Clouds):
+    clouds.create(k=1)
+    clouds.upload(3)
+    digest = seal_dataset(clouds.config, "d").digest
+    for store in (clouds.first, clouds.second):
+        for upload in store.uploads.of("d"):
+            with pytest.raises(InputError, match="nor gives any back"):
+                store.removal.withdraw(upload.upload_id)
+    assert seal_dataset(clouds.config, "d").digest == digest

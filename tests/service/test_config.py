@@ -5,10 +5,11 @@ import re
 import stat
 import tomllib
 
+import msgspec
 import pytest
 
 from ppodc.crypto.paillier_keys import load_public, load_secret
-from ppodc.errors import InputError
+from ppodc.errors import AccessError, InputError
 from ppodc.service import config as configuration
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.service.deployment import create, make_key
@@ -179,3 +180,31 @@ def test_keys_are_never_overwritten_nor_half_made(tmp_path):
     assert not (tmp_path / "x").exists()
     assert len(make_key(tmp_path / "north")) == 2
     assert tmp_path.stat().st_mode == before, "a folder that was there stays as it was"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "allowed", "fine"),
+    [
+        ("tcp://127.0.0.1:7500", (), True),  # cloud 2's own host
+        ("tcp://10.1.2.3:7500", (), False),
+        ("tcp://10.1.2.3:7500", ("10.1.0.0/16",), True),
+        ("tcp://10.2.2.3:7500", ("10.1.0.0/16",), False),
+        ("tcp://w1.cloud2.example:7500", ("w1.cloud2.example",), True),
+        ("tcp://w2.cloud2.example:7500", ("w1.cloud2.example",), False),
+        ("tcp://[fd00::5]:7500", ("fd00::/8",), True),
+        ("tcp://*:7500", ("0.0.0.0/0",), False),
+        ("ipc:///run/docker.sock", ("0.0.0.0/0",), False),
+        ("inproc://x", ("0.0.0.0/0",), False),
+        ("tcp://127.0.0.1:7500;tcp://10.0.0.1:1", (), False),
+        ("", (), False),
+    ],
+)
+def test_only_workers_where_cloud_2_may_have_them_are_called(deployment, endpoint, allowed, fine):
+    config = load(deployment.party("cloud1").config, Cloud1Config)
+    config = msgspec.structs.replace(config, cloud2_workers=allowed)
+    if fine:
+        configuration.check_worker_endpoint(config, endpoint)
+    else:
+        with pytest.raises(AccessError, match="cloud2_workers") as caught:
+            configuration.check_worker_endpoint(config, endpoint)
+        assert endpoint == "" or endpoint not in str(caught.value)

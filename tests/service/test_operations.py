@@ -36,7 +36,7 @@ from ppodc.service.operations import owner_operations
 from ppodc.service.store import Store
 from ppodc.transport import wire
 from ppodc.transport.call_client import Client
-from ppodc.transport.call_server import CallDesk, Peer
+from ppodc.transport.call_server import CallDesk, Operation, Peer
 from ppodc.transport.memory_carrier import MemoryCarrier
 from ppodc.transport.wire import Empty
 from tests.service.data import make_spec, put_upload, records
@@ -290,3 +290,26 @@ def test_long_lists_come_in_pages(two):
     assert names[1:] == [dataset.name for dataset in first.datasets.all()]
     assert uploads == first.uploads.of("clinic")
     assert numbers == list(range(first.ledger.verify().entries + 1))
+
+
+def test_refusals_name_no_folder_of_the_cloud(two):
+    upload_id = finish(two)
+    first = two[0]
+    chunk = next((first.folder / "uploads" / upload_id).iterdir())
+    chunk.write_bytes(b"damaged")
+    with pytest.raises(StoreError, match=str(chunk)):  # who runs the cloud is told
+        first.uploads.rows("clinic", 0, 4)
+
+    def damaged(peer, body, arrays):
+        first.uploads.rows("clinic", 0, 4)
+
+    desk = CallDesk([Operation("damaged", frozenset({"owner"}), Empty, damaged)])
+    with pytest.raises(RefusedError, match="is damaged") as caught:
+        Client(MemoryCarrier(desk, ANN)).call("damaged", Empty(), reply=Empty)
+    assert str(first.folder) not in str(caught.value)
+    with first._database.transaction() as sql:
+        sql.execute("DELETE FROM result")
+        query = "UPDATE dataset SET state = 'failed', message = ?"
+        sql.execute(query, (f"{first.folder}/store.sqlite is damaged.",))
+    reply = client(first, ANN).call("result", Named("clinic"), reply=ResultReply)[0]
+    assert reply.message == "(a file) is damaged."

@@ -231,3 +231,10 @@ def test_the_frame_limit_holds_at_both_ends() -> None:
     inject(one, wire.encode(one.session, 1, "k", body, [np.zeros(1001, np.uint8)]))
     with pytest.raises(ChannelError, match="limit of 1000"):
         two.receive("k")
+
+
+def test_the_peer_hears_why_this_end_stops_and_no_place_on_its_machine():
+    left, right = memory_pair(timeout=5.0)
+    left.fail("/srv/cloud1/pools/3 is damaged; remove it.")
+    with pytest.raises(PeerError, match=r"stopped: \(a file\) is damaged; remove it"):
+        right.receive_any()

@@ -9,71 +9,52 @@ one-hot, re-seeding and the stop test, as in the figure; scaling the clusters is
 from collections.abc import Sequence
 from typing import Any
 
-from ppodc.bench import document, estimate, plot, share_primitives
+from ppodc.bench import document, estimate, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.estimate import Estimate
-from ppodc.bench.points import Points, Task, measure
+from ppodc.bench.points import Points
 from ppodc.bench.published import COMPARING, SHAPE
 
 PARTS = ("SSED_OP", "SBD", "SMIN_k", "SBD + SMIN_k", "other")
 
 
 def run(
-    suite: str | None,
-    k: Sequence[int],
-    *,
-    m: int,
-    l: int,
-    key_bits: int,
-    records: int,
-    iterations: int,
-    points: Points,
+    suite: str | None, k: Sequence[int], *, m: int, l: int, points: Points, **how: int
 ) -> Document:
-    """Seconds and parts for every suite and k."""
+    """Seconds and parts for every suite and k; `how` as in `estimate.measure_suites`."""
     suites = estimate.suites(suite)
-    grid = [(name, clusters) for name in suites for clusters in k]
-
-    def task(name: str, clusters: int) -> Task:
-        if name == "shares":
-            return share_primitives.task(m, l, clusters, iterations)
-        return Estimate(m, l, clusters, "pipelined", key_bits, records).task(split=True)
-
-    values = measure("breakdown", [task(*case) for case in grid], points)
+    cases = [{"m": m, "l": l, "k": clusters} for clusters in k]
+    measured = estimate.measure_suites("breakdown", suites, cases, points, True, **how)
     notes = ["shares: measured, offline and online together; SBD is part of SMIN_k there."]
     if "paillier" in suites:
-        notes.append(estimate.note(records) + f" Key of {key_bits} bits.")
+        notes.append(estimate.note(how["records"], f"Key of {how['key_bits']} bits."))
     published = [{"k": k, "comparing": part} for k, part in COMPARING.items() if l == SHAPE["l"]]
     return document.make(
         "breakdown",
         _tables,
-        parameters={
-            "m": m, "l": l, "k": list(k), "suites": suites, "key_bits": key_bits,
-            "records": records, "iterations": iterations, "mode": "pipelined",
-        },
-        points=[_point(name, m, k, value) for (name, k), value in zip(grid, values, strict=True)],
+        parameters={"m": m, "l": l, "k": list(k), "suites": suites, **how, "mode": "pipelined"},
+        points=[_point(*place) for place in measured],
         published=published,
         notes=[*notes, "Published: part of SBD and SMIN_k; 1,024 bits, m = 6,000, l = 10, 8 pairs"],
-    )  # fmt: skip
+    )
 
 
-def _point(suite: str, m: int, k: int, value: dict[str, Any]) -> dict[str, Any]:
-    seconds = _shares(value) if suite == "shares" else _paillier(value, m)
+def _point(suite: str, case: dict[str, int], value: dict[str, Any]) -> dict[str, Any]:
+    seconds = _shares(value) if suite == "shares" else _paillier(value, case["m"])
     total = sum(seconds.values())
     parts = {name: spent / total for name, spent in seconds.items()}
-    comparing = sum(part for name, part in parts.items() if "SBD" in name or "SMIN" in name)
     return {
         "suite": suite,
-        "k": k,
+        "k": case["k"],
         "estimated": suite == "paillier",
         "seconds": seconds,
         "parts": parts,
-        "comparing": comparing,
+        "comparing": sum(part for name, part in parts.items() if "SBD" in name or "SMIN" in name),
         "iteration_s": total,
     }
 
 
 def _shares(value: dict[str, Any]) -> dict[str, float]:
-    spent = {n: t["offline_s"] + t["online_s"] for n, t in value["primitives"].items()}
+    spent = {name: sum(times.values()) for name, times in value["primitives"].items()}
     return {
         "SSED_OP": spent["SSED_OP"] + spent["scaling"],
         "SBD + SMIN_k": spent["SBD + SMIN_k"],
@@ -101,23 +82,20 @@ def _by_suite(result: Document) -> list[tuple[str, list[dict[str, Any]], list[st
 
 
 def _tables(result: Document) -> list[Table]:
-    published = {entry["k"]: entry["comparing"] for entry in result["published"]}
+    published = {entry["k"]: f"{entry['comparing']:.0%}" for entry in result["published"]}
+    title = "{suite}: parts of an iteration, m = {m}, l = {l}"
     tables = []
     for suite, points, parts in _by_suite(result):
         how = "estimated" if points[0]["estimated"] else "measured"
-        rows = [
-            (
-                str(point["k"]),
-                *(f"{point['parts'][part]:.1%}" for part in parts),
-                f"{point['comparing']:.0%}",
-                f"{published[point['k']]:.0%}" if point["k"] in published else "",
-                document.seconds(point["iteration_s"]),
+        tables.append(
+            document.table_of(
+                title.format(suite=suite, **result["parameters"]),
+                f"k | {' | '.join(parts)} | comparing | published | iteration, {how}",
+                f"{{k}} | {' | '.join(f'{{parts[{part}]:.1%}}' for part in parts)} | "
+                "{comparing:.0%} | {published} | {iteration_s:time}",
+                [{**point, "published": published.get(point["k"], "")} for point in points],
             )
-            for point in points
-        ]
-        columns = ("k", *parts, "comparing", "published", f"iteration, {how}")
-        shape = "m = {m}, l = {l}".format(**result["parameters"])
-        tables.append(document.table(f"{suite}: parts of an iteration, {shape}", columns, rows))
+        )
     return tables
 
 
@@ -129,6 +107,6 @@ def draw(result: Document, file: plot.File) -> None:
         how = "estimated from few records" if points[0]["estimated"] else "measured"
         groups = [str(point["k"]) for point in points]
         title = f"{suite} suite, {how}"
-        panels.append(plot.Bars(title, "clusters k", "part of the time (%)", groups, values))
+        panels.append(plot.Bars(title, plot.LABELS["k"], "part of the time (%)", groups, values))
     title = "Cost of an iteration by primitive, m = {m}, l = {l}, one pair"
     plot.bars(file, panels, title.format(**result["parameters"]))

@@ -7,24 +7,20 @@ by how much it errs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ppodc.bench import cost_model, document, iteration
+from ppodc.bench import cost_model, document
 from ppodc.bench.cost_model import Costs, Setting
 from ppodc.bench.document import Table
+from ppodc.bench.iteration import Run, both_clouds, random_records
 from ppodc.bench.machine import Load, cores
-from ppodc.bench.network_presets import LINKS, Link
+from ppodc.bench.network_presets import LINKS
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import InputError
 from ppodc.kmeans.suites import Suite
 
 QUIET = 0.2  # cores that others may use before a time is doubtful
-_KEPT = (
-    "m", "pairs", "iterations", "offline_s", "online_s", "total_s", "cpu_c1_s", "cpu_c2_s",
-    "bytes_c1_to_c2", "bytes_c2_to_c1", "rounds", "exact", "start_s", "ingest_s", "ingest_cpu_s",
-    "ingest_bytes", "ingest_rounds", "steps",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +60,15 @@ def measure_runs(job: Job, runs: Runs, points: Points) -> list[dict[str, Any]]:
         other = (small + large) // 2
     if len({small, large, other}) < 3:
         raise InputError(f"{job.m} records in {job.k} clusters are too few to calibrate with.")
-    fewer = max(1, runs.iterations // 2)
-    tasks = [
-        _run(job, small, 1, runs.iterations),
-        _run(job, large, 1, runs.iterations),
-        _run(job, other, 1, runs.iterations),
-        _run(job, other, 2, runs.iterations),
-        _run(job, other, 1, fewer, LINKS["wan"]),
-    ]
+    plain = Run(job.suite, job.k, 1, runs.iterations, of=job.m, ub=job.ub, key_bits=job.key_bits)
+    far = replace(plain, iterations=max(1, runs.iterations // 2), link=LINKS["wan"])
+    chosen = [(small, plain), (large, plain), (other, plain), (other, replace(plain, pairs=2))]
+    tasks = [_task(job.l, rows, run) for rows, run in (*chosen, (other, far))]
     return measure("simulate, calibration", tasks, points)
 
 
-def _run(job: Job, rows: int, pairs: int, iterations: int, link: Link | None = None) -> Task:
-    over = None if link is None else link.name
-    key = {
-        "bench": "simulate", "suite": job.suite, "m": job.m, "l": job.l, "k": job.k, "ub": job.ub,
-        "rows": rows, "pairs": pairs, "iterations": iterations, "cores": cores(),
-        "key_bits": job.key_bits, "link": None if link is None else link.describe(),
-    }  # fmt: skip
+def _task(l: int, rows: int, run: Run) -> Task:
+    link = None if run.link is None else run.link.name
 
     def work(tell: Tell) -> dict[str, Any]:
         watch: list[Load] = []
@@ -91,21 +78,14 @@ def _run(job: Job, rows: int, pairs: int, iterations: int, link: Link | None = N
                 watch.append(Load())
             tell(what)
 
-        result = iteration.run_exact(
-            iteration.random_records(rows, job.l, job.ub), job.suite, job.k, pairs, iterations,
-            warm_up=iteration.WARM_UP[job.suite], link=link,
-            of=job.m, ub=job.ub, key_bits=job.key_bits, tell=listen,
-        )  # fmt: skip
+        figures = run.exact(random_records(rows, l, run.ub), listen)
         load = watch[0]
-        load.stop(result["iterations"] * (result["cpu_c1_s"] + result["cpu_c2_s"]))
-        return {
-            **{name: result[name] for name in _KEPT},
-            "link": over,
-            "others": load.others,
-            "free_cores": max(0.1, cores() - (load.others or 0.0)),
-        }
+        load.stop(figures["iterations"] * both_clouds(figures)["cpu_s"])
+        free_cores = max(0.1, cores() - (load.others or 0.0))
+        return {**figures, "link": link, "others": load.others, "free_cores": free_cores}
 
-    return Task(f"{rows:,} rows, {pairs} pair(s){f', {over}' if over else ''}", key, work)
+    key = {"bench": "simulate", "l": l, "rows": rows, "cores": cores(), **run.key()}
+    return Task(f"{rows:,} rows, {run.pairs} pair(s){f', {link}' if link else ''}", key, work)
 
 
 def notes(runs: Sequence[dict[str, Any]]) -> list[str]:
@@ -163,33 +143,36 @@ def describe(costs: Costs, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def figures_table(c: dict[str, Any]) -> Table:
-    cpu = " + ".join(f"{x:.1f}" for x in c["cpu_us_per_record"])
-    rows = [
-        ("CPU for each record, C1 and C2, µs", cpu),
-        ("CPU for each pair, ms", f"{c['cpu_ms_per_pair']:.1f}"),
-        ("bytes for each record", f"{c['bytes_per_record']:,.0f}"),
-        ("bytes for each pair", f"{c['bytes_per_pair']:,.0f}"),
-        ("rounds for each pair", f"{c['rounds_per_pair']:.0f}"),
-        ("rounds for each 1,000 records", f"{c['rounds_per_1000_records']:.1f}"),
-        ("a round besides CPU, ms", f"{c['round_ms']:.2f}"),
-        ("share of work in turns", f"{c['serial']:.2f}"),
-    ]
-    sizes = " and ".join(f"{rows:,}" for rows in c["rows"])
-    title = f"Calibration of one iteration, measured over {sizes} rows"
-    return document.table(title, ("what", "value"), rows)
+_FIGURES = {
+    "CPU for each record, C1 and C2, µs": "{cpu_us_per_record[0]:.1f} + {cpu_us_per_record[1]:.1f}",
+    "CPU for each pair, ms": "{cpu_ms_per_pair:.1f}",
+    "bytes for each record": "{bytes_per_record:,.0f}",
+    "bytes for each pair": "{bytes_per_pair:,.0f}",
+    "rounds for each pair": "{rounds_per_pair:.0f}",
+    "rounds for each 1,000 records": "{rounds_per_1000_records:.1f}",
+    "a round besides CPU, ms": "{round_ms:.2f}",
+    "share of work in turns": "{serial:.2f}",
+}
 
 
-def checks_table(checks: Sequence[dict[str, Any]]) -> Table:
-    rows = [
-        (
-            f"{c['rows']:,}", str(c["pairs"]), c["link"] or "loopback",
-            "calibrates" if c["used_to_calibrate"] else "checks",
-            document.seconds(c["measured_s"]), document.seconds(c["predicted_s"]),
-            f"{c['error']:+.1%}", document.cores(c["others"]),
-        )
+def tables(calibration: dict[str, Any], checks: Sequence[dict[str, Any]]) -> list[Table]:
+    """The calibrated numbers, and by how much the model errs."""
+    title = "Calibration of one iteration, measured over {rows[0]:,} and {rows[1]:,} rows"
+    runs = [
+        {
+            **c,
+            "link": c["link"] or "loopback",
+            "use": "calibrates" if c["used_to_calibrate"] else "checks",
+        }
         for c in checks
-    ]  # fmt: skip
-    title = f"Model against measurement, seconds per iteration on {checks[0]['cores']} cores"
-    columns = ("rows", "pairs", "link", "run", "measured", "model", "error", "others' cores")
-    return document.table(title, columns, rows)
+    ]
+    return [
+        document.figures_table(title.format(**calibration), "what | value", _FIGURES, calibration),
+        document.table_of(
+            f"Model against measurement, seconds per iteration on {checks[0]['cores']} cores",
+            "rows | pairs | link | run | measured | model | error | others' cores",
+            "{rows:,} | {pairs} | {link} | {use} | {measured_s:time} | {predicted_s:time} | "
+            "{error:+.1%} | {others:cores}",
+            runs,
+        ),
+    ]

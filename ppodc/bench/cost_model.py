@@ -143,7 +143,7 @@ def _step_s(costs: Costs, step: StepCost, rows: int, pairs: int, setting: Settin
 
 
 def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Costs:
-    """Costs from two results of `iteration.run_records` with one pair on this many cores."""
+    """Costs from two results of `iteration.Run` with one pair on this many cores."""
     rows = (int(small["m"]), int(large["m"]))
     steps = _steps(small, large, rows)
     costs = Costs(

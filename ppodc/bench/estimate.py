@@ -1,10 +1,10 @@
-"""Extrapolation: what many records would take, from a few measured ones. The only one in bench.
+"""An iteration of either suite on one pair; the paillier suite's is extrapolated from few records.
 
-A cost is a straight line: a part for each record and a part that is paid once. The cost per record
-does not depend on the other records, only on the widths of the job's numbers. So some records of
-the paillier suite run through the protocol with the widths of all m, and then:
-seconds = m * (seconds per record) + (scaling, re-seeding and the stop test, once). Whatever uses
-this says so beside its figures.
+This is the only extrapolation in bench. A cost is a straight line: a part for each record and a
+part that is paid once. The cost per record does not depend on the other records, only on the widths
+of the job's numbers. So some records of the paillier suite run through the protocol with the widths
+of all m, and then: seconds = m * (seconds per record) + (scaling, re-seeding and the stop test,
+once). Whatever uses this says so beside its figures.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from ppodc.bench.paillier_steps import SOURCES, batch_of, make_case, measure, measure_whole
-from ppodc.bench.points import Task, Tell
+from ppodc.bench import share_primitives
+from ppodc.bench.paillier_steps import SOURCES, batch_of, make_case, measure
+from ppodc.bench.points import Points, Task, Tell
+from ppodc.bench.points import measure as measure_points
 from ppodc.kmeans.suites import NAMES, Mode, named
 
 ONCE = ("scale", "reseed", "stop test")
@@ -45,11 +47,11 @@ class Line:
         return Line(fixed, each)
 
 
-def note(records: int) -> str:
+def note(records: int, more: str) -> str:
     """What must stand beside every estimate."""
     return (
         f"paillier: estimated, {records} measured records (in batches of {batch_of(records)}) "
-        "times m, plus what is done once."
+        f"times m, plus what is done once. {more}"
     )
 
 
@@ -75,8 +77,7 @@ class Estimate:
 def _measure(what: Estimate, split: bool, tell: Tell) -> dict[str, Any]:
     tell(f"{what.records} records")
     case = make_case(what.m, what.l, what.k, what.key_bits, what.records)
-    run = measure if split else measure_whole
-    samples = run(case, what.mode, SOURCES[what.mode], insecure=what.key_bits < 2048)
+    samples = measure(case, what.mode, SOURCES[what.mode], whole=not split)
     steps = [name for name in (*SPLIT, "record") if name in samples]
     per_record = {name: samples[name].seconds / len(case.records) for name in steps}
     once = {name: samples[name].seconds for name in ONCE}
@@ -86,3 +87,26 @@ def _measure(what: Estimate, split: bool, tell: Tell) -> dict[str, Any]:
         "iteration_s": Line(sum(once.values()), per_record["record"]).at(what.m),
         "estimated": True,
     }
+
+
+def measure_suites(
+    title: str,
+    suites: Sequence[str],
+    cases: Sequence[dict[str, int]],
+    points: Points,
+    split: bool = False,
+    *,
+    key_bits: int,
+    records: int,
+    iterations: int,
+) -> list[tuple[str, dict[str, int], dict[str, Any]]]:
+    """(suite, case, value): shares measured over all records, paillier estimated, pipelined."""
+
+    def task(suite: str, m: int, l: int, k: int) -> Task:
+        if suite == "shares":
+            return share_primitives.task(m, l, k, iterations)
+        return Estimate(m, l, k, "pipelined", key_bits, min(records, m)).task(split=split)
+
+    grid = [(suite, case) for suite in suites for case in cases]
+    values = measure_points(title, [task(suite, **case) for suite, case in grid], points)
+    return [(*place, value) for place, value in zip(grid, values, strict=True)]

@@ -13,12 +13,13 @@ import statistics
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.bench import document, network_presets, slow_network
-from ppodc.bench.document import Document, Table
+from ppodc.bench.document import Document, Figures, Table
 from ppodc.bench.network_presets import Link
-from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.bench.points import Tell, measure_anew
 from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import iterate
@@ -48,24 +49,28 @@ State = tuple[str, str]  # the files of both clouds
 Answers = tuple[dict[str, Any], dict[str, Any]]  # of both clouds of a pair
 
 
+def _silent(_: str) -> None:
+    """For who need not know how far a run is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """What one phase of one iteration took; CPU and bytes sent of either cloud."""
 
     wall: float
-    cpu: tuple[float, float]
-    sent: tuple[int, int]
+    cpu_c1: float
+    cpu_c2: float
+    sent_c1: int
+    sent_c2: int
     rounds: int
 
     def __add__(self, other: "Phase") -> "Phase":
         """One after the other."""
-        cpu = (self.cpu[0] + other.cpu[0], self.cpu[1] + other.cpu[1])
-        sent = (self.sent[0] + other.sent[0], self.sent[1] + other.sent[1])
-        return Phase(self.wall + other.wall, cpu, sent, self.rounds + other.rounds)
+        return Phase(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def run(
-    suite: str,
+    suite: Suite,
     m: int,
     l: int,
     k: int,
@@ -79,15 +84,8 @@ def run(
 ) -> Document:
     """Measure iterations of k-means over m random records with l attributes 0..1,000."""
     over = network_presets.imitated(link, gbit, latency_ms)
-
-    def work(tell: Tell) -> dict[str, Any]:
-        return run_records(
-            random_records(m, l), suite, k, pairs, iterations,
-            warm_up=WARM_UP[named(suite)], link=over, key_bits=key_bits, tell=tell,
-        )  # fmt: skip
-
-    # Every run measures anew: the point is kept nowhere.
-    (figures,) = measure("iteration", [Task(suite, {}, work)], Points())
+    job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits)
+    figures = measure_anew("iteration", suite, lambda tell: job.over(random_records(m, l), tell))
     notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
     return document.make("iteration", _tables, notes=notes, **figures)
 
@@ -97,62 +95,75 @@ def random_records(m: int, l: int, ub: int = 1000) -> NDArray[np.int64]:
     return np.random.default_rng(_SEED).integers(0, ub + 1, (m, l))
 
 
-def run_exact(
-    records: NDArray[np.int64], suite: str, *shape: int, **options: Any
-) -> dict[str, Any]:
-    """`run_records`, whose figures mean nothing unless it gives what plaintext k-means gives."""
-    figures = run_records(records, suite, *shape, **options)
-    if not figures["exact"]:
-        raise PpodcError(f"the {suite} suite gave another result than plaintext k-means.")
-    return figures
-
-
-def run_records(
-    records: NDArray[np.int64],
-    suite: str = "shares",
-    k: int = 4,
-    pairs: int = 1,
-    iterations: int = 5,
-    *,
-    warm_up: int = 0,
-    link: Link | None = None,
-    of: int | None = None,
-    ub: int = 1000,
-    key_bits: int = 2048,
-    tell: Callable[[str], None] | None = None,
-) -> dict[str, Any]:
-    """The same over given records, until they converge or `iterations` are done after `warm_up`.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A job to measure, until it converges or `iterations` are done after those to warm up.
 
     With `link`, every pair's channel goes over an imitation of it; without, over loopback as it is.
     With `of`, all numbers are as wide as in a job over that many records, of which these are some.
     """
-    m, l = records.shape
-    if not 1 <= pairs <= m or iterations < 1 or (of or m) < m:
-        raise InputError("use 1 to m pairs, each with at least one record; at least one iteration.")
-    insecure = key_bits < min(paillier.KEY_BITS)
-    setting = Setting(1, named(suite), of or m, l, k, ub, "0", insecure_key=insecure)
-    say = tell or (lambda _: None)
-    trace = kmeans(records, k, beta=Fraction(0), max_iter=warm_up + iterations, seed=_SEED)
-    rings = Rings.of(setting.params)
-    with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
-        say("keys and start")
-        clouds = _start(Path(place), setting, records, pairs, key_bits, link, stack)
-        measured = _measure(clouds, records, trace, warm_up, say)
+
+    suite: Suite = "shares"
+    k: int = 4
+    pairs: int = 1
+    iterations: int = 5
+    warm_up: int | None = None  # as many as the suite needs
+    link: Link | None = None
+    of: int | None = None
+    ub: int = 1000
+    key_bits: int = 2048
+
+    def key(self) -> dict[str, Any]:
+        """What tells the points of one run from those of another."""
+        return {**asdict(self), "link": None if self.link is None else self.link.describe()}
+
+    def exact(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
+        """The figures, which mean nothing unless the run gives what plaintext k-means gives."""
+        figures = self.over(records, tell)
+        if not figures["exact"]:
+            raise PpodcError(f"the {self.suite} suite gave another result than plaintext k-means.")
+        return figures
+
+    def over(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
+        """The figures over these records, and whether every iteration was exact."""
+        (m, l), pairs = records.shape, self.pairs
+        if not 1 <= pairs <= m or self.iterations < 1 or (self.of or m) < m:
+            raise InputError(
+                "use 1 to m pairs, each with at least one record; at least one iteration."
+            )
+        warm_up = WARM_UP[named(self.suite)] if self.warm_up is None else self.warm_up
+        insecure = self.key_bits < min(paillier.KEY_BITS)
+        setting = Setting(
+            1, self.suite, self.of or m, l, self.k, self.ub, "0", insecure_key=insecure
+        )
+        most = warm_up + self.iterations
+        trace = kmeans(records, self.k, beta=Fraction(0), max_iter=most, seed=_SEED)
+        rings = Rings.of(setting.params)
+        with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
+            tell("keys and start")
+            clouds = _start(Path(place), setting, records, self, stack)
+            measured = _measure(clouds, records, trace, warm_up, tell)
         return {
-            "suite": suite,
+            "suite": self.suite,
             "m": m,
             "l": l,
-            "k": k,
+            "k": self.k,
             "pairs": pairs,
-            "ub": ub,
-            "key_bits": key_bits,
-            "link": None if link is None else link.describe(),
+            "ub": self.ub,
+            "key_bits": self.key_bits,
+            "link": self.key()["link"],
             "distance_bits": rings.distance_bits,
             "distance_limbs": rings.distance,
             "start_s": clouds.start_s,
             **measured,
             "converged": trace.converged,
         }
+
+
+def both_clouds(figures: Figures) -> dict[str, float]:
+    """CPU seconds and bytes of an iteration, of both clouds together."""
+    cpu = figures["cpu_c1_s"] + figures["cpu_c2_s"]
+    return {"cpu_s": cpu, "bytes": figures["bytes_c1_to_c2"] + figures["bytes_c2_to_c1"]}
 
 
 class _Clouds:
@@ -238,10 +249,11 @@ def _by_cloud(states: Sequence[State]) -> tuple[list[str], list[str]]:
 def _phase(began: float, answers: Sequence[Answers]) -> Phase:
     """What commands to several pairs took, which work at the same time."""
     wall = time.perf_counter() - began
-    c1, c2 = ([pair[index] for pair in answers] for index in (0, 1))
-    cpu = (sum(a["cpu"] for a in c1), sum(a["cpu"] for a in c2))
-    sent = (sum(a["bytes"] for a in c1), sum(a["bytes"] for a in c2))
-    return Phase(wall, cpu, sent, max(a["rounds"] for a in c1))
+    cpu, sent = (
+        [sum(pair[cloud][what] for pair in answers) for cloud in (0, 1)]
+        for what in ("cpu", "bytes")
+    )
+    return Phase(wall, cpu[0], cpu[1], sent[0], sent[1], max(c1["rounds"] for c1, _ in answers))
 
 
 def _measure(
@@ -249,18 +261,18 @@ def _measure(
     records: NDArray[np.int64],
     trace: Trace,
     warm_up: int,
-    say: Callable[[str], None],
+    tell: Tell,
 ) -> dict[str, Any]:
     """Costs of all iterations but those to warm up; of the last in any case."""
     m, k = len(records), len(trace.sizes)
     count = len(trace.iterations)
     unmeasured = min(warm_up, count - 1)
-    say("taking in the records")
+    tell("taking in the records")
     ingest = clouds.ingest()
 
     def assign(clusters: State) -> State:
         measured = len(clouds.offline) + 1 - unmeasured
-        say(f"iteration {measured} of {count - unmeasured}" if measured > 0 else "warm-up")
+        tell(f"iteration {measured} of {count - unmeasured}" if measured > 0 else "warm-up")
         return clouds.assign(clusters)
 
     def candidates(iteration: int) -> State:
@@ -284,25 +296,24 @@ def _figures(clouds: _Clouds, ingest: Phase, unmeasured: int) -> dict[str, Any]:
     offline, online = clouds.offline[unmeasured:], clouds.online[unmeasured:]
     offline_s = statistics.median(phase.wall for phase in offline)
     online_s = statistics.median(phase.wall for phase in online)
-    both = [*offline, *online]
-    walls = [a.wall + b.wall for a, b in zip(offline, online, strict=True)]
-    count = len(online)
+    whole = [a + b for a, b in zip(offline, online, strict=True)]
+    sums, count = reduce(add, whole), len(whole)
     return {
         "iterations": count,
         "offline_s": offline_s,
         "online_s": online_s,
         "total_s": offline_s + online_s,
-        "total_s_range": [min(walls), max(walls)],
+        "total_s_range": [min(both.wall for both in whole), max(both.wall for both in whole)],
         "cluster_s": statistics.median(clouds.cluster[unmeasured:]),
-        "cpu_c1_s": sum(phase.cpu[0] for phase in both) / count,
-        "cpu_c2_s": sum(phase.cpu[1] for phase in both) / count,
-        "bytes_c1_to_c2": round(sum(phase.sent[0] for phase in both) / count),
-        "bytes_c2_to_c1": round(sum(phase.sent[1] for phase in both) / count),
-        "rounds": round(sum(phase.rounds for phase in both) / count),
+        "cpu_c1_s": sums.cpu_c1 / count,
+        "cpu_c2_s": sums.cpu_c2 / count,
+        "bytes_c1_to_c2": round(sums.sent_c1 / count),
+        "bytes_c2_to_c1": round(sums.sent_c2 / count),
+        "rounds": round(sums.rounds / count),
         "peak_rss_mb": clouds.memory(),
         "ingest_s": ingest.wall,
-        "ingest_cpu_s": list(ingest.cpu),
-        "ingest_bytes": list(ingest.sent),
+        "ingest_cpu_s": [ingest.cpu_c1, ingest.cpu_c2],
+        "ingest_bytes": [ingest.sent_c1, ingest.sent_c2],
         "ingest_rounds": ingest.rounds,
         "steps": _steps(clouds.steps(), count),
     }
@@ -319,18 +330,12 @@ def _steps(steps: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 
 def _start(
-    place: Path,
-    setting: Setting,
-    records: NDArray[np.int64],
-    pairs: int,
-    key_bits: int,
-    link: Link | None,
-    stack: ExitStack,
+    place: Path, setting: Setting, records: NDArray[np.int64], job: Run, stack: ExitStack
 ) -> _Clouds:
     """All pairs, started and connected."""
-    key = make_key(key_bits, insecure=setting.insecure_key)
-    edges = [len(records) * i // pairs for i in range(pairs + 1)]
-    route = nullcontext if link is None else partial(slow_network.slow, link=link)
+    key = make_key(job.key_bits, insecure=setting.insecure_key)
+    edges = [len(records) * i // job.pairs for i in range(job.pairs + 1)]
+    route = nullcontext if job.link is None else partial(slow_network.slow, link=job.link)
     running, start_s = [], 0.0
     for number, (first, end) in enumerate(pairwise(edges)):
         folders = write_folders(place / f"pair{number}", setting, key, [records[first:end]])
@@ -343,39 +348,33 @@ def _start(
     return _Clouds(running, edges[:-1], start_s)
 
 
+_FIGURES = {
+    "offline, s": "{offline_s:.3f}",
+    "online, s": "{online_s:.3f}",
+    "both, s": "{total_s:.3f}",
+    "both, fastest and slowest, s": "{total_s_range[0]:.3f}, {total_s_range[1]:.3f}",
+    "of it on clusters only, s": "{cluster_s:.3f}",
+    "CPU of C1 and C2, s": "{cpu_c1_s:.3f}, {cpu_c2_s:.3f}",
+    "sent by C1 and C2, MB": "{bytes_c1_to_c2:/1e6 .1f}, {bytes_c2_to_c1:/1e6 .1f}",
+    "rounds": "{rounds:,}",
+    "peak memory of a worker, MB": "{peak_rss_mb:.0f}",
+    "a distance, bits and limbs": "{distance_bits}, {distance_limbs}",
+    "every iteration exact": "{exact:yes}",
+    "once: start, taking in records, s": "{start_s:.2f}, {ingest_s:.2f}",
+}
+
+
 def _tables(result: Document) -> list[Table]:
     """The figures, and the steps where the suite tells them apart."""
-    megabytes = [f"{result[f'bytes_{way}'] / 1e6:.1f}" for way in ("c1_to_c2", "c2_to_c1")]
-    rows = [
-        ("offline, s", f"{result['offline_s']:.3f}"),
-        ("online, s", f"{result['online_s']:.3f}"),
-        ("both, s", f"{result['total_s']:.3f}"),
-        ("both, fastest and slowest, s", "{:.3f}, {:.3f}".format(*result["total_s_range"])),
-        ("of it on clusters only, s", f"{result['cluster_s']:.3f}"),
-        ("CPU of C1 and C2, s", f"{result['cpu_c1_s']:.3f}, {result['cpu_c2_s']:.3f}"),
-        ("sent by C1 and C2, MB", ", ".join(megabytes)),
-        ("rounds", f"{result['rounds']:,}"),
-        ("peak memory of a worker, MB", f"{result['peak_rss_mb']:.0f}"),
-        ("a distance, bits and limbs", "{distance_bits}, {distance_limbs}".format(**result)),
-        ("every iteration exact", document.yes(result["exact"])),
-        ("once: start, taking in records, s", f"{result['start_s']:.2f}, {result['ingest_s']:.2f}"),
-    ]
-    title = "{suite}: one iteration, m = {m:,}, l = {l}, k = {k}, {pairs} pair(s)".format(**result)
-    tables = [document.table(title, ("figure", "value"), rows)]
-    return tables + ([_step_table(result["steps"])] if result["steps"] else [])
-
-
-def _step_table(steps: list[dict[str, Any]]) -> Table:
-    columns = ("step", "phase", "wall ms", "CPU ms", "MB sent", "rounds")
-    rows = [
-        (
-            step["step"],
-            step["phase"],
-            f"{1e3 * step['wall_s']:.1f}",
-            f"{1e3 * step['cpu_s']:.1f}",
-            f"{step['bytes'] / 1e6:.2f}",
-            f"{step['rounds']:.0f}",
+    title = f"{{suite}}: one iteration, {document.SHAPE}, {{pairs}} pair(s)".format(**result)
+    tables = [document.figures_table(title, "figure | value", _FIGURES, result)]
+    if result["steps"]:
+        steps = document.table_of(
+            "Steps at C1 of the first pair, per iteration",
+            "step | phase | wall ms | CPU ms | MB sent | rounds",
+            "{step} | {phase} | {wall_s:/1e-3 .1f} | {cpu_s:/1e-3 .1f} | {bytes:/1e6 .2f} | "
+            "{rounds:.0f}",
+            sorted(result["steps"], key=lambda step: (step["phase"], -step["wall_s"])),
         )
-        for step in sorted(steps, key=lambda step: (step["phase"], -step["wall_s"]))
-    ]
-    return document.table("Steps at C1 of the first pair, per iteration", columns, rows)
+        tables.append(steps)
+    return tables

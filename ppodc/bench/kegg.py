@@ -9,7 +9,7 @@ all records is a straight line through two such runs, and says so.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.bench import document, iteration, plot
+from ppodc.bench import document, plot, published
 from ppodc.bench.document import Document, Table, plural
 from ppodc.bench.estimate import Line
+from ppodc.bench.iteration import Run, both_clouds
 from ppodc.bench.machine import watched
-from ppodc.bench.plot import Panel, Series
+from ppodc.bench.plot import Panel
 from ppodc.bench.points import Points, Task, Tell, measure, notices
-from ppodc.bench.published import ITERATION_MINUTES
 from ppodc.errors import InputError
 
 STORED = Path(__file__).parent / "results" / "kegg.json"
@@ -35,13 +35,8 @@ ATTRIBUTES = (5, 10, 15, 20, 27)
 MIDDLE = (10_000, 10, 4)  # m, l, k around which one parameter at a time varies
 _SEED = 1
 _COSTS = ("exact", "total_s", "cpu_c1_s", "cpu_c2_s", "bytes_c1_to_c2", "bytes_c2_to_c1")
-_KEPT = {
-    "shares": (
-        *_COSTS, "iterations", "converged", "offline_s", "online_s", "cluster_s", "peak_rss_mb",
-        "start_s", "ingest_s",
-    ),
-    "paillier": _COSTS,
-}  # fmt: skip
+_PARTS = ("offline_s", "online_s", "cluster_s", "peak_rss_mb", "start_s", "ingest_s")
+_KEPT = {"shares": (*_COSTS, "iterations", "converged", *_PARTS), "paillier": _COSTS}
 NOTES = (
     "Shares suite to convergence, at most {max_iter} iterations, beta = 0, {pairs} pair(s); sums, "
     "sizes and stop bit of every iteration compared with exact plaintext k-means.",
@@ -126,22 +121,16 @@ def run(
     l: Sequence[int],
     k: Sequence[int],
     *,
-    pairs: int,
-    max_iter: int,
-    paillier_rows: Sequence[int],
-    key_bits: Sequence[int],
     points: Points,
+    **how: Any,
 ) -> Document:
-    """The experiment over a data set; without one, as it was run for this release."""
+    """The experiment over a data set (`how` as in `run_shapes`); without one, what is stored."""
     if data is None:
         notices.print("results stored with this release; name the data set to measure")
         return stored()
     records = load(data)
     shapes = star(len(records)) if m is None else grid(m, l, k)
-    return run_shapes(
-        records, shapes, pairs=pairs, max_iter=max_iter,
-        paillier_rows=paillier_rows, key_bits=key_bits, points=points,
-    )  # fmt: skip
+    return run_shapes(records, shapes, points=points, **how)
 
 
 def run_shapes(
@@ -161,20 +150,17 @@ def run_shapes(
         raise InputError(f"run the paillier suite on {middle.k} records or more, one a cluster.")
     jobs = [_job(records, shape, pairs, max_iter) for shape in shapes]
     values = measure("kegg", jobs, points)
-    slow = [
-        point
-        for bits in (key_bits if few else ())
-        for point in _paillier(records, middle, few, bits, points)
-    ]
     notes = [note.format(max_iter=max_iter, pairs=pairs) for note in NOTES]
-    if slow:
+    if few and key_bits:
         notes.append(PAILLIER_NOTE.format(rows=" and ".join(map(str, few))))
+        for bits in key_bits:
+            values += _paillier(records, middle, few, bits, points)
     return document.make(
         "kegg",
         _tables,
         parameters={"pairs": pairs, "max_iter": max_iter, "ub": UB, "records": len(records)},
-        points=[*values, *slow],
-        published=list(ITERATION_MINUTES),
+        points=values,
+        published=list(published.ITERATION_MINUTES),
         notes=notes,
     )
 
@@ -186,31 +172,31 @@ def stored() -> Document:
 
 
 def _task(
-    records: NDArray[np.int64],
-    label: str,
-    about: dict[str, Any],
-    key: dict[str, Any],
-    work: Callable[[Tell], dict[str, Any]],
+    label: str, records: NDArray[np.int64], shape: Shape, job: Run, few: int, **more: int
 ) -> Task:
-    """One run of `iteration.run_records`: what of its figures is kept, and who else was busy."""
+    """One run over a few rows of a sample: which of its figures are kept, who else was busy."""
+    about = {"suite": job.suite, **asdict(shape), **more}
 
-    def watched_work(tell: Tell) -> dict[str, Any]:
+    def work(tell: Tell) -> dict[str, Any]:
         with watched() as load:
-            figures = work(tell)
-        kept = {name: figures[name] for name in _KEPT[about["suite"]]}
+            figures = job.over(sample(records, shape)[:few], tell)
+        kept = {name: figures[name] for name in _KEPT[job.suite]}
         return {**about, **kept, "job_s": load.seconds, "others": load.others}
 
-    return Task(label, {"bench": "kegg", **about, **key, "of": fingerprint(records)}, watched_work)
+    key = {"bench": "kegg", **job.key(), **about, "table": fingerprint(records)}
+    return Task(label, key, work)
 
 
 def _job(records: NDArray[np.int64], shape: Shape, pairs: int, max_iter: int) -> Task:
-    def work(tell: Tell) -> dict[str, Any]:
-        rows = sample(records, shape)
-        return iteration.run_records(rows, "shares", shape.k, pairs, max_iter, ub=UB, tell=tell)
+    label = document.SHAPE.format(**asdict(shape))
+    job = Run("shares", shape.k, pairs, max_iter, warm_up=0, ub=UB)
+    return _task(label, records, shape, job, shape.m, pairs=pairs)
 
-    about = {"suite": "shares", **asdict(shape), "pairs": pairs}
-    label = f"m = {shape.m:,}, l = {shape.l}, k = {shape.k}"
-    return _task(records, label, about, {"max_iter": max_iter}, work)
+
+def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> Task:
+    label = f"paillier, {key_bits} bits, {rows} records"
+    job = Run("paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits)
+    return _task(label, records, shape, job, rows, rows=rows, key_bits=key_bits)
 
 
 def _paillier(
@@ -226,92 +212,70 @@ def _paillier(
     if len(runs) < 2:
         return runs
     wall = Line.through(sizes, [run["total_s"] for run in runs])
-    cpu = Line.through(sizes, [run["cpu_c1_s"] + run["cpu_c2_s"] for run in runs])
+    cpu = Line.through(sizes, [both_clouds(run)["cpu_s"] for run in runs])
     whole = {
-        "suite": "paillier", **asdict(shape), "pairs": 1,
-        "key_bits": key_bits, "extrapolated_from_rows": list(sizes), "fixed_s": wall.fixed,
-        "per_record_s": wall.each, "total_s": wall.at(shape.m), "cpu_s": cpu.at(shape.m),
-    }  # fmt: skip
+        "suite": "paillier",
+        **asdict(shape),
+        "pairs": 1,
+        "key_bits": key_bits,
+        "extrapolated_from_rows": list(sizes),
+        "fixed_s": wall.fixed,
+        "per_record_s": wall.each,
+        "total_s": wall.at(shape.m),
+        "cpu_s": cpu.at(shape.m),
+    }
     return [*runs, whole]
-
-
-def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> Task:
-    def work(tell: Tell) -> dict[str, Any]:
-        first = sample(records, shape)[:rows]
-        return iteration.run_records(
-            first, "paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits, tell=tell
-        )
-
-    about = {"suite": "paillier", **asdict(shape), "rows": rows, "key_bits": key_bits}
-    return _task(records, f"paillier, {key_bits} bits, {rows} records", about, {}, work)
 
 
 def _tables(result: Document) -> list[Table]:
     """Jobs of the shares suite, and the paillier suite beside the published times."""
-    slow = [p for p in result["points"] if p["suite"] == "paillier"]
-    published = [
-        (f"{p['m']:,}", str(p["l"]), str(p["k"]), str(p["pairs"]), p["mode"], f"{p['minutes']:,}")
-        for p in result["published"]
+    slow = _points(result, "paillier")
+    shares = document.table_of(
+        "KEGG, shares suite: seconds per iteration, and of the whole job",
+        "m | l | k | its | ok | off | on | CPU | MB | job | others",
+        "{m:,} | {l} | {k} | {iterations}{cap} | {exact:yes} | {offline_s:.2f} | {online_s:.2f} | "
+        "{cpu_s:.2f} | {bytes:/1e6 ,.0f} | {job_s:,.0f} | {others:cores}",
+        [{**p, "cap": "" if p["converged"] else " (cap)"} for p in _points(result, "shares")],
+    )
+    by_key = [
+        document.table_of(
+            f"KEGG, paillier suite, key of {bits} bits: one iteration, one pair",
+            "records | l | k | how | wall | CPU | exact",
+            "{rows:,} | {l} | {k} | {how} | {total_s:time} | {cpu_s:time} | {exact}",
+            [_few_words(p) for p in slow if p["key_bits"] == bits],
+        )
+        for bits in dict.fromkeys(p["key_bits"] for p in slow)
     ]
-    columns = ("m", "l", "k", "pairs", "mode", "minutes")
-    return [
-        _shares_table([p for p in result["points"] if p["suite"] == "shares"]),
-        *(
-            _paillier_table(bits, [p for p in slow if p["key_bits"] == bits])
-            for bits in dict.fromkeys(p["key_bits"] for p in slow)
-        ),
-        document.table("Published: one iteration, key of 1,024 bits", columns, published),
-    ]
+    title = "Published: one iteration, key of 1,024 bits"
+    return [shares, *by_key, published.minutes_table(title, result["published"])]
 
 
-def _shares_table(jobs: list[dict[str, Any]]) -> Table:
-    rows = []
-    for p in jobs:
-        traffic = p["bytes_c1_to_c2"] + p["bytes_c2_to_c1"]
-        end = f"{p['iterations']}" + ("" if p["converged"] else " (cap)")
-        rows.append((
-            f"{p['m']:,}", str(p["l"]), str(p["k"]), end, document.yes(p["exact"]),
-            f"{p['offline_s']:.2f}", f"{p['online_s']:.2f}",
-            f"{p['cpu_c1_s'] + p['cpu_c2_s']:.2f}", f"{traffic / 1e6:,.0f}",
-            f"{p['job_s']:,.0f}", document.cores(p["others"]),
-        ))  # fmt: skip
-    columns = ("m", "l", "k", "its", "ok", "off", "on", "CPU", "MB", "job", "others")
-    title = "KEGG, shares suite: seconds per iteration, and of the whole job"
-    return document.table(title, columns, rows)
+def _few_words(p: dict[str, Any]) -> dict[str, Any]:
+    """A run over few records, or what these runs imply for all."""
+    if "rows" in p:
+        return {**p, "how": "measured", "exact": document.yes(p["exact"])}
+    return {**p, "rows": p["m"], "how": "extrapolated", "exact": "-"}
 
 
-def _paillier_table(bits: int, slow: list[dict[str, Any]]) -> Table:
-    """The few records that were run, and what they imply."""
-    rows = []
-    for p in slow:
-        measured = "rows" in p
-        rows.append((
-            f"{p['rows']:,}" if measured else f"{p['m']:,}", str(p["l"]), str(p["k"]),
-            "measured" if measured else "extrapolated",
-            document.seconds(p["total_s"]),
-            document.seconds(p["cpu_c1_s"] + p["cpu_c2_s"] if measured else p["cpu_s"]),
-            document.yes(p["exact"]) if measured else "-",
-        ))  # fmt: skip
-    columns = ("records", "l", "k", "how", "wall", "CPU", "exact")
-    title = f"KEGG, paillier suite, key of {bits} bits: one iteration, one pair"
-    return document.table(title, columns, rows)
+def _points(result: Document, suite: str) -> list[dict[str, Any]]:
+    """A suite's points, with costs of both clouds together; extrapolated ones have them already."""
+    points = [p for p in result["points"] if p["suite"] == suite]
+    return [p if "cpu_s" in p else {**p, **both_clouds(p)} for p in points]
 
 
 def draw(result: Document, file: plot.File) -> None:
     """Seconds per iteration over m, l and k, one at a time; what is fixed is in each title."""
-    shares = [p for p in result["points"] if p["suite"] == "shares"]
-    labels = {"m": "records m", "l": "attributes l", "k": "clusters k"}
+    lines = {
+        "wall, offline and online": "total_s",
+        "wall, online": "online_s",
+        "CPU of both clouds": "cpu_s",
+    }
     panels = []
-    for name, label in labels.items():
-        fixed, points = _along(shares, name)
-        x = [p[name] for p in points]
-        series = [
-            Series("wall, offline and online", x, [p["total_s"] for p in points]),
-            Series("wall, online", x, [p["online_s"] for p in points]),
-            Series("CPU of both clouds", x, [p["cpu_c1_s"] + p["cpu_c2_s"] for p in points]),
-        ]
+    for name in "mlk":
+        fixed, points = _along(_points(result, "shares"), name)
+        series = [plot.series(label, points, name, what) for label, what in lines.items()]
         title = ", ".join(f"{key} = {value:,}" for key, value in fixed.items())
-        panels.append(Panel(title, label, "seconds per iteration", series))
+        panels.append(Panel(title, plot.LABELS[name], "seconds per iteration", series))
     pairs = plural(result["parameters"]["pairs"], "pair")
     plot.lines(file, panels, f"KEGG, shares suite, {pairs} of workers")
 

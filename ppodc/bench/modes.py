@@ -11,7 +11,7 @@ from ppodc.bench import document, estimate, plot
 from ppodc.bench.document import Document, Table, plural
 from ppodc.bench.estimate import Estimate
 from ppodc.bench.paillier_steps import MODES
-from ppodc.bench.plot import Panel, Series
+from ppodc.bench.plot import Panel
 from ppodc.bench.points import Points, measure
 from ppodc.bench.published import ITERATION_MINUTES, SHAPE
 
@@ -23,59 +23,57 @@ def run(
     grid = [(size, mode) for size in m for mode in MODES]
     cases = [Estimate(size, l, k, mode, key_bits, records) for size, mode in grid]
     values = measure("modes", [case.task(split=False) for case in cases], points)
+    how = {"l": l, "k": k, "key_bits": key_bits, "records": records, "pairs": 1}
     return document.make(
         "modes",
         _tables,
-        parameters={
-            "m": list(m), "l": l, "k": k, "key_bits": key_bits, "records": records, "pairs": 1,
-        },
+        parameters={"m": list(m), **how},
         points=[
             {"m": size, "mode": mode, **value}
             for (size, mode), value in zip(grid, values, strict=True)
         ],
         published=list(ITERATION_MINUTES) if {"l": l, "k": k} == SHAPE else [],
         notes=[
-            estimate.note(records) + f" One pair, key of {key_bits} bits.",
+            estimate.note(records, f"One pair, key of {key_bits} bits."),
             "Published: 1,024 bits, l = 10, k = 4, only where the text states a number.",
         ],
-    )  # fmt: skip
+    )
 
 
 def _tables(result: Document) -> list[Table]:
     """Times by m and mode, and the published ones."""
-    p = result["parameters"]
-    times = {(point["m"], point["mode"]): point["iteration_s"] for point in result["points"]}
-    rows = [
-        (
-            f"{m:,}",
-            *(document.seconds(times[m, mode]) for mode in MODES),
-            f"{1 - times[m, MODES[-1]] / times[m, MODES[0]]:.0%}",
+    points = [{"m": p["m"], p["mode"]: p["iteration_s"]} for p in result["points"]]
+    rows = document.joined(points, "m")
+    for row in rows:
+        row["saved"] = 1 - row[MODES[-1]] / row[MODES[0]]
+    tables = [
+        document.table_of(
+            "paillier: one iteration, l = {l}, k = {k}, one pair".format(**result["parameters"]),
+            f"m | {' | '.join(f'{mode}, estimated' for mode in MODES)} | saved by both",
+            f"{{m:,}} | {' | '.join(f'{{{mode}:time}}' for mode in MODES)} | {{saved:.0%}}",
+            rows,
         )
-        for m in p["m"]
     ]
-    columns = ("m", *(f"{mode}, estimated" for mode in MODES), "saved by both")
-    title = f"paillier: one iteration, l = {p['l']}, k = {p['k']}, one pair"
-    tables = [document.table(title, columns, rows)]
     if result["published"]:
-        published = [
-            (f"{entry['m']:,}", entry["mode"], str(entry["pairs"]), f"{entry['minutes']:,} min")
-            for entry in result["published"]
-        ]
-        columns = ("m", "mode", "pairs", "one iteration")
-        tables.append(document.table("Published, 1,024 bits", columns, published))
+        published = document.table_of(
+            "Published, 1,024 bits",
+            "m | mode | pairs | one iteration",
+            "{m:,} | {mode} | {pairs} | {minutes:,} min",
+            result["published"],
+        )
+        tables.append(published)
     return tables
 
 
 def draw(result: Document, file: plot.File) -> None:
     """Minutes over m; published points where the text has them."""
-    p = result["parameters"]
     series = []
     for mode in MODES:
         points = [point for point in result["points"] if point["mode"] == mode]
-        minutes = [point["iteration_s"] / 60 for point in points]
-        series.append(Series(mode, [point["m"] for point in points], minutes, estimated=True))
+        series.append(plot.series(mode, points, "m", "iteration_s", unit=60, estimated=True))
     for entry in result["published"]:
         name = f"published, 1,024 bits: {entry['mode']}, {plural(entry['pairs'], 'pair')}"
-        series.append(Series(name, [entry["m"]], [entry["minutes"]], published=True))
-    title = "Modes of the paillier suite, l = {l}, k = {k}, one pair, {key_bits} bits".format(**p)
-    plot.lines(file, [Panel("", "records m", "minutes per iteration", series)], title, log="y")
+        series.append(plot.series(name, [entry], "m", "minutes", published=True))
+    title = "Modes of the paillier suite, l = {l}, k = {k}, one pair, {key_bits} bits"
+    panel = Panel("", plot.LABELS["m"], "minutes per iteration", series)
+    plot.lines(file, [panel], title.format(**result["parameters"]), log="y")

@@ -1,7 +1,9 @@
 """An iteration of the paillier suite step by step, measured between two processes.
 
-`paillier_process` is what they run. Real records go through the real protocol, and the sums at the
-end are checked against plaintext. A mode fixes where randomisers come from:
+Real records go through the real protocol, and the sums at the end are checked against plaintext.
+Each process is `python -m ppodc.bench.paillier_steps FOLDER`: C1 runs the steps one by one and
+tells what each took; C2 serves them and tells its operations. The distances of SSED_OP are what SBD
+decomposes, its bits are what SMIN_k compares. A mode fixes where randomisers come from:
 
 - online+offline: made when needed, as r^n like the published system does, or with this system's
   fixed-base tables;
@@ -10,35 +12,60 @@ end are checked against plaintext. A mode fixes where randomisers come from:
 """
 
 import tempfile
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import Ciphertexts, SecretKey, Tally
+from ppodc.crypto.paillier import (
+    KEY_BITS,
+    Cipher,
+    Ciphertexts,
+    PublicKey,
+    RandomiserSource,
+    SecretKey,
+    Tally,
+)
+from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers, PowerRandomisers
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.paillier.half import IN_FLIGHT
+from ppodc.kmeans.paillier import demand, exchange
+from ppodc.kmeans.paillier.assign import assign, one_hot_sums
+from ppodc.kmeans.paillier.exchange import Cloud1, Step
+from ppodc.kmeans.paillier.half import IN_FLIGHT, Half2
+from ppodc.kmeans.paillier.ingest import ingest
+from ppodc.kmeans.paillier.questions import Requests
+from ppodc.kmeans.paillier.sbd import Bits, sbd
+from ppodc.kmeans.paillier.smin_k import smin_k
+from ppodc.kmeans.paillier.smp import smp
+from ppodc.kmeans.paillier.ssed_op import scale, ssed_op
+from ppodc.kmeans.paillier.update import Clusters, reseed, setc
 from ppodc.kmeans.reference import nearest
 from ppodc.kmeans.suites import Mode
-from ppodc.kmeans.widths import Widths, check_paillier
+from ppodc.kmeans.widths import Widths, check_paillier, clamp_beta
 from ppodc.local.pair import make_key, started, write_folders
-from ppodc.local.pair_process import Setting
+from ppodc.local.pair_process import LocalCloud, Setting, main, tell
 from ppodc.transport.channel import Traffic
 
+T = TypeVar("T")
 Randomisers = Literal["fixed-base", "power"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MOST_BATCH = 4
-CASE, ORDER, SUMS = "case.npz", "order.json", "sums.npy"  # files in the clouds' folders
-_PROGRAM = "ppodc.bench.paillier_process"
 # As the published system makes them; online they come from pools, and their origin is all one.
-SOURCES: dict[Mode, Randomisers] = {
-    "online+offline": "power", "online": "fixed-base", "pipelined": "fixed-base",
-}  # fmt: skip
+SOURCES: dict[Mode, Randomisers] = dict.fromkeys(MODES, "fixed-base")
+SOURCES["online+offline"] = "power"
+_ORDER, _SUMS = "order.json", "sums.npy"  # files in the clouds' folders
+_WHOLE = 4  # steps of an iteration, and
+_PRIMITIVES = 6  # of its parts once more: see `_Lead`
+_SPARE = 2000  # randomisers for what the steps start from
+_SHARD = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +91,13 @@ class Sample:
     seconds: float
     tally: Tally
     traffic: Traffic
-    questions: int
 
 
 class Order(msgspec.Struct, frozen=True):
     """What the processes measure: each primitive, or the iteration's steps as a `whole`."""
 
     source: Randomisers
-    batch: int
+    records: int
     whole: bool
 
 
@@ -81,7 +107,7 @@ def batch_of(records: int) -> int:
 
 
 def make_case(m: int, l: int, k: int, key_bits: int, records: int) -> Case:
-    """Synthetic records around k centres, and the clusters that all m of them form."""
+    """Synthetic records around k centres, and the clusters that all m form; ever the same ones."""
     if not 2 <= k <= m or l < 1:
         raise InputError(f"m = {m}, l = {l}, k = {k}: use 2 to m clusters, at least one attribute.")
     g = np.random.default_rng(5)
@@ -102,22 +128,13 @@ def make_case(m: int, l: int, k: int, key_bits: int, records: int) -> Case:
 
 
 def measure(
-    case: Case, mode: Mode, source: Randomisers, *, insecure: bool = False
+    case: Case, mode: Mode, source: Randomisers, *, whole: bool = False
 ) -> dict[str, Sample]:
-    """Every step of an iteration over the records, primitive by primitive, then as a whole."""
-    return _measure(case, mode, Order(source, case.batch, whole=False), insecure)
+    """Every step of an iteration over the records, primitive by primitive unless as a `whole`.
 
-
-def measure_whole(
-    case: Case, mode: Mode, source: Randomisers, *, insecure: bool = False
-) -> dict[str, Sample]:
-    """The steps of an iteration, each for all batches: scale, record, reseed, stop test."""
-    return _measure(case, mode, Order(source, case.batch, whole=True), insecure)
-
-
-def _measure(case: Case, mode: Mode, order: Order, insecure: bool) -> dict[str, Sample]:
-    """The samples of C1, in order, with the operations of C2 added to its own."""
-    p = case.params
+    The samples are those of C1, in order, with the operations of C2 added to its own.
+    """
+    p, insecure = case.params, case.key_bits < min(KEY_BITS)
     setting = Setting(
         1, "paillier", p.m, p.l, p.k, p.ub, str(p.beta), mode=mode, insecure_key=insecure
     )
@@ -126,16 +143,16 @@ def _measure(case: Case, mode: Mode, order: Order, insecure: bool) -> dict[str, 
     served: list[Tally] = []
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place:
         folders = write_folders(Path(place), setting, key, [case.records])
+        order = msgspec.json.encode(Order(source, len(case.records), whole))
         for folder in folders:
-            np.savez(folder / CASE, records=case.records, sums=case.sums, sizes=case.sizes)
-            (folder / ORDER).write_bytes(msgspec.json.encode(order))
-        with started(folders, _PROGRAM) as pair:
+            (folder / _ORDER).write_bytes(order)
+        with started(folders, "ppodc.bench.paillier_steps") as pair:
             for role, event in pair.events():
                 if role == 1:
                     samples[event["step"]] = msgspec.convert(event["sample"], Sample)
                 else:
                     served.append(Tally(**event["tally"]))
-        _check(case, key, np.load(folders[0] / SUMS, allow_pickle=False))
+        _check(case, key, np.load(folders[0] / _SUMS, allow_pickle=False))
     for sample, tally in zip(samples.values(), served, strict=True):
         sample.tally += tally
     return samples
@@ -151,3 +168,111 @@ def _check(case: Case, key: SecretKey, found: NDArray[Any]) -> None:
     opened = key.decrypt(Ciphertexts.from_array(key.public, found))
     if len(opened) % len(expected) or opened != expected * (len(opened) // len(expected)):
         raise PpodcError("the measured protocol gave other sums than plaintext k-means.")
+
+
+# ------------------------------------------------------------- a cloud under measurement
+
+
+def work(cloud: LocalCloud) -> None:
+    """C1 leads, C2 answers."""
+    order = msgspec.json.decode((cloud.folder / _ORDER).read_bytes(), type=Order)
+    key = cloud.key()
+    public = key.public if isinstance(key, SecretKey) else key
+    job = cloud.setting
+    case = make_case(job.m, job.l, job.k, public.bits, order.records)
+    randomisers = _randomisers(cloud, case, order, public)
+    if isinstance(key, SecretKey):
+        half = Half2(cloud.channel, case.params, key, randomisers)
+        half.c2.shares[_SHARD] = cloud.share()
+        for _ in range(_WHOLE if order.whole else _WHOLE + _PRIMITIVES):
+            before = half.c2.cipher.tally.snapshot()
+            half.serve()
+            tell(tally=(half.c2.cipher.tally - before).as_dict())
+        return
+    sums = _Lead(cloud, case, Cloud1(Cipher(public, randomisers))).run(whole=order.whole)
+    np.save(cloud.folder / _SUMS, sums.to_array())
+
+
+def _randomisers(
+    cloud: LocalCloud, case: Case, order: Order, public: PublicKey
+) -> RandomiserSource:
+    """As the mode says: made when needed, or now, for an iteration and once more for its parts."""
+    key = cloud.key()
+    secret = key if isinstance(key, SecretKey) else None
+    power = order.source == "power"
+    source = PowerRandomisers(public) if power else FreshRandomisers(public, secret)
+    if cloud.setting.mode == "online+offline":
+        return source
+    rows = len(case.records)
+    times = 1 if order.whole else 3
+    needed = demand.iteration(case.params, public.bits, [rows], case.batch) * times
+    needed += demand.ingest(case.params, rows) + demand.Demand(_SPARE, _SPARE)
+    pool = PooledRandomisers(cloud.folder / "randomisers", public, source)
+    pool.fill(needed.of(cloud.setting.role))
+    return pool
+
+
+class _Lead:
+    """C1: every step for all batches, with its cost."""
+
+    def __init__(self, cloud: LocalCloud, case: Case, c1: Cloud1) -> None:
+        self._cloud, self._case, self._c1 = cloud, case, c1
+        self._channel, self._requests = cloud.channel, Requests(cloud.channel)
+        self._in_flight = IN_FLIGHT if cloud.setting.mode == "pipelined" else 1
+
+    def run(self, *, whole: bool) -> Ciphertexts:
+        """The steps of an iteration, with its parts by themselves if not `whole`; the sums."""
+        c1, case, w = self._c1, self._case, self._case.widths
+        rows = range(0, len(case.records), case.batch)
+        batches = [self._columns(case.records[i : i + case.batch]) for i in rows]
+        old = Clusters(self._columns(case.sums), c1.cipher.encrypt(case.sizes.tolist()))
+        (scaled,) = self._step("scale", [scale(c1, old.sums, old.sizes, w)])
+        totals = []
+        if not whole:
+            self._products(batches)
+            distances = self._step("SSED_OP", (ssed_op(c1, b, scaled, w) for b in batches))
+            numbers = self._step("SBD", (sbd(c1, d, w.distance) for d in distances))
+            k = case.params.k
+            minima = self._step("SMIN_k", (smin_k(c1, _by_cluster(n, k)) for n in numbers))
+            pairs = zip(batches, minima, strict=True)
+            totals.append(
+                self._step("sums", (one_hot_sums(c1, b, gamma, w) for b, (gamma, _) in pairs))
+            )
+        assigned = self._step("record", (assign(c1, b, scaled, w) for b in batches))
+        totals.append([batch.sums for batch in assigned])
+        self._step("reseed", [reseed(c1, old, old, w)])
+        self._step("stop test", [setc(c1, old, old, clamp_beta(case.params), w)])
+        if not whole:
+            share = np.load(self._cloud.folder / "share-000.npy", allow_pickle=False)
+            self._step("ingest", (ingest(c1, _SHARD, i, share[i : i + case.batch]) for i in rows))
+        return Ciphertexts.concat([reduce(c1.cipher.add, total) for total in totals])
+
+    def _products(self, batches: list[list[Ciphertexts]]) -> None:
+        """SMP of a bit and each value."""
+        c1, w = self._c1, self._case.widths
+        values = [Ciphertexts.concat(batch) for batch in batches]
+        bits = [c1.cipher.encrypt(np.arange(len(batch)) % 2) for batch in values]
+        self._step("SMP", [smp(c1, a, b, w.value) for a, b in zip(bits, values, strict=True)])
+
+    def _step(self, name: str, steps: Iterable[Step[T]]) -> list[T]:
+        """The results of one step, whose cost is told."""
+        tally, traffic = self._c1.cipher.tally.snapshot(), self._channel.traffic.snapshot()
+        started = time.perf_counter()
+        results = exchange.run(steps, self._requests, self._in_flight)
+        seconds = time.perf_counter() - started
+        sample = Sample(seconds, self._c1.cipher.tally - tally, self._channel.traffic - traffic)
+        self._requests.finish()
+        tell(step=name, sample=msgspec.to_builtins(sample))
+        return results
+
+    def _columns(self, table: NDArray[np.int64]) -> list[Ciphertexts]:
+        return [self._c1.cipher.encrypt(column) for column in table.T.tolist()]
+
+
+def _by_cluster(bits: Bits, k: int) -> list[Bits]:
+    rows = len(bits[0]) // k
+    return [[bit[h * rows : (h + 1) * rows] for bit in bits] for h in range(k)]
+
+
+if __name__ == "__main__":
+    main(work)

@@ -92,18 +92,16 @@ def overflows(m: int, l: int, ub: int) -> bool:
 
 
 def _ours(records: NDArray[np.int64], shape: dict[str, int]) -> Task:
+    job = iteration.Run("shares", shape["k"], 1, shape["runs"], ub=shape["ub"])
+
     def work(tell: Tell) -> dict[str, Any]:
         with watched() as load:
-            result = iteration.run_exact(
-                records, "shares", shape["k"], 1, shape["runs"],
-                warm_up=iteration.WARM_UP["shares"], ub=shape["ub"], tell=tell,
-            )  # fmt: skip
+            result = job.exact(records, tell)
         return {
             "system": "ppodc shares",
             "seconds": result["total_s"],
             "setup_s": result["start_s"] + result["ingest_s"],
-            "cpu_s": result["cpu_c1_s"] + result["cpu_c2_s"],
-            "bytes": result["bytes_c1_to_c2"] + result["bytes_c2_to_c1"],
+            **iteration.both_clouds(result),
             "error": 0.0,
             "others": load.others,
         }
@@ -167,27 +165,27 @@ def largest_error(centres: NDArray[np.float64], records: NDArray[np.int64], k: i
 
 def _tables(result: Document) -> list[Table]:
     """One row for each system."""
-    rows = []
-    for p in result["points"]:
-        sent = "-" if p["bytes"] is None else f"{p['bytes'] / 1e6:,.1f}"
-        error = "0 (exact)" if p["error"] == 0 else f"{p['error']:.3g}"
-        times = (document.seconds(p[name]) for name in ("seconds", "cpu_s", "setup_s"))
-        rows.append((p["system"], *times, sent, error, document.cores(p["others"])))
-    columns = ("system", "wall", "CPU, both", "set-up, once", "MB", "largest error", "others")
-    return [document.table(_title(result), columns, rows)]
+    errors = (f"{p['error']:.3g}" if p["error"] else "0 (exact)" for p in result["points"])
+    return [
+        document.table_of(
+            _title(result),
+            "system | wall | CPU, both | set-up, once | MB | largest error | others",
+            "{system} | {seconds:time} | {cpu_s:time} | {setup_s:time} | {bytes:/1e6 ,.1f} | "
+            "{largest} | {others:cores}",
+            [{**p, "largest": e} for p, e in zip(result["points"], errors, strict=True)],
+        )
+    ]
 
 
 def _title(result: Document) -> str:
-    return "One iteration, m = {m:,}, l = {l}, k = {k}".format(**result["parameters"])
+    return f"One iteration, {document.SHAPE}".format(**result["parameters"])
 
 
 def draw(result: Document, file: plot.File) -> None:
     """Seconds of each system, wall and CPU side by side."""
     points = result["points"]
     groups = [p["system"].replace(" (", "\n(") for p in points]
-    values = {
-        "wall": [p["seconds"] for p in points],
-        "CPU of both parties": [p["cpu_s"] for p in points],
-    }
+    kinds = {"wall": "seconds", "CPU of both parties": "cpu_s"}
+    values = {name: [p[what] for p in points] for name, what in kinds.items()}
     bars = plot.Bars("", "system", "seconds", groups, values)
     plot.bars(file, [bars], _title(result), stacked=False)

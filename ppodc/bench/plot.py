@@ -4,10 +4,10 @@ They are told apart by markers, line styles and hatches as well as by colour, so
 black and white printer. Hollow markers are estimates, crosses are published values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 # Okabe and Ito's colours: different for all kinds of colour vision, and different in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#999999")
@@ -16,6 +16,7 @@ _CROSSES = ("x", "+", "*")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo", "----")
 _WIDTH, _HEIGHT, _DPI = 4.6, 3.4, 200
+LABELS = {"m": "records m", "k": "clusters k", "l": "attributes l"}
 
 File = Path | IO[bytes]
 
@@ -31,25 +32,39 @@ class Series:
     published: bool = False
 
 
+def series(
+    name: str, points: Sequence[Mapping[str, Any]], x: str, y: str, *, unit: float = 1, **look: bool
+) -> Series:
+    """A line through measured points, by the names of two of their figures."""
+    return Series(name, [p[x] for p in points], [p[y] / unit for p in points], **look)
+
+
 @dataclass(frozen=True, slots=True)
-class Panel:
+class _Plot:
     """One of several plots side by side."""
 
     title: str
     x_label: str
     y_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel(_Plot):
+    """A plot of lines."""
+
     series: Sequence[Series]
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(_Plot):
     """A plot of bars: for every group the named values."""
 
-    title: str
-    x_label: str
-    y_label: str
     groups: Sequence[str]
     values: Mapping[str, Sequence[float]]
+
+
+Plot = TypeVar("Plot", bound=_Plot)
+Shown = Iterator[tuple[str, Any]]  # names for the legend, and what was drawn for them
 
 
 def lines(
@@ -59,40 +74,55 @@ def lines(
 
     `log` names the logarithmic axes: "", "x", "y" or "xy".
     """
-    figure, grid = _grid(len(plots), columns or len(plots))
     names = list(dict.fromkeys(s.name for plot in plots for s in plot.series))
-    shown: dict[str, Any] = {}
-    for axes, plot in zip(grid, plots, strict=True):
+
+    def put(axes: Any, plot: Panel) -> Shown:
         for one in plot.series:
-            shown[one.name] = axes.plot(one.x, one.y, label=one.name, **_style(one, names))[0]
-        whole = all(x == int(x) for one in plot.series for x in one.x)
-        _finish(axes, plot.x_label, plot.y_label, plot.title, log, whole=whole)
-    figure.suptitle(title, fontsize=10)
-    _legend(figure, shown)
-    _save(figure, file)
+            yield one.name, axes.plot(one.x, one.y, **_style(one, names))[0]
+        if "x" not in log and all(x == int(x) for one in plot.series for x in one.x):
+            axes.xaxis.get_major_locator().set_params(integer=True)
+
+    _draw(file, plots, title, put, log, columns)
 
 
 def bars(
     file: File, plots: Sequence[Bars], title: str, *, stacked: bool = True, log: str = ""
 ) -> None:
     """Plots of bars with one legend; the values of a group stand on each other or side by side."""
-    figure, grid = _grid(len(plots), len(plots))
     names = list(dict.fromkeys(name for plot in plots for name in plot.values))
-    shown: dict[str, Any] = {}
-    for axes, plot in zip(grid, plots, strict=True):
+
+    def put(axes: Any, plot: Bars) -> Shown:
         width = 0.7 if stacked else 0.8 / max(1, len(plot.values))
         base = [0.0] * len(plot.groups)
         for number, (name, heights) in enumerate(plot.values.items()):
             shift = 0.0 if stacked else (number - (len(plot.values) - 1) / 2) * width
             where = [i + shift for i in range(len(plot.groups))]
             look = {**_bar_style(names.index(name)), "bottom": base if stacked else 0.0}
-            shown[name] = axes.bar(where, heights, width, label=name, **look)
+            yield name, axes.bar(where, heights, width, **look)
             base = [low + high for low, high in zip(base, heights, strict=True)]
         axes.set_xticks(range(len(plot.groups)), plot.groups)
-        _finish(axes, plot.x_label, plot.y_label, plot.title, log.replace("x", ""))
+
+    _draw(file, plots, title, put, log.replace("x", ""))
+
+
+def _draw(
+    file: File,
+    plots: Sequence[Plot],
+    title: str,
+    put: Callable[[Any, Plot], Shown],
+    log: str,
+    columns: int = 0,
+) -> None:
+    figure, grid = _grid(len(plots), columns or len(plots))
+    shown: dict[str, Any] = {}
+    for axes, plot in zip(grid, plots, strict=True):
+        shown.update(put(axes, plot))
+        _finish(axes, plot, log)
     figure.suptitle(title, fontsize=10)
     _legend(figure, shown)
-    _save(figure, file)
+    if isinstance(file, Path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=_DPI, format=None if isinstance(file, Path) else "png")
 
 
 def _grid(count: int, columns: int) -> tuple[Any, list[Any]]:
@@ -133,16 +163,11 @@ def _style(one: Series, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _finish(
-    axes: Any, x_label: str, y_label: str, title: str, log: str, *, whole: bool = False
-) -> None:
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.set_title(title, fontsize=9)
+def _finish(axes: Any, plot: _Plot, log: str) -> None:
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label)
+    axes.set_title(plot.title, fontsize=9)
     if "x" in log:
         axes.set_xscale("log")
-    elif whole:
-        axes.xaxis.get_major_locator().set_params(integer=True)
     if "y" in log:
         axes.set_yscale("log")
     else:
@@ -163,9 +188,3 @@ def _legend(figure: Any, shown: dict[str, Any]) -> None:
         frameon=False,
         handlelength=3.5,
     )
-
-
-def _save(figure: Any, file: File) -> None:
-    if isinstance(file, Path):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=_DPI, format=None if isinstance(file, Path) else "png")

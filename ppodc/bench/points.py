@@ -113,6 +113,11 @@ def measure(title: str, tasks: Sequence[Task], points: Points) -> list[Value]:
     return values
 
 
+def measure_anew(title: str, label: str, work: Callable[[Tell], Value]) -> Value:
+    """One value that is kept nowhere: every run measures it again."""
+    return measure(title, [Task(label, {}, work)], Points())[0]
+
+
 def _detail(tell: Tell, label: str, what: str) -> None:
     tell(f"{label}: {what}")
 

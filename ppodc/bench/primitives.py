@@ -5,11 +5,12 @@ is. The mode online+offline makes randomisers as r^n like the published system d
 with this system's fixed-base tables, reported as `ms_fixed_base`.
 """
 
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from ppodc.bench import document, estimate, plot, share_primitives
-from ppodc.bench.document import Document, Table
+from ppodc.bench.document import Document, Figures, Table
 from ppodc.bench.paillier_steps import (
     MODES,
     SOURCES,
@@ -25,7 +26,7 @@ from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import StageCost, stage1, stage2, stage3, table_5_3
 from ppodc.kmeans.suites import Mode
 
-PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k")
+PRIMITIVES = ("SMP", "SSED_OP", "SBD", "SMIN_k", "record")
 NOTES = (
     "paillier: key of {key_bits} bits, m = {m}, l = {l}, k = {k}, {records} records in batches of "
     "{batch}.",
@@ -54,12 +55,10 @@ def run(
     stages: list[dict[str, Any]] = []
     notes: list[str] = []
     if "paillier" in suites:
-        rows, stages = _paillier(m, l, k, key_bits, records, points)
-        paillier = [{"suite": "paillier", **row} for row in rows]
+        paillier, stages = _paillier(shape, points)
         notes += [note.format(**shape, batch=batch_of(records)) for note in NOTES]
     if "shares" in suites:
-        rows = share_primitives.rows(m, l, k, iterations, points)
-        shares = [{"suite": "shares", **row} for row in rows]
+        shares = share_primitives.rows(m, l, k, iterations, points)
         notes.append(share_primitives.NOTE.format(**shape))
     return document.make(
         "primitives",
@@ -74,68 +73,54 @@ def run(
 
 
 def _paillier(
-    m: int,
-    l: int,
-    k: int,
-    key_bits: int,
-    records: int,
-    points: Points,
+    shape: dict[str, int], points: Points
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows and stages of the paillier suite."""
-    case = make_case(m, l, k, key_bits, records)
-    insecure = key_bits < 2048
-    shape = {"key_bits": key_bits, "m": m, "l": l, "k": k, "records": records}
+    case = make_case(**shape)
     tasks = [
         Task(
             f"paillier, {mode}, {source} randomisers",
             {"bench": "primitives", "suite": "paillier", "mode": mode, "source": source, **shape},
-            partial(_mode, case, mode, source, insecure),
+            partial(_mode, case, mode, source),
         )
-        for mode, source in [*((mode, SOURCES[mode]) for mode in MODES), (MODES[0], "fixed-base")]
+        for mode, source in [*SOURCES.items(), (MODES[0], "fixed-base")]
     ]
     *measured, quick = measure_points("primitives", tasks, points)
     for row, other in zip(measured[0]["rows"], quick["rows"], strict=True):
         row["ms_fixed_base"] = other["ms"]
-    order = (*PRIMITIVES, "record")
-    rows = [row for mode in measured for row in mode["rows"]]
-    rows.sort(key=lambda row: order.index(row["primitive"]))
+    rows = [{"suite": "paillier", **row} for mode in measured for row in mode["rows"]]
+    rows.sort(key=lambda row: PRIMITIVES.index(row["primitive"]))
     return rows, measured[MODES.index("online")]["stages"]
 
 
-def _mode(case: Case, mode: Mode, source: Randomisers, insecure: bool, _: Tell) -> dict[str, Any]:
+def _mode(case: Case, mode: Mode, source: Randomisers, _: Tell) -> dict[str, Any]:
     """One mode's rows of Table 5.3, and its counts by stage."""
-    samples = measure(case, mode, source, insecure=insecure)
-    rows = [_row(case, name, mode, samples[name]) for name in (*PRIMITIVES, "record")]
+    samples = measure(case, mode, source)
+    rows = [_row(case, name, mode, samples[name]) for name in PRIMITIVES]
     return {"rows": rows, "stages": _stages(case, samples)}
 
 
-def _invocations(case: Case, name: str) -> int:
-    """One record and cluster, one number, or one record, as in Table 5.3."""
-    records = len(case.records)
-    per_record = {
-        "SMP": case.params.l, "SSED_OP": case.params.k, "SBD": case.params.k,
-        "SMIN_k": 1, "record": 1,
-    }  # fmt: skip
-    return records * per_record[name]
-
-
 def _row(case: Case, name: str, mode: Mode, sample: Sample) -> dict[str, Any]:
-    count = _invocations(case, name)
-    tally, traffic = sample.tally, sample.traffic
-    made = tally.randomisers if mode == "online+offline" else 0
+    """Costs per invocation: one record and cluster, one number, or one record, as in Table 5.3."""
+    p = case.params
+    count = len(case.records) * {"SMP": p.l, "SSED_OP": p.k, "SBD": p.k}.get(name, 1)
+    counts = asdict(sample.tally)
+    if mode == "online+offline":
+        counts["exponentiations"] += counts["randomisers"]
+    batches = -(-len(case.records) // case.batch)
     return {
         "primitive": name,
         "mode": mode,
         "ms": round(1000 * sample.seconds / count, 3),
-        "exponentiations": round((tally.exponentiations + made) / count, 2),
-        "multiplications": round(tally.multiplications / count, 2),
-        "decryptions": round(tally.decryptions / count, 2),
-        "inversions": round(tally.inversions / count, 2),
-        "randomisers": round(tally.randomisers / count, 2),
-        "bytes": round((traffic.bytes_sent + traffic.bytes_received) / count),
-        "rounds": round(sample.questions / -(-len(case.records) // case.batch)),
-        "published_ms": table_5_3(name, mode, case.params.l, case.params.k),
+        **{operation: round(number / count, 2) for operation, number in counts.items()},
+        "bytes": round(_bytes(sample) / count),
+        "rounds": round(sample.traffic.messages_sent / batches),
+        "published_ms": table_5_3(name, mode, p.l, p.k),
     }
+
+
+def _bytes(sample: Sample) -> int:
+    return sample.traffic.bytes_sent + sample.traffic.bytes_received
 
 
 def _stages(case: Case, samples: dict[str, Sample]) -> list[dict[str, Any]]:
@@ -152,77 +137,63 @@ def _stages(case: Case, samples: dict[str, Sample]) -> list[dict[str, Any]]:
 
 
 def _stage(name: str, sample: Sample, formula: StageCost, count: int) -> dict[str, Any]:
-    tally, traffic = sample.tally, sample.traffic
+    tally, published = sample.tally, formula.exponentiations
     ours = tally.exponentiations + tally.inversions + tally.decryptions + tally.randomisers
     return {
         "stage": name,
         "exponentiations": round(ours / count, 1),
-        "published_exponentiations": (
-            None if formula.exponentiations is None else round(formula.exponentiations / count, 1)
-        ),
+        "published_exponentiations": published and round(published / count, 1),
         "multiplications": round(tally.multiplications / count, 1),
         "published_multiplications": round(formula.multiplications / count, 1),
-        "bytes": round((traffic.bytes_sent + traffic.bytes_received) / count),
+        "bytes": round(_bytes(sample) / count),
         "published_bytes": round(formula.bits / 8 / count),
     }
 
 
 def _tables(result: Document) -> list[Table]:
     """Times beside Table 5.3, counts per invocation, and stages beside Tables 5.1 and 5.2."""
-    tables = []
-    if result["rows"]:
-        rows = {(row["primitive"], row["mode"]): row for row in result["rows"]}
-        names = list(dict.fromkeys(row["primitive"] for row in result["rows"]))
-        tables += [_times(rows, names), _counts(rows, names), _stage_table(result["stages"])]
+    rows, tables = result["rows"], []
+    if rows:
+        modes = [{**row, row["mode"]: _time(row)} for row in rows]
+        tables = [
+            document.table_of(
+                "paillier: milliseconds per invocation (published)",
+                f"primitive | {' | '.join(MODES)}",
+                f"{{primitive}} | {' | '.join(f'{{{mode}}}' for mode in MODES)}",
+                document.joined(modes, "primitive"),
+            ),
+            document.table_of(
+                "paillier: counts per invocation, both clouds",
+                "primitive | exp | mult | inv | dec | randomisers | kB | rounds",
+                "{primitive} | {exponentiations:,.1f} | {multiplications:,.1f} | "
+                "{inversions:,.1f} | {decryptions:,.1f} | {randomisers:,.1f} | "
+                "{bytes:/1e3 ,.1f} | {rounds}",
+                [row for row in rows if row["mode"] == "online"],
+            ),
+            document.table_of(
+                "paillier: counts beside Tables 5.1 and 5.2 (ours / published)",
+                "stage | exponentiations | multiplications | bytes",
+                "{stage} | {exponentiations:,.0f} / {published_exponentiations:,.0f} | "
+                "{multiplications:,.0f} / {published_multiplications:,.0f} | "
+                "{bytes:,.0f} / {published_bytes:,.0f}",
+                result["stages"],
+            ),
+        ]
     shares = [row for row in result["points"] if row["suite"] == "shares"]
     return tables + ([share_primitives.table(shares)] if shares else [])
 
 
-def _times(rows: dict[tuple[str, str], dict[str, Any]], names: list[str]) -> Table:
-    def cell(row: dict[str, Any]) -> str:
-        quick = f" [{row['ms_fixed_base']:,.1f}]" if "ms_fixed_base" in row else ""
-        published = "" if row["published_ms"] is None else f" ({row['published_ms']:,})"
-        return f"{row['ms']:,.1f}{quick}{published}"
-
-    lines = [(name, *(cell(rows[name, mode]) for mode in MODES)) for name in names]
-    title = "paillier: milliseconds per invocation (published)"
-    return document.table(title, ("primitive", *MODES), lines)
-
-
-def _counts(rows: dict[tuple[str, str], dict[str, Any]], names: list[str]) -> Table:
-    keys = ("exponentiations", "multiplications", "inversions", "decryptions", "randomisers")
-    columns = ("primitive", "exp", "mult", "inv", "dec", "randomisers", "kB", "rounds")
-    lines = []
-    for name in names:
-        row = rows[name, "online"]
-        counts = (f"{row[key]:,.1f}" for key in keys)
-        lines.append((name, *counts, f"{row['bytes'] / 1000:,.1f}", str(row["rounds"])))
-    return document.table("paillier: counts per invocation, both clouds", columns, lines)
-
-
-def _stage_table(stages: list[dict[str, Any]]) -> Table:
-    keys = ("exponentiations", "multiplications", "bytes")
-
-    def cell(ours: float, published: float | None) -> str:
-        return f"{ours:,.0f} / {'-' if published is None else f'{published:,.0f}'}"
-
-    lines = [
-        (stage["stage"], *(cell(stage[key], stage["published_" + key]) for key in keys))
-        for stage in stages
-    ]
-    title = "paillier: counts beside Tables 5.1 and 5.2 (ours / published)"
-    return document.table(title, ("stage", *keys), lines)
+def _time(row: Figures) -> str:
+    quick = f" [{row['ms_fixed_base']:,.1f}]" if "ms_fixed_base" in row else ""
+    published = "" if row["published_ms"] is None else f" ({row['published_ms']:,})"
+    return f"{row['ms']:,.1f}{quick}{published}"
 
 
 def draw(result: Document, file: plot.File) -> None:
     """Milliseconds per invocation beside the published ones, a panel for each suite."""
     panels = []
     for suite in result["parameters"]["suites"]:
-        rows = [
-            row
-            for row in result["points"]
-            if row["suite"] == suite and row["primitive"] != "record"
-        ]
+        rows = [p for p in result["points"] if p["suite"] == suite and p["primitive"] != "record"]
         groups = list(dict.fromkeys(row["primitive"] for row in rows))
         values: dict[str, list[float]] = {}
         for what, label in (("ms", ""), ("published_ms", ", published")):

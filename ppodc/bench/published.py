@@ -4,7 +4,10 @@ w1 and w2 are the bit lengths of a distance and of the stop test, K the key's bi
 count decryptions, inversions and r^n as exponentiations; so does `ours` where it compares.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from ppodc.bench.document import Figures, Table, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +68,9 @@ ITERATION_MINUTES = (
 BUSY_MINUTES = {"C1": 293, "C2": 183}
 # Part of an iteration that SBD and SMIN_k take, by k; m = 6000, l = 10, 8 pairs, pipelined
 COMPARING = {2: 0.85, 8: 0.95}
+
+
+def minutes_table(title: str, minutes: Iterable[Figures]) -> Table:
+    """Some of `ITERATION_MINUTES`."""
+    columns = "m | l | k | pairs | mode | minutes"
+    return table_of(title, columns, "{m:,} | {l} | {k} | {pairs} | {mode} | {minutes:,}", minutes)

@@ -7,11 +7,11 @@ takes the sign of a shared difference, so it is counted within SMIN_k.
 """
 
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from ppodc.bench import document, iteration
 from ppodc.bench.document import Table
+from ppodc.bench.iteration import Run
 from ppodc.bench.points import Points, Task, Tell
 from ppodc.bench.points import measure as measure_points
 from ppodc.bench.published import table_5_3
@@ -30,20 +30,15 @@ _SUPPLIES = ("leaves", "pairs", "transfers")
 _KEY_BITS = 2048  # of the base transfers, which come before the first iteration
 
 
-def _measure(m: int, l: int, k: int, iterations: int, tell: Tell) -> dict[str, Any]:
-    records = iteration.random_records(m, l)
-    result = iteration.run_exact(
-        records, "shares", k, 1, iterations,
-        warm_up=iteration.WARM_UP["shares"], key_bits=_KEY_BITS, tell=tell,
-    )  # fmt: skip
-    return {**result, "primitives": by_primitive(result)}
-
-
 def task(m: int, l: int, k: int, iterations: int) -> Task:
     """Measure an iteration on one pair; the same point for every command that needs it."""
-    key = {"bench": "iteration", "suite": "shares", "m": m, "l": l, "k": k, "pairs": 1,
-           "iterations": iterations, "key_bits": _KEY_BITS}  # fmt: skip
-    work = partial(_measure, m, l, k, iterations)
+    run = Run("shares", k, 1, iterations, key_bits=_KEY_BITS)
+
+    def work(tell: Tell) -> dict[str, Any]:
+        result = run.exact(iteration.random_records(m, l), tell)
+        return {**result, "primitives": by_primitive(result)}
+
+    key = {"bench": "iteration", "m": m, "l": l, **run.key()}
     return Task(f"shares, m = {m}, l = {l}, k = {k}", key, work)
 
 
@@ -88,14 +83,17 @@ def rows(m: int, l: int, k: int, iterations: int, points: Points) -> list[dict[s
     """Rows of Table 5.3 for the shares suite: milliseconds per invocation."""
     (cost,) = measure_points("primitives", [task(m, l, k, iterations)], points)
     count = {"SMP": m * k * l, "SSED_OP": m * k, "SBD + SMIN_k": m}
-    found = []
-    for name, invocations in count.items():
-        spent = cost["primitives"][name]
-        both = spent["online_s"] + spent["offline_s"]
-        for mode, seconds in (("online+offline", both), ("online", spent["online_s"])):
-            row = {"primitive": name, "mode": mode, "ms": 1000 * seconds / invocations}
-            found.append({**row, "published_ms": _published(name, mode, l, k)})
-    return found
+    return [
+        {
+            "suite": "shares",
+            "primitive": name,
+            "mode": mode,
+            "ms": 1000 * sum(cost["primitives"][name][f"{phase}_s"] for phase in phases) / number,
+            "published_ms": _published(name, mode, l, k),
+        }
+        for name, number in count.items()
+        for mode, phases in (("online+offline", ("online", "offline")), ("online", ("online",)))
+    ]
 
 
 def _published(name: str, mode: str, l: int, k: int) -> int | None:
@@ -106,21 +104,13 @@ def _published(name: str, mode: str, l: int, k: int) -> int | None:
     return None if bits is None or least is None else k * bits + least
 
 
-def _milliseconds(value: int | None) -> str:
-    return "-" if value is None else f"{value:,} ms"
-
-
 def table(rows: list[dict[str, Any]]) -> Table:
     """Microseconds per invocation, and the published milliseconds."""
-    columns = ("primitive", "offline + online", "online", "published online")
-    found = {(row["primitive"], row["mode"]): row for row in rows}
-    lines = [
-        (
-            name,
-            f"{1000 * found[name, 'online+offline']['ms']:,.3g} µs",
-            f"{1000 * found[name, 'online']['ms']:,.3g} µs",
-            _milliseconds(found[name, "online"]["published_ms"]),
-        )
-        for name in dict.fromkeys(row["primitive"] for row in rows)
-    ]
-    return document.table("shares: time per invocation", columns, lines)
+    for row in (rows := [{**row, row["mode"]: row["ms"]} for row in rows]):
+        row["published"] = "-" if row["published_ms"] is None else f"{row['published_ms']:,} ms"
+    return document.table_of(
+        "shares: time per invocation",
+        "primitive | offline + online | online | published online",
+        "{primitive} | {online+offline:/1e-3 ,.3g} µs | {online:/1e-3 ,.3g} µs | {published}",
+        document.joined(rows, "primitive"),
+    )

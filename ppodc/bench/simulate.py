@@ -9,16 +9,16 @@ this machine's, and pairs that fail.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 from ppodc.bench import calibration, cost_model, document, network_presets, plot
 from ppodc.bench.calibration import RUNS, Job, Runs
 from ppodc.bench.cost_model import Costs, Prediction, Setting
-from ppodc.bench.document import Document, Table, digits
+from ppodc.bench.document import Document, Table
 from ppodc.bench.network_presets import LINKS, Link
-from ppodc.bench.plot import Panel, Series
+from ppodc.bench.plot import Panel
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
@@ -33,7 +33,7 @@ MOST_RECORDS = 10**9
 class Assumed:
     """What no measurement here can tell: US dollars (traffic is priced with its link), overhead."""
 
-    core_hour: float = network_presets.USD_PER_CORE_HOUR
+    usd_core_hour: float = network_presets.USD_PER_CORE_HOUR
     dispatch_ms: float = 2.0  # of the master, for each pair and phase
 
 
@@ -57,10 +57,9 @@ def run(
     points: Points,
 ) -> Document:
     """A job on these numbers of pairs over a link, or over all presets."""
+    own = {"gbit_s": gbit, "one_way_ms": latency_ms, "usd_per_gb": usd_gb}
     links = [
-        network_presets.link(
-            name, gbit_s=gbit, one_way_ms=latency_ms, usd_per_gb=usd_gb, total_gbit_s=total_gbit
-        )
+        network_presets.link(name, **own, total_gbit_s=total_gbit)
         for name in ([link] if link is not None else LINKS)
     ]
     job = Job(m, l, k, suite=suite, iterations=iterations, key_bits=key_bits)
@@ -94,9 +93,9 @@ def simulate(
         "simulate",
         _tables,
         parameters={
-            "m": job.m, "l": job.l, "k": job.k, "ub": job.ub, "suite": job.suite,
-            "key_bits": job.key_bits, "iterations": job.iterations, "within_s": within_s,
-            "dispatch_ms": assumed.dispatch_ms, "usd_core_hour": assumed.core_hour,
+            **asdict(job),
+            "within_s": within_s,
+            **asdict(assumed),
             "links": [link.describe() for link in links],
             "calibration": calibration.describe(costs, measured),
             "checks": calibration.checks(costs, measured),
@@ -108,7 +107,7 @@ def simulate(
             *_notes(job, assumed.dispatch_ms),
             *calibration.notes(measured),
         ],
-    )  # fmt: skip
+    )
 
 
 def _notes(job: Job, dispatch_ms: float) -> list[str]:
@@ -133,7 +132,7 @@ def _point(
     whole = whole_s(job, costs, predicted)
     sent = costs.sent(rows)
     taken_in = sum(2 * costs.ingest.sent.at(each) for each in rows)
-    hour = 2 * pairs * assumed.core_hour
+    hour = 2 * pairs * assumed.usd_core_hour
     usd = predicted.iteration_s / 3600 * hour + sent / 1e9 * link.usd_per_gb
     all_sent = job.iterations * sent + taken_in
     return {
@@ -188,42 +187,32 @@ def _fewest(
 def _tables(result: Document) -> list[Table]:
     """Calibration, its errors, and the predictions."""
     p = result["parameters"]
-    title = "SIMULATED: m = {m:,}, l = {l}, k = {k}, {suite}".format(**p)
-    job = f"job of {p['iterations']}"
-    columns = ("link", "pairs", "iteration", "online", "USD", "GB", job, "USD", "GB kept")
-    rows = [
-        (
-            x["link"], f"{x['pairs']:,}", document.seconds(x["iteration_s"]),
-            document.seconds(x["online_s"]), digits(x["usd_iteration"]),
-            digits(x["bytes"] / 1e9), document.seconds(x["job_s"]), digits(x["usd_job"]),
-            digits(x["worker_gb"]),
-        )
-        for x in result["points"]
-        if "answer" not in x
-    ]  # fmt: skip
-    return [
-        calibration.figures_table(p["calibration"]),
-        calibration.checks_table(p["checks"]),
-        document.table(title, columns, rows),
-    ]
+    predicted = document.table_of(
+        f"SIMULATED: {document.SHAPE}, {{suite}}".format(**p),
+        f"link | pairs | iteration | online | USD | GB | job of {p['iterations']} | USD | GB kept",
+        "{link} | {pairs:,} | {iteration_s:time} | {online_s:time} | {usd_iteration:digits} | "
+        "{gb:digits} | {job_s:time} | {usd_job:digits} | {worker_gb:digits}",
+        [{**x, "gb": x["bytes"] / 1e9} for x in result["points"] if "answer" not in x],
+    )
+    return [*calibration.tables(p["calibration"], p["checks"]), predicted]
 
 
 def _answers(job: Job, within_s: float | None, points: Sequence[dict[str, Any]]) -> list[str]:
     """ "How many pairs do I need?", one line for each link."""
-    limit, answers = document.seconds(within_s), []
-    for x in (x for x in points if "answer" in x):
-        took = document.seconds(x["job_s"])
-        if x["answer"]:
-            answers.append(
-                f"{x['link']}: {x['pairs']:,} pair(s) do the whole job within {limit} "
-                f"(simulated: {took}, {digits(x['usd_job'])} USD)."
-            )
-        else:
-            answers.append(
-                f"{x['link']}: no number of pairs up to {min(MOST_PAIRS, job.m):,} does it within "
-                f"{limit}; the fastest simulated is {x['pairs']:,} pairs with {took}."
-            )
-    return answers
+    enough = (
+        "{link}: {pairs:,} pair(s) do the whole job within {limit} (simulated: {job_s:time}, "
+        "{usd_job:digits} USD)."
+    )
+    too_few = (
+        "{link}: no number of pairs up to {most:,} does it within {limit}; the fastest simulated "
+        "is {pairs:,} pairs with {job_s:time}."
+    )
+    facts = {"limit": document.seconds(within_s), "most": min(MOST_PAIRS, job.m)}
+    return [
+        document.fill(enough if x["answer"] else too_few, {**x, **facts})
+        for x in points
+        if "answer" in x
+    ]
 
 
 def draw(result: Document, file: plot.File) -> None:
@@ -232,8 +221,7 @@ def draw(result: Document, file: plot.File) -> None:
     series = []
     for name in dict.fromkeys(x["link"] for x in points):
         along = [x for x in points if x["link"] == name]
-        times = [x["iteration_s"] for x in along]
-        series.append(Series(name, [x["pairs"] for x in along], times, estimated=True))
-    title = "Simulated: m = {m:,}, l = {l}, k = {k}".format(**result["parameters"])
+        series.append(plot.series(name, along, "pairs", "iteration_s", estimated=True))
+    title = f"Simulated: {document.SHAPE}".format(**result["parameters"])
     panel = Panel("", "worker pairs", "seconds per iteration", series)
     plot.lines(file, [panel], title, log="xy")

@@ -9,16 +9,21 @@ the time per record is multiplied (see `estimate`). One pair.
 from collections.abc import Sequence
 from typing import Any
 
-from ppodc.bench import document, estimate, plot, share_primitives
+from ppodc.bench import document, estimate, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.estimate import Estimate
-from ppodc.bench.plot import Panel, Series
-from ppodc.bench.points import Points, Task, measure
+from ppodc.bench.plot import Panel
+from ppodc.bench.points import Points
 
 AXES = (("m", "k"), ("m", "l"), ("k", "l"))  # (horizontal, a line for each)
-LABELS = {"m": "records m", "k": "clusters k", "l": "attributes l"}
-
-Case = tuple[int, int, int]
+_COSTS = ("total_s", "online_s", "offline_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "exact")
+_COLUMNS = {
+    "shares": " | shares, measured | of it online",
+    "paillier": " | paillier online, estimated",
+}
+_CELLS = {
+    "shares": " | {shares[total_s]:time} | {shares[online_s]:time}",
+    "paillier": " | {paillier[online_s]:time}",
+}
 
 
 def run(
@@ -27,46 +32,37 @@ def run(
     k: Sequence[int],
     l: Sequence[int],
     *,
-    key_bits: int,
-    records: int,
-    iterations: int,
     points: Points,
+    **how: int,
 ) -> Document:
-    """Seconds per iteration for every case and suite."""
+    """Seconds per iteration for every case and suite; `how` as in `estimate.measure_suites`."""
     suites = estimate.suites(suite)
     lists = {"m": sorted(m), "k": sorted(k), "l": sorted(l)}
-    grid = [(name, case) for name in suites for case in _cases(lists)]
-    tasks = [_task(name, case, key_bits, records, iterations) for name, case in grid]
-    values = measure("sweep", tasks, points)
     notes = ["shares: measured over all m records. One pair in both suites."]
     if "paillier" in suites:
-        notes.append(
-            estimate.note(records)
-            + f" Pipelined, pools filled before (online only), key of {key_bits} bits."
-        )
+        more = "Pipelined, pools filled before (online only), key of {key_bits} bits."
+        notes.append(estimate.note(how["records"], more.format(**how)))
+    measured = estimate.measure_suites("sweep", suites, cases(lists), points, False, **how)
     return document.make(
         "sweep",
         _tables,
-        parameters={
-            **lists, "suites": suites, "key_bits": key_bits, "records": records,
-            "iterations": iterations, "pairs": 1,
-        },
-        points=[_point(*place, value) for place, value in zip(grid, values, strict=True)],
+        parameters={**lists, "suites": suites, **how, "pairs": 1},
+        points=[_point(*place) for place in measured],
         published=[],
         notes=notes,
-    )  # fmt: skip
+    )
 
 
-def _cases(lists: dict[str, list[int]]) -> list[Case]:
-    """Every (m, k, l) that one of the three plots shows, once."""
+def cases(lists: dict[str, list[int]]) -> list[dict[str, int]]:
+    """Every m, k and l that one of the three plots shows, once."""
     middle = {name: _middle(values) for name, values in lists.items()}
-    cases: set[Case] = set()
-    for across, line in AXES:
-        for x in lists[across]:
-            for y in lists[line]:
-                case = {**middle, across: x, line: y}
-                cases.add((case["m"], case["k"], case["l"]))
-    return sorted(cases)
+    found = {
+        tuple({**middle, across: x, line: y}.items())
+        for across, line in AXES
+        for x in lists[across]
+        for y in lists[line]
+    }
+    return [dict(case) for case in sorted(found)]
 
 
 def _middle(values: Sequence[int]) -> int:
@@ -74,40 +70,21 @@ def _middle(values: Sequence[int]) -> int:
     return values[(len(values) - 1) // 2]
 
 
-def _task(suite: str, case: Case, key_bits: int, records: int, iterations: int) -> Task:
-    m, k, l = case
+def _point(suite: str, case: dict[str, int], value: dict[str, Any]) -> dict[str, Any]:
+    point: dict[str, Any] = {"suite": suite, **case, "estimated": suite == "paillier"}
     if suite == "shares":
-        return share_primitives.task(m, l, k, iterations)
-    return Estimate(m, l, k, "pipelined", key_bits, min(records, m)).task(split=False)
-
-
-def _point(suite: str, case: Case, value: dict[str, Any]) -> dict[str, Any]:
-    point: dict[str, Any] = {"suite": suite, **dict(zip("mkl", case, strict=True))}
-    if suite == "shares":
-        costs = ("total_s", "online_s", "offline_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "exact")
-        return {**point, "estimated": False, **{name: value[name] for name in costs}}
-    return {**point, "estimated": True, "total_s": None, "online_s": value["iteration_s"]}
+        return {**point, **{name: value[name] for name in _COSTS}}
+    return {**point, "total_s": None, "online_s": value["iteration_s"]}
 
 
 def _tables(result: Document) -> list[Table]:
     """A line for each case, the suites side by side."""
-    suites = result["parameters"]["suites"]
-    points = {(p["suite"], p["m"], p["k"], p["l"]): p for p in result["points"]}
-    columns = ["m", "k", "l"]
-    if "shares" in suites:
-        columns += ["shares, measured", "of it online"]
-    if "paillier" in suites:
-        columns += ["paillier online, estimated"]
-    rows = []
-    for m, k, l in dict.fromkeys((p["m"], p["k"], p["l"]) for p in result["points"]):
-        row = [f"{m:,}", str(k), str(l)]
-        if "shares" in suites:
-            point = points["shares", m, k, l]
-            row += [document.seconds(point["total_s"]), document.seconds(point["online_s"])]
-        if "paillier" in suites:
-            row.append(document.seconds(points["paillier", m, k, l]["online_s"]))
-        rows.append(row)
-    return [document.table("One iteration, one pair", columns, rows)]
+    points = [{**point, point["suite"]: point} for point in result["points"]]
+    rows = document.joined(points, "m", "k", "l")
+    columns, row = "m | k | l", "{m:,} | {k} | {l}"
+    for suite in result["parameters"]["suites"]:
+        columns, row = columns + _COLUMNS[suite], row + _CELLS[suite]
+    return [document.table_of("One iteration, one pair", columns, row, rows)]
 
 
 def draw(result: Document, file: plot.File) -> None:
@@ -118,22 +95,23 @@ def draw(result: Document, file: plot.File) -> None:
 
 
 def _panel(result: Document, suite: str, across: str, line: str) -> Panel:
-    p = result["parameters"]
+    p, shares = result["parameters"], suite == "shares"
     (third,) = {"m", "k", "l"} - {across, line}
     fixed = _middle(p[third])
-    shares = suite == "shares"
+    points = [x for x in result["points"] if (x["suite"], x[third]) == (suite, fixed)]
+    points.sort(key=lambda point: int(point[across]))
     what, unit, size = ("total_s", "seconds", 1) if shares else ("online_s", "minutes", 60)
-    series = []
-    for value in p[line]:
-        points = [
-            point
-            for point in result["points"]
-            if (point["suite"], point[line], point[third]) == (suite, value, fixed)
-        ]
-        points.sort(key=lambda point: int(point[across]))
-        times = [point[what] / size for point in points]
-        x = [point[across] for point in points]
-        series.append(Series(f"{line} = {value}", x, times, estimated=not shares))
+    series = [
+        plot.series(
+            f"{line} = {value}",
+            [point for point in points if point[line] == value],
+            across,
+            what,
+            unit=size,
+            estimated=not shares,
+        )
+        for value in p[line]
+    ]
     how = "offline + online, measured" if shares else "pipelined online, estimated"
     title = f"{suite} ({how}), {third} = {fixed:,}"
-    return Panel(title, LABELS[across], f"{unit} per iteration", series)
+    return Panel(title, plot.LABELS[across], f"{unit} per iteration", series)

@@ -17,13 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from ppodc.bench.network_presets import USD_PER_CORE_HOUR, LinkName
-from ppodc.cli.options import (
-    JsonFile,
-    SuiteOption,
-    err,
-    file_to_write,
-    write_json,
-)
+from ppodc.cli.options import JsonFile, SuiteOption, err, file_to_write, write_json
 from ppodc.errors import InputError
 from ppodc.kmeans import suites
 
@@ -84,78 +78,72 @@ def _png(file: Path | None) -> Path | None:
 # ------------------------------------------------------------- options
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a user may choose, as typer takes it: a parameter, its annotation and its default."""
-
-    name: str
-    annotation: Any
-    default: Any
+def parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """What a user may choose, as typer takes it."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def choice(name: str, kind: Any, default: Any, text: str, **limits: Any) -> Choice:
-    return Choice(name, kind, typer.Option(default, help=text, **limits))
+def choice(name: str, kind: Any, default: Any, text: str, **limits: Any) -> inspect.Parameter:
+    return parameter(name, kind, typer.Option(default, help=text, **limits))
 
 
-def parsed(name: str, parser: Callable[[str], Any], default: str | None, text: str) -> Choice:
+def optional(name: str, kind: Any, text: str) -> inspect.Parameter:
+    return choice(name, kind | None, None, text)
+
+
+def parsed(
+    name: str, parser: Callable[[str], Any], default: str | None, text: str
+) -> inspect.Parameter:
     """An option that is written as text and means something else."""
     return choice(name, Any, default, text, parser=parser, metavar="TEXT")
 
 
-def records(default: int = 10_000, text: str = "Records.") -> Choice:
+def records(default: int = 10_000, text: str = "Records.") -> inspect.Parameter:
     return choice("m", int, default, text)
 
 
-def many(**defaults: str) -> list[Choice]:
+def many(**defaults: str) -> list[inspect.Parameter]:
     """Lists of records m, attributes l, clusters k."""
-    texts = {
-        "m": "Records, such as 2000,10000.",
-        "l": "Attributes, such as 5,10.",
-        "k": "Clusters, such as 2,4,8.",
-    }
-    return [parsed(name, numbers, default, texts[name]) for name, default in defaults.items()]
+    examples = {"m": "Records, such as 2000,10000.", "l": "Attributes, such as 5,10."}
+    examples["k"] = "Clusters, such as 2,4,8."
+    return [parsed(name, numbers, default, examples[name]) for name, default in defaults.items()]
 
 
-def few(default: int) -> Choice:
+def few(default: int) -> inspect.Parameter:
     text = "Records of the paillier suite, extrapolated to all m."
     return choice("records", int, default, text, min=1)
 
 
-def pairs(**limits: int) -> Choice:
-    return choice("pairs", int, 1, "Worker pairs.", **limits)
-
-
-def many_pairs(default: str, text: str) -> Choice:
-    return parsed("pairs", numbers, default, text)
-
-
-def iterations(default: int, text: str, **limits: int) -> Choice:
-    return choice("iterations", int, default, text, **limits)
-
-
-def optional(name: str, kind: Any, text: str) -> Choice:
-    return choice(name, kind | None, None, text)
-
-
 L = choice("l", int, 10, "Attributes.")
 K = choice("k", int, 4, "Clusters.")
-SUITE = Choice("suite", SuiteOption, suites.DEFAULT)
+SHAPE = (records(), L, K)
+SIZES = "2000,4000,6000,8000,10000"
+PAIRS = choice("pairs", int, 1, "Worker pairs.", min=1)
+MANY_PAIRS = parsed("pairs", numbers, "1,2,4,8", "Numbers of worker pairs.")
+SUITE = parameter("suite", SuiteOption, suites.DEFAULT)
 ANY_SUITE = optional("suite", suites.Suite, "One suite; both if left out.")
-KEY_BITS = choice(
-    "key_bits",
-    int,
-    2048,
-    "Paillier key: 2048 or 3072 bits; less to compare with published figures.",
+KEY_TEXT = "Paillier key: 2048 or 3072 bits; less to compare with published figures."
+KEY_BITS = choice("key_bits", int, 2048, KEY_TEXT)
+ITERATIONS = choice("iterations", int, 5, "Iterations to measure over.", min=1)
+SHARES_ITERATIONS = choice("iterations", int, 3, "Iterations of the shares suite.", min=1)
+OF_ONE_SUITE = (KEY_BITS, few(8), SHARES_ITERATIONS)
+IMITATED_LINK = (
+    optional("link", LinkName, "Imitate what lies between the clouds; else loopback."),
+    optional("gbit", float, "Gbit/s of the link, each direction."),
+    optional("latency_ms", float, "Its one-way latency."),
 )
-SHARES_ITERATIONS = iterations(3, "Iterations of the shares suite.", min=1)
-POINTS = choice(
-    "points",
-    Path,
-    "bench-points.jsonl",
-    "Finished points are kept here and not measured again.",
-)
-JSON = Choice("json_file", JsonFile, None)
+POINTS_TEXT = "Finished points are kept here and not measured again."
+POINTS = choice("points", Path, "bench-points.jsonl", POINTS_TEXT)
+JSON = parameter("json_file", JsonFile, None)
 PLOT = choice("plot", Path | None, None, "Draw a plot here (PNG).", callback=_png)
+# Longer than a line of the table has room for
+POWERS_OF_TWO = "1,2,4,8,16,32,64,128,256,512,1024"
+WITHIN_TEXT = "How many pairs finish the job in this time, such as 1h?"
+DISPATCH_TEXT = "Of the master, for each pair and phase (assumed)."
+DEPLOYMENT_TEXT = "Folder of `ppodc init` whose clouds run; this machine if left out."
+KEGG_TEXT = "The data set (.csv or .csv.gz); without it, the stored results."
+KEGG_ROWS_TEXT = "Records that the paillier suite runs; 'none' leaves it out."
+KEGG_KEYS_TEXT = "Paillier keys: 1,024 bits as published, 2,048 as it should be."
 
 
 # ------------------------------------------------------------- the table
@@ -167,7 +155,7 @@ class Measurement:
 
     name: str
     help: str
-    choices: Sequence[Choice]
+    choices: Sequence[inspect.Parameter]
     points: bool = True
     draws: bool = True
     module: str = ""  # if it is not named like the command
@@ -175,12 +163,7 @@ class Measurement:
 
     def command(self) -> Callable[..., None]:
         """What typer calls: its parameters are this measurement's options."""
-        tail = [POINTS] * self.points + [JSON] + [PLOT] * self.draws
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters = [
-            inspect.Parameter(c.name, kind, default=c.default, annotation=c.annotation)
-            for c in (*self.choices, *tail)
-        ]
+        parameters = [*self.choices, *[POINTS] * self.points, JSON, *[PLOT] * self.draws]
 
         def command(**values: Any) -> None:
             _measure(self, values)
@@ -212,8 +195,8 @@ def _measure(measurement: Measurement, values: dict[str, Any]) -> None:
 
 def _warn_of_key(bits: int | Sequence[int] | None) -> None:
     if isinstance(bits, int) and bits < 2048:
-        err.print(f"[yellow]A key of {bits} bits is for comparison with published figures only; "
-                  "it does not protect data.")  # fmt: skip
+        why = "is for comparison with published figures only; it does not protect data."
+        err.print(f"[yellow]A key of {bits} bits {why}")
 
 
 def all_parties() -> dict[str, Any]:
@@ -249,78 +232,62 @@ MEASUREMENTS = (
     Measurement(
         "iteration",
         "One iteration between two processes: offline, online, bytes, rounds, memory, by step.",
-        [
-            SUITE, records(), L, K, pairs(),
-            iterations(5, "Iterations to measure over."),
-            optional("link", LinkName, "Imitate what lies between the clouds; else loopback."),
-            optional("gbit", float, "Gbit/s of the link, each direction."),
-            optional("latency_ms", float, "Its one-way latency."),
-            KEY_BITS,
-        ],
+        (SUITE, *SHAPE, PAIRS, ITERATIONS, *IMITATED_LINK, KEY_BITS),
         points=False,
         draws=False,
     ),
     Measurement(
         "primitives",
         "Table 5.3: SMP, SSED_OP, SBD, SMIN_k per invocation, both suites, with counts.",
-        [
-            ANY_SUITE, KEY_BITS, records(6000, "Records of the job (fixes the widths)."), L, K,
+        (
+            ANY_SUITE,
+            KEY_BITS,
+            records(6000, "Records of the job (fixes the widths)."),
+            L,
+            K,
             choice("records", int, 24, "Records the paillier suite measures over.", min=1),
-        ],
+        ),
     ),
     Measurement(
         "sweep",
         "Figure 5.3: seconds per iteration over m, k and l.",
-        [
-            ANY_SUITE, *many(m="2000,4000,6000,8000,10000", k="2,4,6,8", l="5,10,15,20"),
-            KEY_BITS, few(8), SHARES_ITERATIONS,
-        ],
+        (ANY_SUITE, *many(m=SIZES, k="2,4,6,8", l="5,10,15,20"), *OF_ONE_SUITE),
     ),
     Measurement(
         "breakdown",
         "Figure 5.4: what part of an iteration each primitive takes, over k.",
-        [ANY_SUITE, *many(k="2,3,4,5,6,7,8"), records(6000), L, KEY_BITS, few(8),
-         SHARES_ITERATIONS],
+        (ANY_SUITE, *many(k="2,3,4,5,6,7,8"), records(6000), L, *OF_ONE_SUITE),
     ),
     Measurement(
         "modes",
         "Figure 5.5: the paillier suite online + offline, online and pipelined, over m.",
-        [*many(m="2000,4000,6000,8000,10000"), L, K, KEY_BITS, few(16)],
+        (*many(m=SIZES), L, K, KEY_BITS, few(16)),
     ),
     Measurement(
         "pairs",
         "Figure 5.6: one iteration over worker pairs on Ray; CPU, critical path, wall time.",
-        [
-            many_pairs("1,2,4,8", "Numbers of worker pairs."), records(), L, K, SUITE,
-            iterations(5, "Iterations to measure over.", min=1),
-            optional(
-                "deployment", Path,
-                "Folder of `ppodc init` whose clouds run; this machine if left out.",
-            ),
-        ],
+        (MANY_PAIRS, *SHAPE, SUITE, ITERATIONS, optional("deployment", Path, DEPLOYMENT_TEXT)),
     ),
     Measurement(
         "simulate",
         "SIMULATION of many pairs, calibrated here: time and money of an iteration and of a job.",
-        [
-            parsed("m", whole, "1e6", "Records, up to 1e9."), L, K, SUITE, KEY_BITS,
-            many_pairs("1,2,4,8,16,32,64,128,256,512,1024", "Numbers of worker pairs, up to 1024."),
+        (
+            parsed("m", whole, "1e6", "Records, up to 1e9."),
+            L,
+            K,
+            SUITE,
+            KEY_BITS,
+            parsed("pairs", numbers, POWERS_OF_TWO, "Numbers of worker pairs, up to 1024."),
             optional("link", LinkName, "What lies between the clouds; all three if left out."),
             optional("gbit", float, "Gbit/s of each pair and direction."),
             optional("latency_ms", float, "One-way latency."),
             optional("total_gbit", float, "Gbit/s of all pairs together, each direction."),
             choice("usd_core_hour", float, USD_PER_CORE_HOUR, "Price of a core for an hour."),
             optional("usd_gb", float, "Price of a GB between the clouds: 0, 0.01, 0.09 by link."),
-            parsed(
-                "within", duration, None,
-                "How many pairs finish the job in this time, such as 1h?",
-            ),
-            iterations(20, "Iterations of the whole job.", min=1),
-            choice(
-                "dispatch_ms", float, 2.0,
-                "Of the master, for each pair and phase (assumed).", min=0,
-            ),
-        ],
+            parsed("within", duration, None, WITHIN_TEXT),
+            choice("iterations", int, 20, "Iterations of the whole job.", min=1),
+            choice("dispatch_ms", float, 2.0, DISPATCH_TEXT, min=0),
+        ),
     ),
     Measurement(
         "kegg",
@@ -330,35 +297,29 @@ MEASUREMENTS = (
         clusters, and all records run with 27 and 10 attributes. With --m: every combination of the
         lists.
         """,
-        [
-            Choice("data", Path | None, typer.Argument(
-                None, help="The data set (.csv or .csv.gz); without it, the stored results."
-            )),
+        (
+            parameter("data", Path | None, typer.Argument(None, help=KEGG_TEXT)),
             parsed("m", numbers, None, "Records, with all l and k; one at a time if left out."),
-            *many(l="5,10,15,20,27", k="2,4,6,8"), pairs(min=1),
+            *many(l="5,10,15,20,27", k="2,4,6,8"),
+            PAIRS,
             choice("max_iter", int, 100, "Most iterations of a job.", min=1),
-            parsed(
-                "paillier_rows", numbers_or_none, "8,32",
-                "Records that the paillier suite runs; 'none' leaves it out.",
-            ),
-            parsed(
-                "key_bits", numbers, "1024,2048",
-                "Paillier keys: 1,024 bits as published, 2,048 as it should be.",
-            ),
-        ],
+            parsed("paillier_rows", numbers_or_none, "8,32", KEGG_ROWS_TEXT),
+            parsed("key_bits", numbers, "1024,2048", KEGG_KEYS_TEXT),
+        ),
     ),
     Measurement(
         "peers",
         "The same iteration in SecretFlow SPU (Cheetah, Semi2k) beside the shares suite.",
-        [
-            records(), L, K, choice("runs", int, 3, "Iterations to take the median of.", min=1),
+        (
+            *SHAPE,
+            choice("runs", int, 3, "Iterations to take the median of.", min=1),
             optional("python", Path, "Interpreter that has the package `spu`, if not this one."),
-        ],
+        ),
     ),
     Measurement(
         "paillier",
         "Encrypt, decrypt, randomise, multiply by plain and add, side by side with `phe`.",
-        [KEY_BITS, choice("seconds", float, 30, "How long to measure.")],
+        (KEY_BITS, choice("seconds", float, 30, "How long to measure.")),
         points=False,
         draws=False,
         module="paillier_beside_phe",
@@ -370,10 +331,10 @@ MEASUREMENTS = (
         Workers, services and the master die, stall or lose their link, disks fill, messages are
         lost or repeated, at points drawn from the seed.
         """,
-        [
+        (
             choice("schedules", int, 1000, "How many.", min=1),
             choice("seed", int, 1, "Of the whole campaign; the same gives the same schedules."),
-        ],
+        ),
         points=False,
         draws=False,
         given=all_parties,
@@ -384,13 +345,13 @@ MEASUREMENTS = (
 
         On Adult over the size, epsilon, delta, eta and theta; on names if their folder is given.
         """,
-        [
-            Choice("data", Path, typer.Argument(help="The Adult data set (adult.data).")),
+        (
+            parameter("data", Path, typer.Argument(help="The Adult data set (adult.data).")),
             *many(m="1500,3000,6000,12000"),
             choice("seeds", int, 20, "Runs of each point, each with its own sample.", min=1),
             choice("sweeps", bool, True, "Also one parameter at a time at 6,000 records."),
             optional("names", Path, "Folder with dist.all.last etc. of the PyPI package `names`."),
-        ],
+        ),
     ),
     Measurement(
         "linkage-pairs",
@@ -438,14 +399,17 @@ MEASUREMENTS = (
     Measurement(
         "platform",
         "What orchestration costs, whether memory grows, and many owners uploading at once.",
-        [
-            records(), L, K, pairs(), iterations(50, "Iterations of the job.", min=2),
-            choice("owners", int, 100, "Owners that upload at once.", min=1), SUITE,
-        ],
+        (
+            *SHAPE,
+            PAIRS,
+            choice("iterations", int, 50, "Iterations of the job.", min=2),
+            choice("owners", int, 100, "Owners that upload at once.", min=1),
+            SUITE,
+        ),
         points=False,
         draws=False,
     ),
-)  # fmt: skip
+)
 for _measurement in MEASUREMENTS:
     bench.command(_measurement.name)(_measurement.command())
 

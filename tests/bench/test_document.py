@@ -26,6 +26,19 @@ def test_tables_are_made_from_the_figures():
     assert result["tables"][0]["rows"] == [["7"]]
 
 
+def test_each_point_fills_a_row():
+    points = [{"m": 6000, "took_s": 0.5, "sent": 2.5e6}, {"m": 10, "took_s": None, "sent": None}]
+    row = "{m:,} | {took_s:time} | {sent:/1e6 .1f}"
+    result = document.table_of("t", "m | time | MB", row, points)
+    assert result["columns"] == ["m", "time", "MB"]
+    assert result["rows"] == [["6,000", "500 ms", "2.5"], ["10", "-", "-"]]
+
+
+def test_points_that_agree_are_one_row():
+    points = [{"m": 1, "a": 2}, {"m": 2, "a": 3}, {"m": 1, "b": 4}]
+    assert document.joined(points, "m") == [{"m": 1, "a": 2, "b": 4}, {"m": 2, "a": 3}]
+
+
 def test_nothing_in_a_text_is_taken_for_markup():
     into = io.StringIO()
     document.show(small("A [bold]title[/]"), Console(file=into, width=100))

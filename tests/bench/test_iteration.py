@@ -1,9 +1,12 @@
 """The benchmark of an iteration: real processes behind CURVE, every figure of its contract."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ppodc.bench import iteration
+from ppodc.bench.iteration import Run, random_records
 from ppodc.bench.network_presets import Link
 from ppodc.errors import InputError, PpodcError
 from tests.bench.look import check_document
@@ -35,10 +38,8 @@ def test_iterations_to_warm_up_are_checked_but_not_counted():
     """Were they counted with one divisor or the other, costs would be half as large again."""
     records = np.random.default_rng(2).integers(0, 11, (40, 2))
     said = []
-    cold = iteration.run_records(records, k=2, iterations=3, ub=10, key_bits=512)
-    warm = iteration.run_records(
-        records, k=2, iterations=2, warm_up=1, ub=10, key_bits=512, tell=said.append
-    )
+    cold = Run(k=2, iterations=3, warm_up=0, ub=10, key_bits=512).over(records)
+    warm = Run(k=2, iterations=2, ub=10, key_bits=512).over(records, said.append)
     assert (cold["iterations"], warm["iterations"]) == (3, 2)
     assert said[-3:] == ["warm-up", "iteration 1 of 2", "iteration 2 of 2"]
     each = cold["bytes_c1_to_c2"]
@@ -48,19 +49,19 @@ def test_iterations_to_warm_up_are_checked_but_not_counted():
 
 def test_a_job_that_converges_at_once_is_measured_all_the_same():
     records = np.repeat(np.array([[0, 0], [9, 9]]), 4, axis=0)
-    result = iteration.run_records(records, iterations=3, warm_up=5, ub=10, key_bits=512, k=2)
+    result = Run(k=2, iterations=3, warm_up=5, ub=10, key_bits=512).over(records)
     assert (result["iterations"], result["exact"], result["converged"]) == (1, True, True)
 
 
 def test_an_unknown_suite_is_refused():
     with pytest.raises(InputError, match="no suite"):
-        iteration.run_records(iteration.random_records(4, 2), "abacus")
+        Run("abacus").over(random_records(4, 2))
 
 
 def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
-    records, options = iteration.random_records(40, 2, 10), {"ub": 10, "key_bits": 512}
-    plain = iteration.run_records(records, "shares", 2, 1, 1, **options)
-    over = iteration.run_exact(records, "shares", 2, 1, 1, link=Link("far", 1, 5, 0), **options)
+    records, run = random_records(40, 2, 10), Run("shares", 2, 1, 1, 0, ub=10, key_bits=512)
+    plain = run.over(records)
+    over = replace(run, link=Link("far", 1, 5, 0)).exact(records)
     assert over["bytes_c1_to_c2"] == plain["bytes_c1_to_c2"]
     assert over["rounds"] == plain["rounds"]
     assert "5 ms one way" in over["link"]
@@ -68,6 +69,6 @@ def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
 
 
 def test_figures_of_a_wrong_result_are_refused(monkeypatch):
-    monkeypatch.setattr(iteration, "run_records", lambda *_, **__: {"exact": False})
+    monkeypatch.setattr(Run, "over", lambda *_: {"exact": False})
     with pytest.raises(PpodcError, match="another result"):
-        iteration.run_exact(iteration.random_records(4, 2), "shares")
+        Run().exact(random_records(4, 2))

@@ -83,7 +83,7 @@ def test_jobs_are_exact_and_kept(table, tmp_path, monkeypatch):
     kegg.draw(result, tmp_path / "plot.png")
     check_plot(tmp_path / "plot.png")
 
-    monkeypatch.setattr(kegg.iteration, "run_records", None)  # nothing may be measured again
+    monkeypatch.setattr(kegg.Run, "over", None)  # nothing may be measured again
     again = kegg.run_shapes(records, [Shape(60, 3, 2)], points=Points(file), **options)
     assert again == result
 

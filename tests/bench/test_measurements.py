@@ -30,7 +30,7 @@ def points(tmp_path_factory):
 
 
 def test_sweep_has_every_case_of_the_three_plots_once():
-    cases = sweep._cases({"m": [1, 2, 3], "k": [4, 5], "l": [6, 7]})
+    cases = [tuple(c.values()) for c in sweep.cases({"m": [1, 2, 3], "k": [4, 5], "l": [6, 7]})]
     over_m = [(m, k, 6) for m in (1, 2, 3) for k in (4, 5)] + [(m, 4, 7) for m in (1, 2, 3)]
     over_k = [(2, 5, 7)]
     assert cases == sorted(over_m + over_k)
@@ -134,7 +134,7 @@ def test_a_job_that_cannot_be_is_refused_by_the_paillier_benches_too(m, l, k):
 def test_fewer_records_than_asked_for_are_divided_by_their_number(monkeypatch):
     """A job of 3 records has no 8 to measure: the time per record is a third, not an eighth."""
     took = {name: SimpleNamespace(seconds=3.0) for name in ("record", *estimate.ONCE)}
-    monkeypatch.setattr(estimate, "measure_whole", lambda *_, **__: took)
+    monkeypatch.setattr(estimate, "measure", lambda *_, **__: took)
     task = estimate.Estimate(3, 2, 2, "online", 512, 8).task(split=False)
     point = task.work(lambda _: None)
     assert point["per_record_s"] == {"record": 1.0}

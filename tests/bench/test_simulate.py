@@ -197,7 +197,7 @@ def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path):
 
 def test_measured_points_are_not_measured_again(calibrated, monkeypatch):
     result, file = calibrated
-    monkeypatch.setattr(calibration.iteration, "run_records", None)
+    monkeypatch.setattr(calibration.Run, "over", None)
     assert predicted(file, 1.0) == result
 
 

@@ -115,7 +115,7 @@ class _Bench:
         with beside:
             asking = self._ask_all(spec.name, over, seen)
             try:
-                with machine.Watch(lambda: _look(seen), _SAMPLE_SECONDS):
+                with machine.looking(lambda: _look(seen), _SAMPLE_SECONDS):
                     for name, file in zip(self._names, tables, strict=True):
                         upload(self._platform, spec, name, file)
                     began = time.monotonic()

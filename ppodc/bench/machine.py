@@ -176,23 +176,20 @@ def resident_bytes(pid: int | None = None) -> int:
         return 0
 
 
-class Watch:
-    """Looks again and again while the block runs, and once more at its end."""
+@contextlib.contextmanager
+def looking(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Look again and again while the block runs, and once more at its end."""
+    over = threading.Event()
 
-    def __init__(self, look: Callable[[], None], every_s: float) -> None:
-        self._look, self._every = look, every_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    def repeat() -> None:
+        while not over.wait(every_s):
+            look()
+        look()
 
-    def __enter__(self) -> "Watch":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every):
-            self._look()
-        self._look()
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

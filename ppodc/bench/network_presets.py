@@ -65,24 +65,11 @@ def imitated(name: str | None, gbit_s: float | None, one_way_ms: float | None) -
     return None
 
 
-def link(
-    name: str,
-    *,
-    gbit_s: float | None = None,
-    one_way_ms: float | None = None,
-    usd_per_gb: float | None = None,
-    total_gbit_s: float | None = None,
-) -> Link:
-    """A preset by name, with any of its numbers replaced."""
+def link(name: str, **numbers: float | None) -> Link:
+    """A preset by name, with any of its numbers replaced that are not None."""
     if name not in LINKS:
         raise InputError(f"there is no link {name!r}; choose one of {', '.join(LINKS)}.")
-    given = {
-        "gbit_s": gbit_s,
-        "one_way_ms": one_way_ms,
-        "usd_per_gb": usd_per_gb,
-        "total_gbit_s": total_gbit_s,
-    }
-    changed = {key: value for key, value in given.items() if value is not None}
+    changed = {key: value for key, value in numbers.items() if value is not None}
     for key, value in changed.items():
         if value < 0 or (value == 0 and key.endswith("gbit_s")):
             raise InputError(f"{key} of a link cannot be {value:g}.")

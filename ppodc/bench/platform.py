@@ -125,7 +125,7 @@ class WatchedJob:
         records = write_table(folder / "records.csv", self.m, self.l, seed=1)
         upload(clouds, spec, "owner1", folder / "records.csv")
         options = ("--suite", self.suite, "--pairs", str(self.pairs), "--json", folder / "run.json")
-        with machine.Watch(lambda: look(spec.name), every_s):
+        with machine.looking(lambda: look(spec.name), every_s):
             clouds.command("cloud1", "run", spec.name, *options)
         return spec, records, json.loads((folder / "run.json").read_text())
 

@@ -4,10 +4,11 @@ They are told apart by markers, line styles and hatches as well as by colour, so
 black and white printer. Hollow markers are estimates, crosses are published values.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 # Okabe and Ito's colours: different for all kinds of colour vision, and different in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#999999")
@@ -40,31 +41,24 @@ def series(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plot:
-    """One of several plots side by side."""
+class Panel:
+    """One of several plots of lines side by side."""
 
     title: str
     x_label: str
     y_label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Panel(_Plot):
-    """A plot of lines."""
-
     series: Sequence[Series]
 
 
 @dataclass(frozen=True, slots=True)
-class Bars(_Plot):
+class Bars:
     """A plot of bars: for every group the named values."""
 
+    title: str
+    x_label: str
+    y_label: str
     groups: Sequence[str]
     values: Mapping[str, Sequence[float]]
-
-
-Plot = TypeVar("Plot", bound=_Plot)
-Shown = Iterator[tuple[str, Any]]  # names for the legend, and what was drawn for them
 
 
 def lines(
@@ -75,14 +69,12 @@ def lines(
     `log` names the logarithmic axes: "", "x", "y" or "xy".
     """
     names = list(dict.fromkeys(s.name for plot in plots for s in plot.series))
-
-    def put(axes: Any, plot: Panel) -> Shown:
-        for one in plot.series:
-            yield one.name, axes.plot(one.x, one.y, **_style(one, names))[0]
-        if "x" not in log and all(x == int(x) for one in plot.series for x in one.x):
-            axes.xaxis.get_major_locator().set_params(integer=True)
-
-    _draw(file, plots, title, put, log, columns)
+    with _figure(file, plots, title, log, columns) as (grid, shown):
+        for axes, plot in zip(grid, plots, strict=True):
+            for one in plot.series:
+                shown[one.name] = axes.plot(one.x, one.y, **_style(one, names))[0]
+            if "x" not in log and all(x == int(x) for one in plot.series for x in one.x):
+                axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def bars(
@@ -90,52 +82,41 @@ def bars(
 ) -> None:
     """Plots of bars with one legend; the values of a group stand on each other or side by side."""
     names = list(dict.fromkeys(name for plot in plots for name in plot.values))
-
-    def put(axes: Any, plot: Bars) -> Shown:
-        width = 0.7 if stacked else 0.8 / max(1, len(plot.values))
-        base = [0.0] * len(plot.groups)
-        for number, (name, heights) in enumerate(plot.values.items()):
-            shift = 0.0 if stacked else (number - (len(plot.values) - 1) / 2) * width
-            where = [i + shift for i in range(len(plot.groups))]
-            look = {**_bar_style(names.index(name)), "bottom": base if stacked else 0.0}
-            yield name, axes.bar(where, heights, width, **look)
-            base = [low + high for low, high in zip(base, heights, strict=True)]
-        axes.set_xticks(range(len(plot.groups)), plot.groups)
-
-    _draw(file, plots, title, put, log.replace("x", ""))
+    with _figure(file, plots, title, log.replace("x", "")) as (grid, shown):
+        for axes, plot in zip(grid, plots, strict=True):
+            width = 0.7 if stacked else 0.8 / max(1, len(plot.values))
+            base = [0.0] * len(plot.groups)
+            for number, (name, heights) in enumerate(plot.values.items()):
+                shift = 0.0 if stacked else (number - (len(plot.values) - 1) / 2) * width
+                where = [i + shift for i in range(len(plot.groups))]
+                look = {**_bar_style(names.index(name)), "bottom": base if stacked else 0.0}
+                shown[name] = axes.bar(where, heights, width, **look)
+                base = [low + high for low, high in zip(base, heights, strict=True)]
+            axes.set_xticks(range(len(plot.groups)), plot.groups)
 
 
-def _draw(
-    file: File,
-    plots: Sequence[Plot],
-    title: str,
-    put: Callable[[Any, Plot], Shown],
-    log: str,
-    columns: int = 0,
-) -> None:
-    figure, grid = _grid(len(plots), columns or len(plots))
-    shown: dict[str, Any] = {}
-    for axes, plot in zip(grid, plots, strict=True):
-        shown.update(put(axes, plot))
-        _finish(axes, plot, log)
+@contextmanager
+def _figure(
+    file: File, plots: Sequence[Panel | Bars], title: str, log: str, columns: int = 0
+) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+    """Axes for each plot, and what the legend shows, to be drawn; then all is saved."""
+    from matplotlib.figure import Figure
+
+    columns = columns or len(plots)
+    rows = -(-len(plots) // columns)
+    figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * rows + 0.4), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for spare in axes[len(plots) :]:
+        spare.remove()
+    grid, shown = axes[: len(plots)], dict[str, Any]()
+    yield grid, shown
+    for one, plot in zip(grid, plots, strict=True):
+        _finish(one, plot, log)
     figure.suptitle(title, fontsize=10)
     _legend(figure, shown)
     if isinstance(file, Path):
         file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=_DPI, format=None if isinstance(file, Path) else "png")
-
-
-def _grid(count: int, columns: int) -> tuple[Any, list[Any]]:
-    """A figure and the axes of its plots."""
-    from matplotlib.figure import Figure
-
-    rows = -(-count // columns)
-    size = (_WIDTH * columns, _HEIGHT * rows + 0.4)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    for spare in axes[count:]:
-        spare.remove()
-    return figure, axes[:count]
 
 
 def _bar_style(number: int) -> dict[str, Any]:
@@ -163,7 +144,7 @@ def _style(one: Series, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _finish(axes: Any, plot: _Plot, log: str) -> None:
+def _finish(axes: Any, plot: Panel | Bars, log: str) -> None:
     axes.set(xlabel=plot.x_label, ylabel=plot.y_label)
     axes.set_title(plot.title, fontsize=9)
     if "x" in log:

@@ -26,7 +26,13 @@ from typing import Any
 from ppodc.bench import document, machine
 from ppodc.bench.document import Document, Table, plural
 from ppodc.bench.points import Key, Points, notices
-from ppodc.bench.published import BUSY_MINUTES, COMPARING, ITERATION_MINUTES, TABLE_5_3
+from ppodc.bench.published import (
+    BUSY_MINUTES,
+    COMPARING,
+    ITERATION_MINUTES,
+    TABLE_5_3,
+    minutes_table,
+)
 from ppodc.errors import InputError, PpodcError
 
 
@@ -59,41 +65,40 @@ class Outcome:
     failed: str = ""
 
 
-# Full: every command's own defaults. Beside the chapter's numbers the paillier suite runs with the
-# chapter's key of 1,024 bits.
-_PUBLISHED_KEY = ("--key-bits", "1024")
-FULL = (
-    Section(
-        "iteration", "One iteration, shares suite", ("--m", "10000"), draws=False, resumes=False
+_KEY = "--key-bits 1024"  # the chapter's, beside whose numbers the paillier suite runs
+_QUICK_SWEEP = "--suite shares --m 2000,10000 --k 2,4,8 --l 5,10,20 --iterations 2"
+_QUICK_KEGG = "--m 2000,10000 --l 10,27 --k 4 --paillier-rows none"
+# Full: every command's own defaults. Quick: no platform, no phe (None); fewer sizes and fewer
+# records of the paillier suite.
+_SECTIONS = (
+    ("iteration", "One iteration, shares suite", "--m 10000", "--m 10000"),
+    ("platform", "The platform on this machine", "", None),
+    ("paillier", "Paillier beside phe", "", None),
+    ("primitives", "Table 5.3: primitives", _KEY, f"{_KEY} --records 8"),
+    ("sweep", "Figure 5.3: seconds per iteration over m, k, l", _KEY, _QUICK_SWEEP),
+    (
+        "breakdown",
+        "Figure 5.4: share of each primitive",
+        _KEY,
+        f"{_KEY} --k 2,8 --records 4 --iterations 2",
     ),
-    Section("platform", "The platform on this machine", draws=False, resumes=False),
-    Section("paillier", "Paillier beside phe", draws=False, resumes=False),
-    Section("primitives", "Table 5.3: primitives", _PUBLISHED_KEY),
-    Section("sweep", "Figure 5.3: seconds per iteration over m, k, l", _PUBLISHED_KEY),
-    Section("breakdown", "Figure 5.4: share of each primitive", _PUBLISHED_KEY),
-    Section("modes", "Figure 5.5: modes", _PUBLISHED_KEY),
-    Section("pairs", "Figure 5.6: worker pairs", ("--pairs", "1,2,4,8")),
-    Section("simulate", "Simulation: many pairs", ("--within", "1h")),
-    Section("kegg", "KEGG, a real data set"),
-    Section("peers", "Beside SecretFlow SPU"),
+    ("modes", "Figure 5.5: modes", _KEY, f"{_KEY} --m 2000,10000 --records 4"),
+    ("pairs", "Figure 5.6: worker pairs", "--pairs 1,2,4,8", "--pairs 1,2 --iterations 3"),
+    ("simulate", "Simulation: many pairs", "--within 1h", "--within 1h"),
+    ("kegg", "KEGG, a real data set", "", ""),
+    ("peers", "Beside SecretFlow SPU", "", "--m 2000 --runs 2"),
 )
-# Quick: no platform, no phe; fewer sizes and fewer records of the paillier suite.
-_QUICK: dict[str, tuple[str, ...]] = {
-    "iteration": ("--m", "10000"),
-    "primitives": (*_PUBLISHED_KEY, "--records", "8"),
-    "sweep": (
-        "--suite", "shares", "--m", "2000,10000", "--k", "2,4,8", "--l", "5,10,20",
-        "--iterations", "2",
-    ),
-    "breakdown": (*_PUBLISHED_KEY, "--k", "2,8", "--records", "4", "--iterations", "2"),
-    "modes": (*_PUBLISHED_KEY, "--m", "2000,10000", "--records", "4"),
-    "pairs": ("--pairs", "1,2", "--iterations", "3"),
-    "simulate": ("--within", "1h"),
-    "kegg": (),
-    "peers": ("--m", "2000", "--runs", "2"),
-}  # fmt: skip
-QUICK = tuple(replace(s, arguments=_QUICK[s.name]) for s in FULL if s.name in _QUICK)
-_QUICK_KEGG = ("--m", "2000,10000", "--l", "10,27", "--k", "4", "--paillier-rows", "none")
+_ANEW = ("iteration", "platform", "paillier")  # measured again every time, and not drawn
+
+
+def _section_of(name: str, title: str, arguments: str) -> Section:
+    return Section(name, title, tuple(arguments.split()), name not in _ANEW, name not in _ANEW)
+
+
+FULL = tuple(_section_of(name, title, full) for name, title, full, _ in _SECTIONS)
+QUICK = tuple(
+    _section_of(name, title, quick) for name, title, _, quick in _SECTIONS if quick is not None
+)
 
 
 def sections(
@@ -110,7 +115,7 @@ def sections(
             raise InputError(f"there is no section {name!r}; choose from {', '.join(names)}.")
     more: dict[str, tuple[str, ...]] = {}
     if kegg is not None:
-        more["kegg"] = (str(kegg.absolute()), *(() if full else _QUICK_KEGG))
+        more["kegg"] = (str(kegg.absolute()), *(() if full else _QUICK_KEGG.split()))
     if spu_python is not None:
         more["peers"] = ("--python", str(spu_python.absolute()))
     return [
@@ -280,20 +285,19 @@ def _machine() -> Table:
 def _published() -> list[str]:
     """The chapter's numbers, all of those that its text or its tables state."""
     modes = list(TABLE_5_3["SMP"])
-    primitives = [(name, *(f"{row[mode]:,}" for mode in modes)) for name, row in TABLE_5_3.items()]
-    columns = ("m", "l", "k", "pairs", "mode", "minutes")
-    minutes = [
-        [f"{x[name]:,}" if isinstance(x[name], int) else str(x[name]) for name in columns]
-        for x in ITERATION_MINUTES
-    ]
+    times = document.table_of(
+        "Table 5.3: milliseconds per invocation, key of 1,024 bits, m = 6,000, l = 10, k = 4, one "
+        "pair of servers",
+        " | ".join(("primitive", *modes)),
+        " | ".join(("{primitive}", *(f"{{{mode}:,}}" for mode in modes))),
+        [{"primitive": name, **row} for name, row in TABLE_5_3.items()],
+    )
+    title = "Section 5.4.2: minutes of one iteration, key of 1,024 bits"
     parts = "; ".join(f"k = {k}: {part:.0%}" for k, part in COMPARING.items())
     busy = " and ".join(f"{value} for a server of {cloud}" for cloud, value in BUSY_MINUTES.items())
-    shape = "key of 1,024 bits, m = 6,000, l = 10, k = 4, one pair of servers"
-    times = f"Table 5.3: milliseconds per invocation, {shape}"
-    iteration = "Section 5.4.2: minutes of one iteration, key of 1,024 bits"
     return [
-        _table(document.table(times, ("primitive", *modes), primitives)),
-        _table(document.table(iteration, columns, minutes)),
+        _table(times),
+        _table(minutes_table(title, ITERATION_MINUTES)),
         _paragraph(
             f"Of the 337 minutes, computing took {busy}. SBD and SMIN_k take part of an iteration "
             f"(m = 6,000, l = 10, 8 pairs): {parts}."
@@ -354,12 +358,11 @@ def _modes(result: Document) -> list[Line]:
 
 
 def _peers(result: Document) -> list[Line]:
-    shape = "m = {m:,}, l = {l}, k = {k}".format(**result["parameters"])
+    what = f"one iteration, {document.SHAPE}: ".format(**result["parameters"])
     lines = []
     for p in result["points"]:
         exact = "exact" if p["error"] == 0 else f"error up to {p['error']:.2g}"
-        what = f"one iteration, {shape}: {p['system']}"
-        lines.append((what, "", document.seconds(p["seconds"]), "", exact))
+        lines.append((what + p["system"], "", document.seconds(p["seconds"]), "", exact))
     return lines
 
 
@@ -383,7 +386,8 @@ def _kegg(result: Document) -> list[Line]:
     ]
 
 
-_SUMMARIES: dict[str, Callable[[Document], list[Line]]] = {
+_SUMMARIES: dict[str, Callable[[Document], list[Line]]]
+_SUMMARIES = {
     "iteration": _iteration,
     "modes": _modes,
     "peers": _peers,

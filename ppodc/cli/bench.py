@@ -360,7 +360,7 @@ MEASUREMENTS = (
         Numbers and strings drawn at random, and Adult in cells if its file is given.
         """,
         [
-            Choice("data", Path | None, typer.Argument(None, help="adult.data, if at hand.")),
+            parameter("data", Path | None, typer.Argument(None, help="adult.data, if at hand.")),
             choice("side", int, 2048, "Rows of each owner, numbers.", min=4),
             choice("strings", int, 256, "Rows of each owner, strings.", min=4),
             records(6000, "Rows of each owner, Adult."),
@@ -373,9 +373,11 @@ MEASUREMENTS = (
         "gateway",
         "One hostile owner at full speed beside honest ones and a running job: who is answered?",
         [
-            records(2000), choice("l", int, 4, "Attributes."), choice("k", int, 3, "Clusters."),
+            records(2000),
+            choice("l", int, 4, "Attributes."),
+            choice("k", int, 3, "Clusters."),
             choice("owners", int, 9, "Honest owners.", min=1),
-            iterations(10, "Most iterations of the job.", min=1),
+            choice("iterations", int, 10, "Most iterations of the job.", min=1),
         ],
         points=False,
         draws=False,

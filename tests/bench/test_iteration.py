@@ -34,12 +34,20 @@ def test_figures_of_a_small_job(suite, pairs):
         assert phases == {"offline", "online"}
 
 
-def test_iterations_to_warm_up_are_checked_but_not_counted():
+RECORDS = np.random.default_rng(2).integers(0, 11, (40, 2))
+COLD = Run(k=2, iterations=3, warm_up=0, ub=10, key_bits=512)
+
+
+@pytest.fixture(scope="module")
+def cold():
+    """Three iterations over loopback, all of them counted."""
+    return COLD.over(RECORDS)
+
+
+def test_iterations_to_warm_up_are_checked_but_not_counted(cold):
     """Were they counted with one divisor or the other, costs would be half as large again."""
-    records = np.random.default_rng(2).integers(0, 11, (40, 2))
     said = []
-    cold = Run(k=2, iterations=3, warm_up=0, ub=10, key_bits=512).over(records)
-    warm = Run(k=2, iterations=2, ub=10, key_bits=512).over(records, said.append)
+    warm = replace(COLD, iterations=2, warm_up=None).over(RECORDS, said.append)
     assert (cold["iterations"], warm["iterations"]) == (3, 2)
     assert said[-3:] == ["warm-up", "iteration 1 of 2", "iteration 2 of 2"]
     each = cold["bytes_c1_to_c2"]
@@ -58,14 +66,12 @@ def test_an_unknown_suite_is_refused():
         Run("abacus").over(random_records(4, 2))
 
 
-def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes():
-    records, run = random_records(40, 2, 10), Run("shares", 2, 1, 1, 0, ub=10, key_bits=512)
-    plain = run.over(records)
-    over = replace(run, link=Link("far", 1, 5, 0)).exact(records)
-    assert over["bytes_c1_to_c2"] == plain["bytes_c1_to_c2"]
-    assert over["rounds"] == plain["rounds"]
+def test_a_job_over_a_link_is_exact_and_costs_the_same_bytes(cold):
+    over = replace(COLD, link=Link("far", 1, 5, 0)).exact(RECORDS)
+    assert over["bytes_c1_to_c2"] == cold["bytes_c1_to_c2"]
+    assert over["rounds"] == cold["rounds"]
     assert "5 ms one way" in over["link"]
-    assert plain["link"] is None
+    assert cold["link"] is None
 
 
 def test_figures_of_a_wrong_result_are_refused(monkeypatch):

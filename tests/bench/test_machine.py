@@ -59,7 +59,7 @@ def test_all_processes_below_this_one_are_seen():
 
 def test_a_watch_looks_until_the_end_and_once_more():
     seen, value = [], 0
-    with machine.Watch(lambda: seen.append(value), 0.001):
+    with machine.looking(lambda: seen.append(value), 0.001):
         while not seen:
             pass
         value = 1

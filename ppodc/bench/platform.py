@@ -87,11 +87,15 @@ def create(clouds: RunningClouds, folder: Path, l: int, job: Job) -> Spec:
     return spec
 
 
-def write_table(file: Path, rows: int, l: int, seed: int) -> NDArray[np.int64]:
-    """Made-up records, and an owner's CSV of them without a line of names."""
-    records = np.random.default_rng(seed).integers(0, UB + 1, (rows, l))
+def random_records(rows: int, l: int, seed: int) -> NDArray[np.int64]:
+    """Made-up records of such a dataset."""
+    return np.random.default_rng(seed).integers(0, UB + 1, (rows, l))
+
+
+def write_table(file: Path, records: NDArray[np.int64]) -> Path:
+    """An owner's CSV without a line of names."""
     np.savetxt(file, records, fmt="%d", delimiter=",")
-    return records
+    return file
 
 
 def upload(clouds: RunningClouds, spec: Spec, owner: str, file: Path) -> None:
@@ -122,8 +126,8 @@ class WatchedJob:
         The spec, the records, and what `ppodc run` said at the end.
         """
         spec = create(clouds, folder, self.l, self.job)
-        records = write_table(folder / "records.csv", self.m, self.l, seed=1)
-        upload(clouds, spec, "owner1", folder / "records.csv")
+        records = random_records(self.m, self.l, seed=1)
+        upload(clouds, spec, "owner1", write_table(folder / "records.csv", records))
         options = ("--suite", self.suite, "--pairs", str(self.pairs), "--json", folder / "run.json")
         with machine.looking(lambda: look(spec.name), every_s):
             clouds.command("cloud1", "run", spec.name, *options)
@@ -165,7 +169,7 @@ def _uploads(platform: LocalPlatform, folder: Path, owners: int, l: int) -> dict
     spec = create(platform, folder, l, make_job(2, 1))
     names = [f"owner{number + 1}" for number in range(owners)]
     for seed, name in enumerate(names):
-        write_table(folder / f"{name}.csv", _ROWS_EACH, l, seed)
+        write_table(folder / f"{name}.csv", random_records(_ROWS_EACH, l, seed))
     errors: list[str] = []
 
     def send(owner: str) -> None:

@@ -13,12 +13,12 @@ With a deployment (a folder from `ppodc init` whose clouds are running) the job 
 wall time is that of its cluster, and the CPU seconds of its nodes are not seen from here.
 """
 
+import contextlib
 import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,18 +28,45 @@ import numpy as np
 
 from ppodc.bench import document, machine, platform, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.platform import WatchedJob
-from ppodc.bench.plot import Panel
+from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.bench.published import ITERATION_MINUTES
 from ppodc.errors import PpodcError
 from ppodc.kmeans.reference import kmeans
 from ppodc.local.platform import LocalPlatform, RunningClouds
 from ppodc.records.encode import decode_centres
+from ppodc.service.config import Cloud1Config, load
 from ppodc.service.store import Store
 
 _LOOK_SECONDS = 0.05
 _WORKERS = ("ray::Worker1", "ray::Worker2")  # of cloud 1, of cloud 2
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run: which job, on how many pairs, and where."""
+
+    pairs: int
+    m: int
+    l: int
+    k: int
+    suite: str
+    iterations: int
+    deployment: Path | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        where = None
+        if self.deployment is not None:
+            # Another may have the same name; the whole path would say more than it should.
+            path = self.deployment.resolve()
+            where = f"{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+        job = {"m": self.m, "l": self.l, "k": self.k, "suite": self.suite}
+        how = {"pairs": self.pairs, "iterations": self.iterations, "deployment": where}
+        return {**job, **how}
+
+    def task(self) -> Task:
+        key = {"bench": "pairs", **self.parameters()}
+        return Task(f"{self.pairs} pair(s)", key, partial(_measure, self))
 
 
 def run(
@@ -54,20 +81,8 @@ def run(
     points: Points,
 ) -> Document:
     """All figures for every number of pairs."""
-    # One more iteration than is measured: the first does not count.
-    job = platform.make_job(k, iterations + 1)
-    shape = {"m": m, "l": l, "k": k, "suite": suite}
-    how = {"iterations": iterations, "deployment": _name(deployment)}
-    numbers = sorted(set(pairs))
-    tasks = [
-        Task(
-            f"{psi} pair(s)",
-            {"bench": "pairs", **shape, "pairs": psi, **how},
-            partial(_measure, WatchedJob(m, l, job, suite, psi), deployment),
-        )
-        for psi in numbers
-    ]
-    values = measure("pairs", tasks, points)
+    cases = [Case(psi, m, l, k, suite, iterations, deployment) for psi in sorted(set(pairs))]
+    values = measure("pairs", [case.task() for case in cases], points)
     for value in values:
         value["speedup_wall"] = values[0]["wall_s"] / value["wall_s"]
         if value["critical_s"] is not None:
@@ -80,7 +95,7 @@ def run(
     return document.make(
         "pairs",
         _tables,
-        parameters={**shape, "pairs": numbers, **how},
+        parameters={**cases[0].parameters(), "pairs": [case.pairs for case in cases]},
         points=values,
         published=[entry for entry in ITERATION_MINUTES if entry["mode"] == "pipelined"],
         notes=[
@@ -91,37 +106,48 @@ def run(
     )
 
 
-def _name(deployment: Path | None) -> str | None:
-    """Another may have the same name; the whole path would say more than it should."""
-    if deployment is None:
-        return None
-    path = deployment.resolve()
-    return f"{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-
-
 # ------------------------------------------------------------- measuring
 
 
-def _measure(job: WatchedJob, deployment: Path | None, tell: Tell) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, ExitStack() as stack:
+def _measure(case: Case, tell: Tell) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place:
         folder = Path(place)
         tell("starting")
-        clouds = (
-            stack.enter_context(LocalPlatform(folder / "platform", owners=1, pairs=job.pairs))
-            if deployment is None
-            else RunningClouds(deployment)
-        )
-        tell("running")
-        store = stack.enter_context(platform.store_of_cloud1(clouds))
-        progress = _Progress(store, local=deployment is None)
-        spec, records, end = job.run(clouds, folder, progress.look, _LOOK_SECONDS)
-        clouds.command("owner1", "result", spec.name, "--json", folder / "result.json")
-        found = json.loads((folder / "result.json").read_text())["cluster_centers"]
-    plain = kmeans(records, job.job.k, beta=0, max_iter=job.job.max_iter, seed=job.job.seed)
-    if not np.array_equal(found, decode_centres(plain.sums, plain.sizes, spec.schema)):
+        with _clouds(case, folder / "platform") as clouds:
+            return _measure_job(case, clouds, folder, tell)
+
+
+@contextlib.contextmanager
+def _clouds(case: Case, folder: Path) -> Iterator[RunningClouds]:
+    if case.deployment is not None:
+        yield RunningClouds(case.deployment)
+        return
+    with LocalPlatform(folder, owners=1, pairs=case.pairs) as clouds:
+        yield clouds
+
+
+def _measure_job(case: Case, clouds: RunningClouds, folder: Path, tell: Tell) -> dict[str, Any]:
+    """One job from the spec to the centres, by the commands of operator, owner and cloud 1."""
+    records = np.random.default_rng(1).integers(0, platform.UB + 1, (case.m, case.l))
+    # One more iteration than is measured: the first does not count.
+    job = platform.make_job(case.k, case.iterations + 1)
+    spec = platform.create(clouds, folder, case.l, job)
+    platform.upload(clouds, spec, "owner1", platform.write_table(folder / "records.csv", records))
+    tell("running")
+    ended, centres = folder / "run.json", folder / "result.json"
+    options = ("--suite", case.suite, "--pairs", str(case.pairs), "--json", ended)
+    with Store.open(load(clouds.config("cloud1"), Cloud1Config).store, "cloud1") as store:
+        progress = _Progress(store, spec.name, local=case.deployment is None)
+        with machine.looking(progress.look, _LOOK_SECONDS):
+            clouds.command("cloud1", "run", spec.name, *options)
+    clouds.command("owner1", "result", spec.name, "--json", centres)
+    plain = kmeans(records, case.k, beta=0, max_iter=job.max_iter, seed=job.seed)
+    expected = decode_centres(plain.sums, plain.sizes, spec.schema)
+    if not np.array_equal(json.loads(centres.read_text())["cluster_centers"], expected):
         raise PpodcError("the job gave other centres than plaintext k-means.")
+    end = json.loads(ended.read_text())
     return {
-        "pairs": job.pairs,
+        "pairs": case.pairs,
         "protocol_s": end["worked"] / end["n_iter"],
         "exact": True,
         **progress.figures(),
@@ -145,18 +171,19 @@ class _Progress:
     first iteration, which compiles and connects.
     """
 
-    def __init__(self, store: Store, *, local: bool) -> None:
-        self._store, self._local = store, local
+    def __init__(self, store: Store, dataset: str, *, local: bool) -> None:
+        self._dataset, self._local = dataset, local
         self._reached: dict[int, _Reached] = {}
         self._cpu: dict[int, tuple[int, float]] = {}
+        self._store = store
 
-    def look(self, dataset: str) -> None:
+    def look(self) -> None:
         """Called again and again while the job runs."""
         for process in machine.processes() if self._local else ():
             for cloud, title in enumerate(_WORKERS, 1):
                 if process.title.startswith(title):  # one that has ended keeps its last figure
                     self._cpu[process.pid] = (cloud, process.cpu_s)
-        iteration = self._store.jobs.get(dataset).iteration
+        iteration = self._store.jobs.get(self._dataset).iteration
         if iteration:
             self._reached.setdefault(iteration, _Reached(time.monotonic(), dict(self._cpu)))
 
@@ -187,31 +214,37 @@ class _Progress:
 
 def _tables(result: Document) -> list[Table]:
     """What the workers' CPU time implies, what was measured, what was published: a table each."""
-    points, suite = result["points"], result["parameters"]["suite"]
-    shape = document.SHAPE.format(**result["parameters"])
+    p, points = result["parameters"], result["points"]
+    shape = "m = {m:,}, l = {l}, k = {k}".format(**p)
     tables = []
     if points[0]["critical_s"] is not None:
-        implied = document.table_of(
-            f"{suite}: CPU per iteration and what it implies, {shape}",
-            "pairs | C1 worker, s | C2 worker, s | critical path | in turns | speed-up",
-            "{pairs} | {c1} | {c2} | {critical_s:time} | {turns_s:time} | {speedup_critical:.2f}",
-            [{**p, "c1": _span(p["cpu_c1_s"]), "c2": _span(p["cpu_c2_s"])} for p in points],
-        )
-        tables.append(implied)
+        columns = (
+            "pairs", "C1 worker, s", "C2 worker, s", "critical path", "in turns", "speed-up",
+        )  # fmt: skip
+        rows = [
+            (
+                str(point["pairs"]),
+                _span(point["cpu_c1_s"]),
+                _span(point["cpu_c2_s"]),
+                document.seconds(point["critical_s"]),
+                document.seconds(point["turns_s"]),
+                f"{point['speedup_critical']:.2f}",
+            )
+            for point in points
+        ]
+        title = f"{p['suite']}: CPU per iteration and what it implies, {shape}"
+        tables.append(document.table(title, columns, rows))
+    walls = [
+        (str(point["pairs"]), document.seconds(point["wall_s"]), f"{point['speedup_wall']:.2f}")
+        for point in points
+    ]
+    published = [(str(e["pairs"]), f"{e['minutes']:,} min") for e in _published(result)]
+    title = f"{p['suite']}: measured wall time, {shape}"
+    other = "published wall time, m = 10,000, l = 10, k = 4"
     return [
         *tables,
-        document.table_of(
-            f"{suite}: measured wall time, {shape}",
-            "pairs | one iteration | speed-up",
-            "{pairs} | {wall_s:time} | {speedup_wall:.2f}",
-            points,
-        ),
-        document.table_of(
-            "published wall time, m = 10,000, l = 10, k = 4",
-            "pairs | one iteration",
-            "{pairs} | {minutes:,} min",
-            _published(result),
-        ),
+        document.table(title, ("pairs", "one iteration", "speed-up"), walls),
+        document.table(other, ("pairs", "one iteration"), published),
     ]
 
 
@@ -228,20 +261,26 @@ def _published(result: Document) -> list[dict[str, Any]]:
 
 def draw(result: Document, file: plot.File) -> None:
     """Seconds over pairs, and speed-up over pairs beside the published one."""
-    points, told = result["points"], _published(result)
+    points = result["points"]
     kinds = [("measured wall time", "wall_s", "speedup_wall", False)]
     if points[0]["critical_s"] is not None:
         kinds.append(("critical path from CPU time", "critical_s", "speedup_critical", True))
-    seconds, gains = [], []
-    for name, time_s, gain, estimated in kinds:
-        seconds.append(plot.series(name, points, "pairs", time_s, estimated=estimated))
-        gains.append(plot.series(name, points, "pairs", gain, estimated=estimated))
-    if points[0]["pairs"] == told[0]["pairs"]:  # else the speed-ups have different bases
-        gained = [{**entry, "gain": told[0]["minutes"] / entry["minutes"]} for entry in told]
-        gains.append(plot.series("published", gained, "pairs", "gain", published=True))
+    psi = [point["pairs"] for point in points]
+    seconds = [
+        Series(name, psi, [point[what] for point in points], estimated=estimated)
+        for name, what, _, estimated in kinds
+    ]
+    gains = [
+        Series(name, psi, [point[gain] for point in points], estimated=estimated)
+        for name, _, gain, estimated in kinds
+    ]
+    told = _published(result)
+    if psi[0] == told[0]["pairs"]:  # else the speed-ups have different bases
+        gained = [told[0]["minutes"] / entry["minutes"] for entry in told]
+        gains.append(Series("published", [e["pairs"] for e in told], gained, published=True))
     panels = [
         Panel("time", "worker pairs", "seconds per iteration", seconds),
         Panel("speed-up over the fewest pairs", "worker pairs", "times faster", gains),
     ]
-    title = f"{{suite}} suite over worker pairs, {document.SHAPE}"
+    title = "{suite} suite over worker pairs, m = {m:,}, l = {l}, k = {k}"
     plot.lines(file, panels, title.format(**result["parameters"]))

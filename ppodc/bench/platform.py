@@ -15,18 +15,15 @@ import secrets
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ppodc.bench import document, machine
 from ppodc.bench.document import Document, Table
-from ppodc.bench.points import Tell, measure_anew
+from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
 from ppodc.kmeans.job import Job
 from ppodc.local.platform import LocalPlatform, RunningClouds
@@ -45,6 +42,7 @@ def run(
     m: int, l: int, k: int, *, pairs: int, iterations: int, owners: int, suite: str
 ) -> Document:
     """All figures of one job and of one crowd of owners."""
+    shape = {"suite": suite, "m": m, "l": l, "k": k, "pairs": pairs}
 
     def work(tell: Tell) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place:
@@ -52,19 +50,19 @@ def run(
             tell("starting")
             with LocalPlatform(folder / "platform", owners=owners, pairs=pairs) as platform:
                 tell("a job")
-                watched = WatchedJob(m, l, make_job(k, iterations), suite, pairs)
-                figures = _job(platform, folder, watched)
+                records = np.random.default_rng(1).integers(0, UB + 1, (m, l))
+                figures = _job(platform, folder, records, make_job(k, iterations), suite)
                 tell("uploads")
                 return {**figures, **_uploads(platform, folder, owners, l)}
 
-    figures = measure_anew("platform", suite, work)
+    # Every run measures anew: the point is kept nowhere.
+    (figures,) = measure("platform", [Task(suite, {}, work)], Points())
     error = figures["upload_error"]
     notes = [
         "Owners: a process of `ppodc upload` each; on one machine their start takes most of the "
         "wall time, the clouds' CPU is what the uploads themselves cost.",
         *([f"first upload error: {error}"] if error else []),
     ]
-    shape = {"suite": suite, "m": m, "l": l, "k": k, "pairs": pairs}
     return document.make("platform", _tables, notes=notes, **shape, **figures)
 
 
@@ -87,12 +85,7 @@ def create(clouds: RunningClouds, folder: Path, l: int, job: Job) -> Spec:
     return spec
 
 
-def random_records(rows: int, l: int, seed: int) -> NDArray[np.int64]:
-    """Made-up records of such a dataset."""
-    return np.random.default_rng(seed).integers(0, UB + 1, (rows, l))
-
-
-def write_table(file: Path, records: NDArray[np.int64]) -> Path:
+def write_table(file: Path, records: np.ndarray) -> Path:
     """An owner's CSV without a line of names."""
     np.savetxt(file, records, fmt="%d", delimiter=",")
     return file
@@ -103,47 +96,22 @@ def upload(clouds: RunningClouds, spec: Spec, owner: str, file: Path) -> None:
     clouds.command(owner, "upload", spec.name, file, "--digest", spec.digest, "--no-header")
 
 
-def store_of_cloud1(clouds: RunningClouds) -> Store:
-    """What `ppodc status` reads; to be closed."""
-    return Store.open(load(clouds.config("cloud1"), Cloud1Config).store, "cloud1")
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedJob:
-    """One job over made-up records, from its spec to its end, watched from outside."""
-
-    m: int
-    l: int
-    job: Job
-    suite: str
-    pairs: int
-
-    def run(
-        self, clouds: RunningClouds, folder: Path, look: Callable[[str], None], every_s: float
-    ) -> tuple[Spec, NDArray[np.int64], dict[str, Any]]:
-        """By the commands of operator, owner and cloud 1; `look` gets the dataset's name.
-
-        The spec, the records, and what `ppodc run` said at the end.
-        """
-        spec = create(clouds, folder, self.l, self.job)
-        records = random_records(self.m, self.l, seed=1)
-        upload(clouds, spec, "owner1", write_table(folder / "records.csv", records))
-        options = ("--suite", self.suite, "--pairs", str(self.pairs), "--json", folder / "run.json")
-        with machine.looking(lambda: look(spec.name), every_s):
-            clouds.command("cloud1", "run", spec.name, *options)
-        return spec, records, json.loads((folder / "run.json").read_text())
-
-
 # ------------------------------------------------------------- measuring
 
 
-def _job(platform: LocalPlatform, folder: Path, job: WatchedJob) -> dict[str, Any]:
+def _job(
+    platform: LocalPlatform, folder: Path, records: np.ndarray, job: Job, suite: str
+) -> dict[str, Any]:
+    spec = create(platform, folder, records.shape[1], job)
+    upload(platform, spec, "owner1", write_table(folder / "records.csv", records))
     memory: list[int] = []
 
-    def look(_dataset: str) -> None:
+    def look() -> None:
         memory.append(sum(process.memory for process in machine.processes()))
 
-    _, _, end = job.run(platform, folder, look, _SAMPLE_SECONDS)
+    with machine.looking(look, _SAMPLE_SECONDS):
+        platform.run(spec.name, suite, json_file=folder / "run.json")
+    end = json.loads((folder / "run.json").read_text())
     return {
         "iterations": end["n_iter"],
         "iteration_s": end["seconds"] / end["n_iter"],
@@ -167,9 +135,11 @@ def _growth(samples: list[int]) -> dict[str, float]:
 
 def _uploads(platform: LocalPlatform, folder: Path, owners: int, l: int) -> dict[str, Any]:
     spec = create(platform, folder, l, make_job(2, 1))
+    generator = np.random.default_rng(2)
     names = [f"owner{number + 1}" for number in range(owners)]
-    for seed, name in enumerate(names):
-        write_table(folder / f"{name}.csv", random_records(_ROWS_EACH, l, seed))
+    for name in names:
+        records = generator.integers(0, UB + 1, (_ROWS_EACH, l))
+        write_table(folder / f"{name}.csv", records)
     errors: list[str] = []
 
     def send(owner: str) -> None:
@@ -182,7 +152,7 @@ def _uploads(platform: LocalPlatform, folder: Path, owners: int, l: int) -> dict
     with ThreadPoolExecutor(owners) as threads:
         list(threads.map(send, names))
     seconds, spent = time.perf_counter() - began, _services_cpu() - cpu
-    with store_of_cloud1(platform) as store:
+    with Store.open(load(platform.config("cloud1"), Cloud1Config).store, "cloud1") as store:
         rows = store.datasets.get(spec.name).rows
     return {
         "owners": owners,
@@ -203,23 +173,24 @@ def _services_cpu() -> float:
     )
 
 
-_FIGURES = {
-    "wall seconds per iteration": "{iteration_s:.3f}",
-    "protocol seconds per iteration": "{protocol_s:.3f}",
-    "orchestration, share of an iteration": "{overhead:.1%}",
-    "memory of all processes, early, MB": "{memory_early_mb:.0f}",
-    "memory of all processes, late, MB": "{memory_late_mb:.0f}",
-    "growth of memory": "{grown:+.1%}",
-    "seconds for {owners} owners at once, with their start": "{upload_s:.1f}",
-    "CPU seconds of both clouds for them": "{upload_clouds_cpu_s:.2f}",
-    "their records at the clouds (of {sent})": "{uploaded_rows}",
-    "upload errors": "{upload_errors}",
-}
-
-
 def _tables(result: Document) -> list[Table]:
+    owners = result["owners"]
     grown = result["memory_late_mb"] / result["memory_early_mb"] - 1
-    figures = {**result, "grown": grown, "sent": result["owners"] * _ROWS_EACH}
+    rows = [
+        (
+            "wall seconds per iteration",
+            f"{result['iteration_s']:.3f}",
+        ),
+        ("protocol seconds per iteration", f"{result['protocol_s']:.3f}"),
+        ("orchestration, share of an iteration", f"{result['overhead']:.1%}"),
+        ("memory of all processes, early, MB", f"{result['memory_early_mb']:.0f}"),
+        ("memory of all processes, late, MB", f"{result['memory_late_mb']:.0f}"),
+        ("growth of memory", f"{grown:+.1%}"),
+        (f"seconds for {owners} owners at once, with their start", f"{result['upload_s']:.1f}"),
+        ("CPU seconds of both clouds for them", f"{result['upload_clouds_cpu_s']:.2f}"),
+        (f"their records at the clouds (of {owners * _ROWS_EACH})", f"{result['uploaded_rows']}"),
+        ("upload errors", f"{result['upload_errors']}"),
+    ]
     shape = "{suite}, m = {m}, l = {l}, k = {k}, {pairs} pair(s), {iterations} iterations"
     title = f"Platform on this machine: {shape.format(**result)}"
-    return [document.figures_table(title, "figure | value", _FIGURES, figures)]
+    return [document.table(title, ("figure", "value"), rows)]

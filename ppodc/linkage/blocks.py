@@ -4,10 +4,9 @@ Rows of an owner stand cell by cell, as its synopsis says. For each cell of the 
 candidate cells of the second make one block: a stretch of rows against a few stretches of rows.
 Blocks are cut so that none has more pairs than fit in memory, and put together in batches, so that
 many small cells do not cost a round each. All of it follows from the synopses, which both clouds
-have: they compare the digest before work starts.
+have.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -82,14 +81,6 @@ def batches(all_blocks: Iterator[Block], most: int = BATCH_PAIRS) -> Iterator[li
         pairs += block.pairs
     if batch:
         yield batch
-
-
-def digest(all_blocks: Sequence[Block]) -> str:
-    """What both clouds compare before they work on these blocks."""
-    hasher = hashlib.sha256()
-    for block in all_blocks:
-        hasher.update(f"{block.xs} {block.ys};".encode())
-    return hasher.hexdigest()
 
 
 def _spans(counts: NDArray[np.int64]) -> list[Span]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from ppodc.errors import InputError
+from ppodc.linkage import rules
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.schema import Schema
@@ -54,16 +55,16 @@ class Job:
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
+        if isinstance(table, dict) and table.get("rule") != SquaredDistance.name:
+            raise InputError('job.rule must be "sse": a job on the clouds matches numbers.')
         check_keys(
             table, "job", required=("rule", "weights", "limit"), optional=("blocks", "output")
         )
-        if table["rule"] != "sse":
-            raise InputError('job.rule must be "sse": a job on the clouds matches numbers.')
         if table.get("blocks", "none") != "none":
             raise InputError('job.blocks must be "none": a job on the clouds compares all pairs.')
-        if not isinstance(table["weights"], list):
-            raise InputError("job.weights must be a list of whole numbers")
-        rule = SquaredDistance(tuple(table["weights"]), table["limit"])
+        rule = rules.from_dict({key: table[key] for key in ("rule", "weights", "limit")})
+        if not isinstance(rule, SquaredDistance):
+            raise InputError("a job on the clouds matches numbers.")
         return cls(rule, table.get("output", "links"))
 
     def check(self, schema: Schema) -> None:
@@ -89,13 +90,7 @@ class Job:
         return Numbers(self.rule, schema.ub.bit_length())
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule.name,
-            "weights": list(self.rule.weights),
-            "limit": self.rule.limit,
-            "blocks": "none",
-            "output": self.output,
-        }
+        return {**rules.to_dict(self.rule), "blocks": "none", "output": self.output}
 
 
 def job_of(spec: Spec) -> Job:

@@ -27,7 +27,6 @@ from ppodc.mpc import and_bits, compare, select
 from ppodc.mpc.additive import U64, AdditiveShare, Words, public
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare, pack
 
 NONE, ONE, SEVERAL = 0, 1, 2  # partners of a row, as its owner is told
@@ -76,21 +75,10 @@ class Links:
         signs = compare.sign(session, AdditiveShare.concat(less), width).negated(session.role)
         return list(signs.unpack(len(bounds) * rows).reshape(len(bounds), rows))
 
-    @property
-    def counts(self) -> Words:
-        """This cloud's shares of the number of partners of each row."""
-        return self._sums[:, 1].copy()
-
 
 def _ones(session: Session, rows: int) -> Words:
     """Shares of 1."""
     return np.full(rows, 1 if session.role == 1 else 0, U64)
-
-
-def link_needs(pairs: int, rows: int, partners: int) -> Needs:
-    """Supplies for the links of one owner's rows."""
-    width = (partners + 2).bit_length()
-    return select.needs(pairs + 2 * rows) + compare.needs(2 * rows, width)
 
 
 class Duplicates:

@@ -118,8 +118,9 @@ def run(
         notes=[
             "Ratio of the mean squared distance to that of k-means without privacy; mean of "
             f"{runs} runs ({published_runs} of PrivBV and LDPseg). epsilon of one record.",
-            "two-cloud: delta = 1e-6, 3k centres, 3 iterations, radius, merging. In brackets: the "
-            "design's own simulation. Bounds of SIPU sets come from the data.",
+            "two-cloud: delta = 1e-6, 3k centres, 3 iterations, radius, merging, and idle centres "
+            "moved beside heavy ones. In brackets: the design's own simulation, which moves none. "
+            "Bounds of SIPU sets come from the data.",
         ],
     )
 

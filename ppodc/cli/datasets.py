@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from ppodc.cli.options import Config1, Dataset, JobSuite, OperatorConfig, out
+from ppodc.cli.privacy import show_explanation
 from ppodc.errors import PpodcError
 
 dataset = typer.Typer(
@@ -28,6 +29,8 @@ def dataset_create_command(
     with Operator.connect(config) as operator:
         digest = operator.create(loaded)
     out.print(f"dataset {loaded.name}: digest {digest}", soft_wrap=True)
+    if loaded.job.kind == "local":
+        show_explanation(loaded)
 
 
 @dataset.command("list")

@@ -13,6 +13,7 @@ from ppodc.errors import InputError
 if TYPE_CHECKING:
     from ppodc.ldp.owner_reports import OwnerReports
     from ppodc.service.config import CollectorConfig
+    from ppodc.spec import Spec
 
 privacy = typer.Typer(
     help="What a job under local differential privacy guarantees.", no_args_is_help=True
@@ -30,10 +31,16 @@ def explain_command(
     ] = None,
 ) -> None:
     """Say before any upload what one record gives away, and what accuracy to expect."""
-    from ppodc.ldp.explain import explain
     from ppodc.spec import Spec
 
-    headings, lines, notes = explain(Spec.load(spec), rows)
+    show_explanation(Spec.load(spec), rows)
+
+
+def show_explanation(spec: "Spec", rows: int | None = None) -> None:
+    """The table and the notes of `privacy explain`."""
+    from ppodc.ldp.explain import explain
+
+    headings, lines, notes = explain(spec, rows)
     table = Table(*headings)
     for line in lines:
         table.add_row(*line)

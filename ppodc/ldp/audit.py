@@ -25,24 +25,29 @@ _MISTAKE = 0.05
 Reals = NDArray[np.float64]
 
 
-def audit(spec: Spec, trials: int) -> float:
+def audit(spec: Spec, trials: int, key: ReportKey | None = None) -> float:
     """A lower bound of epsilon for one record, from `trials` reports of each of two records."""
     mechanism, columns = mechanism_of(spec), len(spec.schema.columns)
     top = spec.schema.ub
     low, high = np.zeros((1, columns), np.int64), np.full((1, columns), top)
     if not job_of(spec).numeric:
         high = np.array([[size - 1 for size in _sizes(mechanism)]])
-    return audit_mechanism(mechanism, low, high, trials)
+    return audit_mechanism(mechanism, low, high, trials, key)
 
 
 def audit_mechanism(
-    mechanism: Mechanism, first: NDArray[np.int64], second: NDArray[np.int64], trials: int
+    mechanism: Mechanism,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    trials: int,
+    key: ReportKey | None = None,
 ) -> float:
-    """The same for two given records (1, columns)."""
+    """The same for two given records (1, columns); a new key unless one is given."""
+    key = key or ReportKey()
     scores = []
     for record in (first, second):
         records = np.repeat(record, 2 * trials, axis=0)
-        streams = ReportKey().streams(mechanism.digest(), row_ids(0, 2 * trials), records)
+        streams = key.streams(mechanism.digest(), row_ids(0, 2 * trials), records)
         scores.append(_scores(mechanism, mechanism.perturb(records, streams), first, second))
     cut = _best_cut(scores[0][:trials], scores[1][:trials])
     hits = int((scores[0][trials:] >= cut).sum())

@@ -14,6 +14,10 @@ chosen after seeing the ones before, keep T rho, which gives (epsilon, delta)
 values. Each cloud's noise alone has these variances, so one cloud, also together with owners, faces
 a full guarantee; what is released has twice the variance.
 
+*Uneven clusters.* Points spread over the whole domain do not split clusters that lie close
+together. So between iterations a centre that holds next to nobody moves beside the heaviest one
+(`relocated`), by released values and the public seed only, which costs no privacy.
+
 All of it is in whole numbers in 0..ub: variances are rational and rounded up, centres are rounded
 to whole encoded units, so that the protocol on shares computes the same values to the last bit.
 """
@@ -35,6 +39,7 @@ from ppodc.ldp.weighted_kmeans import squared_distances, weighted_kmeans
 
 CENTRES_EACH = 3  # K = 3 k
 ITERATIONS = 3
+HEAVY = 8
 
 Integers = NDArray[np.int64]
 Noise = Callable[[tuple[int, ...], Fraction], Integers]  # both clouds' noise, added up
@@ -87,6 +92,11 @@ class NoisePlan:
         """A cluster with a smaller noisy count keeps its centre: 2 sqrt(2) sigma_c."""
         return math.ceil(2 * math.sqrt(2 * self.count_variance))
 
+    @property
+    def count_deviation(self) -> int:
+        """Of a released count, both clouds' noise together; rounded down."""
+        return math.isqrt(math.floor(2 * self.count_variance))
+
     def start(self) -> Integers:
         """The K public centres."""
         return spread_points(self.centres, self.columns, self.ub, self.seed)
@@ -134,6 +144,29 @@ def moved_centres(centres: Integers, sums: Integers, counts: Integers, plan: Noi
     return new
 
 
+def relocated(centres: Integers, counts: Integers, plan: NoisePlan, iteration: int) -> Integers:
+    """Centres with a noisy count below one deviation, moved beside the heaviest ones.
+
+    The heaviest must hold HEAVY times the least count, and is taken for half as heavy for every
+    centre that it gets. The place is half a radius away, in a direction from the public seed.
+    """
+    random = SecureRandom(b"".join(n.to_bytes(16, "big") for n in (plan.seed, iteration + 1)))
+    weights = np.where(counts >= plan.least_count, counts, 0)
+    new = centres.copy()
+    for h in np.flatnonzero(counts < plan.count_deviation).tolist():
+        heaviest = int(weights.argmax())
+        if weights[heaviest] < HEAVY * plan.least_count:
+            break
+        draws = [int(x) - plan.radius for x in random.below(2 * plan.radius + 1, plan.columns)]
+        length = max(1, math.isqrt(sum(x * x for x in draws)))
+        new[h] = [
+            min(plan.ub, max(0, int(c) + round(Fraction(x * plan.radius, 2 * length))))
+            for c, x in zip(centres[heaviest], draws, strict=True)
+        ]
+        weights[h] = weights[heaviest] = weights[heaviest] // 2
+    return new
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What both clouds see of one iteration."""
@@ -153,8 +186,10 @@ class NoisyResult:
 
 def noisy_kmeans(records: Integers, plan: NoisePlan, noise: Noise) -> NoisyResult:
     """All iterations on plaintext, with the given noise (both clouds' together)."""
-    centres, opened = plan.start(), []
-    for _ in range(plan.iterations):
+    centres, opened = plan.start(), list[Opened]()
+    for iteration in range(plan.iterations):
+        if opened:
+            centres = relocated(centres, opened[-1].counts, plan, iteration)
         sums, counts = residual_sums(records, centres, plan.radius)
         noisy = Opened(
             sums + noise(sums.shape, plan.sum_variance),

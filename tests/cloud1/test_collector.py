@@ -12,6 +12,8 @@ from client.operator import Operator
 from cloud1.collector import collect
 from ppodc.errors import BudgetError, InputError, RefusedError
 from ppodc.ldp.job import Job, mechanism_of
+from ppodc.ldp.kind import PerturbedRows
+from ppodc.ldp.owner_reports import OwnerReports
 from ppodc.ldp.report_streams import insecure_streams
 from ppodc.ldp.weighted_kmeans import mean_squared_distance
 from ppodc.records.schema import Column, Schema
@@ -149,6 +151,40 @@ def test_only_reports_reach_the_collector_and_the_same_data_get_the_same(server)
     unperturbed = mechanism.perturb(form.encode(data), insecure_streams(500, 0))
     assert not np.array_equal(first, unperturbed)
     assert form.part(2) is None
+
+
+def test_an_upload_that_was_cut_off_goes_on_with_the_same_reports_and_one_charge(
+    server, monkeypatch
+):
+    server.create(numbers_spec())
+    data, folder = numbers(900, 6), server.deployment.party("ann").folder / "privacy"
+    monkeypatch.setattr("client.owner._CHUNK_BYTES", 300)
+    whole, sent = PerturbedRows.chunk, []
+
+    def dies(self, values, secret, first_row, cloud):
+        if sent:
+            raise KeyboardInterrupt
+        sent.append(first_row)
+        return whole(self, values, secret, first_row, cloud)
+
+    with server.owner("ann") as ann:
+        monkeypatch.setattr(PerturbedRows, "chunk", dies)
+        with pytest.raises(KeyboardInterrupt):
+            ann.upload("survey", data, progress=False)
+        charged = (folder / "budget.json").read_bytes()
+        monkeypatch.setattr(PerturbedRows, "chunk", whole)
+    with server.owner("ann") as ann:
+        assert not ann.upload("survey", data, progress=False).repeated
+    assert (folder / "budget.json").read_bytes() == charged
+    (upload,) = server.store.uploads.of("survey")
+    server.store.uploads.seal("survey", [upload.upload_id])
+    spec = numbers_spec()
+    form = spec.kind.upload(spec)
+    values = form.encode(data)
+    secret = OwnerReports(folder).secret(mechanism_of(spec).digest(), values)
+    assert np.array_equal(
+        server.store.uploads.rows("survey", 0, 900), form.chunk(values, secret, 0, 1)
+    )
 
 
 def test_an_upload_beyond_the_budget_sends_nothing(server):

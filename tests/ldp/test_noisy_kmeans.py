@@ -13,9 +13,11 @@ from ppodc.ldp.noisy_kmeans import (
     NoisePlan,
     moved_centres,
     noisy_kmeans,
+    relocated,
     residual_sums,
     two_clouds_noise,
 )
+from ppodc.ldp.report_streams import insecure_streams
 from ppodc.ldp.weighted_kmeans import mean_squared_distance
 from tests.ldp.test_codebook import groups
 
@@ -123,6 +125,33 @@ def test_centres_move_by_the_mean_and_no_farther_than_the_radius():
     assert moved.tolist() == [[501, 500], [0, 1000], [300, 300]]
     far = moved_centres(centres, sums * 1000, counts, PLAN)
     assert math.dist(far[0], centres[0]) == pytest.approx(PLAN.radius, abs=1)
+
+
+def test_idle_centres_move_beside_the_heaviest_by_released_values_only():
+    centres = np.array([[100, 100], [900, 900], [500, 500], [700, 100]])
+    least = PLAN.least_count
+    counts = np.array([20 * least, -5, least, 0])
+    moved = relocated(centres, counts, PLAN, 1)
+    assert np.array_equal(moved, relocated(centres, counts, PLAN, 1)), "the same at both clouds"
+    assert moved[[0, 2]].tolist() == centres[[0, 2]].tolist()
+    for h in (1, 3):
+        assert math.dist(moved[h], centres[0]) == pytest.approx(PLAN.radius / 2, abs=2)
+    light = np.array([7 * least, -5, least, 0])
+    assert np.array_equal(relocated(centres, light, PLAN, 1), centres)
+
+
+def test_close_clusters_beside_far_small_ones_are_split():
+    """Three heavy groups in one corner, one small group far away: the form of SIPU unbalance."""
+    words = insecure_streams(8000, 8).words(9).astype(np.int64)
+    noise = (words[:, :8].reshape(8000, 2, 4) % 21).sum(axis=2) - 40
+    corner = np.array([[100, 100], [100, 220], [210, 150], [900, 800]])
+    group = np.where(words[:, 8] % 40 == 0, 3, words[:, 8] % 3)
+    records = np.clip(corner[group] + noise // 3, 0, 1000)
+    plan = NoisePlan(k=4, columns=2, ub=1000, epsilon=2.0, delta=1e-6, seed=3)
+    found = noisy_kmeans(records, plan, two_clouds_noise(seeded(1), seeded(2))).centres
+    floats = records.astype(float)
+    exact = mean_squared_distance(floats, corner.astype(float))
+    assert mean_squared_distance(floats, found) < 3 * exact
 
 
 def test_given_noise_is_added_and_nothing_else():

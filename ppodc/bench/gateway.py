@@ -89,7 +89,7 @@ def run(m: int, l: int, k: int, *, owners: int, iterations: int, parties: Partie
 
 
 class _Bench:
-    """A platform, its honest owners, and the job that each of them has a part of the records of."""
+    """A platform, its honest owners, and a job over the records of the first of them."""
 
     def __init__(
         self,
@@ -107,17 +107,12 @@ class _Bench:
         """Upload, run and open a job while something goes on beside it."""
         seen, over = Observed(), threading.Event()
         spec = create(self._platform, self._folder, self._records.shape[1], self._job)
-        parts = np.array_split(self._records, len(self._names))
-        tables = [
-            write_table(self._folder / f"{name}.csv", part)
-            for name, part in zip(self._names, parts, strict=True)
-        ]
+        file = write_table(self._folder / "records.csv", self._records)
         with beside:
             asking = self._ask_all(spec.name, over, seen)
             try:
                 with machine.looking(lambda: _look(seen), _SAMPLE_SECONDS):
-                    for name, file in zip(self._names, tables, strict=True):
-                        upload(self._platform, spec, name, file)
+                    upload(self._platform, spec, self._names[0], file)
                     began = time.monotonic()
                     self._platform.run(spec.name, "shares")
                     seen.job_s = time.monotonic() - began

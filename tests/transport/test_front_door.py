@@ -190,3 +190,16 @@ def test_only_who_came_through_the_door_is_let_in(gateway):
     gateway.endpoint = gateway._socket.endpoint
     with client(gateway) as ann, pytest.raises(ChannelError, match="for now"):
         ann.call("double", Number(1), reply=Number)
+
+
+def test_heartbeats_do_not_use_up_the_budget(gateway):
+    door = gateway._door
+    with client(gateway) as ann:
+        assert double(ann, 1) == 2
+        (visitor,) = door._visitors.values()
+        with door._lock:
+            door._charge(visitor, 8000, 0)  # of a quiet minute and a half
+            visitor.finished -= 90
+        assert double(ann, 2) == 4
+        assert double(ann, 3) == 6  # the message before is finished by now
+        assert visitor.held < 2000

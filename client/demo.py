@@ -44,7 +44,9 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
                 results.append(owner.result(spec.name))
     encoded = encode(records, spec.schema)
     job = job_of(spec)
-    plain = kmeans(encoded, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed)
+    plain = kmeans(
+        encoded, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, min_size=job.min_size
+    )
     labels = np.concatenate([result.labels_ for result in results])
     same = _identical(results, labels, plain, spec)
     _show(console, spec, results[0], plain, same=same)
@@ -76,7 +78,7 @@ def _upload(
 def _identical(results: list[Result], labels: NDArray[np.int64], plain: Trace, spec: Spec) -> bool:
     expected = decode_centres(plain.sums, plain.sizes, spec.schema)
     return np.array_equal(labels, plain.labels) and all(
-        np.array_equal(result.cluster_centers_, expected)
+        np.array_equal(result.cluster_centers_, expected, equal_nan=True)
         and np.array_equal(result.sizes_, plain.sizes)
         and result.n_iter_ == plain.n_iter
         for result in results

@@ -14,7 +14,7 @@ from client.estimator import Estimator
 from client.one_machine import Bounds, run_here, schema_of, tables_of
 from client.record_linkage import RecordLinkage
 from ppodc.errors import InputError
-from ppodc.kmeans.job import Job, parse_beta
+from ppodc.kmeans.job import MIN_SIZE, Job, parse_beta
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.spec import Spec
 
@@ -32,6 +32,7 @@ class SecureKMeans(Estimator):
     bounds : (low, high) for all columns, or one pair for each. Public, so they must be given;
         "data" takes them from the data, which tells both clouds the extremes.
     ub : values are rounded to whole numbers 0..ub between the bounds.
+    min_size : owners learn nothing of a cluster with fewer records.
     suite : "shares" (fast) or "paillier" (as published).
     pairs : worker pairs.
     dedup : a `RecordLinkage` whose theta and weights say which records of different owners are the
@@ -39,8 +40,8 @@ class SecureKMeans(Estimator):
 
     Attributes
     ----------
-    cluster_centers_ : centres in real units, (n_clusters, columns).
-    sizes_ : records of each cluster.
+    cluster_centers_ : centres in real units, (n_clusters, columns); NaN where there is none.
+    sizes_ : records of each cluster; 0 if it is empty or has fewer than min_size.
     labels_ : cluster of each record, all owners' rows in the order given.
     n_iter_ : iterations that were run.
     n_features_in_ : number of columns.
@@ -56,6 +57,7 @@ class SecureKMeans(Estimator):
         random_state: int = 0,
         bounds: Bounds = None,
         ub: int = 1000,
+        min_size: int = MIN_SIZE,
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
@@ -67,6 +69,7 @@ class SecureKMeans(Estimator):
         self.random_state = random_state
         self.bounds = bounds
         self.ub = ub
+        self.min_size = min_size
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
@@ -105,4 +108,5 @@ class SecureKMeans(Estimator):
             seed=int(seed) % (MAX_SEED + 1),
             labels=True,
             dedup=None if self.dedup is None else self.dedup.rule(columns, self.ub),
+            min_size=self.min_size,
         )

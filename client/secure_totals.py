@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from client.one_machine import Bounds, run_here, schema_of, tables_of
 from ppodc.spec import Spec
-from ppodc.totals.job import Job
+from ppodc.totals.job import LEAST, Job
 from ppodc.totals.result import Totals
 
 
@@ -23,6 +23,7 @@ class SecureTotals:
         "data" takes them from the data, which tells both clouds the extremes.
     ub : values are rounded to whole numbers 0..ub between the bounds.
     variance : whether owners learn variances too.
+    least : with fewer records than this the job does not run.
     pairs : worker pairs.
 
     Attributes
@@ -33,18 +34,25 @@ class SecureTotals:
     """
 
     def __init__(
-        self, *, bounds: Bounds = None, ub: int = 1000, variance: bool = True, pairs: int = 1
+        self,
+        *,
+        bounds: Bounds = None,
+        ub: int = 1000,
+        variance: bool = True,
+        least: int = LEAST,
+        pairs: int = 1,
     ) -> None:
         self.bounds = bounds
         self.ub = ub
         self.variance = variance
+        self.least = least
         self.pairs = pairs
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> "SecureTotals":  # noqa: N803
         """Total the owners' arrays: a list with one array for each owner, or one array."""
         tables = tables_of(X)
         schema = schema_of(tables, self.bounds, self.ub)
-        spec = Spec("records", schema, Job(variance=self.variance))
+        spec = Spec("records", schema, Job(variance=self.variance, least=self.least))
         totals: Totals = run_here(spec, tables, pairs=self.pairs)[0]
         self.count_: int = totals.count_
         self.sum_: NDArray[np.float64] = totals.sum_

@@ -64,6 +64,11 @@ class Follower:
         self._link_timeout = link_timeout
         # Read once here: a key that cannot be used must show when the service starts.
         key = load_secret(config.paillier_secret, allow_insecure=bool(config.insecure_key_bits))
+        if not key.strong:
+            log.warning(
+                "the Paillier key was made by an older release; make a new one before you offer "
+                "the paillier suite, which refuses it"
+            )
         self._key_bits = key.public.bits
         self._sessions: dict[str, _Session] = {}
         self._opening = threading.Lock()
@@ -196,11 +201,17 @@ class Follower:
                 f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
             )
         kind = pair_kind(self._store.datasets.spec(body.dataset))
+        suite = suite_of(kind, body.suite)
+        if suite not in self._config.suites:
+            raise InputError(
+                f"cloud 2 does not take part in the suite {suite!r}, only in "
+                f"{', '.join(self._config.suites)}: see `suites` in cloud2.toml."
+            )
         side = CloudJob(
             self._store,
             self._workers,
             body.dataset,
-            suite_of(kind, body.suite),
+            suite,
             body.pairs,
             body.shards_per_pair,
             body.prepare,

@@ -29,14 +29,26 @@ def test_the_sample_loads_and_shows_every_key(tmp_path):
     path.write_text(SAMPLE)
     spec = Spec.load(path)
     assert spec.schema.names == ["age", "temperature", "pressure"]
-    assert spec.job == Job(3, Fraction(0), 100, "random", 1, True)
+    assert spec.job == Job(3, Fraction(0), 100, "random", 1, True, min_size=5)
     for key in spec.job.to_dict():
         assert f"\n{key} = " in SAMPLE
 
 
 def test_defaults():
     job = Spec.loads(SMALL).job
-    assert job == Job(2, Fraction(0), 100, "random", 0, False)
+    assert job == Job(2, Fraction(0), 100, "random", 0, False, min_size=1)
+
+
+def test_a_new_job_has_a_threshold_written_out_and_an_old_spec_none():
+    """A written spec means what it says; whoever makes one in Python gets the default."""
+    assert Job(2).min_size == Spec.loads(SAMPLE).job.min_size == 5
+    assert Job(2).to_dict()["min_size"] == 5
+    old = Spec.loads(SMALL)
+    assert old.job.min_size == 1
+    assert b"min_size" not in old.canonical()
+    said = Spec.loads(SMALL.replace("k = 2", "k = 2\nmin_size = 1"))
+    assert said.digest == old.digest
+    assert b'"min_size":9' in Spec.loads(SMALL.replace("k = 2", "k = 2\nmin_size = 9")).canonical()
 
 
 def test_digest_known_answer():
@@ -67,6 +79,7 @@ def test_digest_ignores_layout_but_not_content():
         ("k = 2", "k = 2\nmax_iter = 99"),
         ("k = 2", "k = 2\nbeta = 1"),
         ("k = 2", "k = 2\ninit = [[0, 0], [1, 1]]"),
+        ("k = 2", "k = 2\nmin_size = 2"),
     ]:
         assert Spec.loads(SMALL.replace(old, new)).digest != spec.digest
 
@@ -78,15 +91,16 @@ def specs(draw):
     names = draw(st.lists(text, min_size=1, max_size=4, unique=True))
     low = draw(st.floats(-1e15, 1e15))
     columns = [Column(name, low, low + draw(st.floats(1, 1e15))) for name in names]
-    k = draw(st.integers(1, 3))
-    centre = [draw(st.floats(c.low, c.high)) for c in columns]
+    k = draw(st.integers(1, 2))
+    ends = tuple(tuple(getattr(c, end) for c in columns) for end in ("low", "high"))
     job = Job(
         k,
         draw(st.fractions(0, 10**9, max_denominator=10**9)),
         draw(st.integers(1, 10_000)),
-        draw(st.sampled_from(["random", (tuple(centre),) * k])),
+        draw(st.sampled_from(["random", ends[:k]])),
         draw(st.integers(0, (1 << 63) - 1)),
         draw(st.booleans()),
+        min_size=draw(st.integers(1, 1 << 20)),
     )
     return Spec(name, Schema(tuple(columns), draw(st.integers(1, 1 << 20))), job)
 
@@ -191,6 +205,10 @@ def test_refused_beta(value):
         ("k = 2", "k = 2\ninit = [[0], [0]]", "must have 2 values"),
         ("k = 2", "k = 2\ninit = [[0, 0], [0, 5]]", "job.init.*row 1.*column 'y': above 1.0"),
         ("k = 2", "k = 2\ninit = [[nan, 0], [0, 0]]", "finite"),
+        ("k = 2", "k = 2\ninit = [[1, 0], [1.0, 0.0]]", "two centres that are equal"),
+        ("k = 2", "k = 2\ninit = [[1, 0], [1.0001, 0]]", "equal once they are encoded"),
+        ("k = 2", "k = 2\nmin_size = 0", "job.min_size must be a whole number from 1"),
+        ("k = 2", "k = 2\nmin_size = 2.0", "job.min_size"),
         ('name = "small"', "", "missing name"),
         ('name = "small"', 'name = "a/b"', "name must be"),
         ('name = "small"', 'name = "../b"', "name must be"),

@@ -99,10 +99,16 @@ def draw(seed: int) -> Schedule:
         for rows in (chance.randint(3, 9) for _ in range(chance.randint(1, MAX_OWNERS)))
     )
     kind = chance.choices(("kmeans", "totals"), (5, 1))[0]
-    job: Any = TotalsJob(variance=chance.random() < 0.5)
+    job: Any = TotalsJob(variance=chance.random() < 0.5, least=3)
     suite = "shares"
     if kind == "kmeans":
-        job = KMeansJob(k, max_iter=chance.randint(1, 5), seed=seed, labels=chance.random() < 0.6)
+        job = KMeansJob(
+            k,
+            max_iter=chance.randint(1, 5),
+            seed=seed,
+            labels=chance.random() < 0.6,
+            min_size=chance.randint(1, 5),
+        )
         suite = chance.choices(("shares", "paillier"), (7, 1))[0]
     faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
     spec = Spec(f"schedule-{seed}", schema, job)
@@ -130,7 +136,12 @@ class Campaign:
 
     def __init__(self, parties: Parties, folder: Path) -> None:
         self._parties, self._folder = parties, folder
-        made = deployment.create(folder / "keys", MAX_OWNERS, insecure_key_bits=_KEY_BITS)
+        made = deployment.create(
+            folder / "keys",
+            MAX_OWNERS,
+            insecure_key_bits=_KEY_BITS,
+            suites=("shares", "paillier"),
+        )
         self._config1 = load(made.party("cloud1").config, Cloud1Config)
         self._config2 = load(made.party("cloud2").config, Cloud2Config)
         names = [f"owner{i}" for i in range(1, MAX_OWNERS + 1)]
@@ -279,7 +290,9 @@ def _exact(schedule: Schedule, results: list[Any]) -> bool:
         plain = totals(schedule.spec, records)
         return all(_same_totals(result, plain) for result in results)
     assert isinstance(job, KMeansJob)  # noqa: S101 - there are two kinds here
-    trace = kmeans(records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed)
+    trace = kmeans(
+        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, min_size=job.min_size
+    )
     same = all(
         np.array_equal(result.sums_, trace.sums)
         and np.array_equal(result.sizes_, trace.sizes)

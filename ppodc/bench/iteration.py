@@ -282,7 +282,7 @@ def _measure(
     exact = True
     for done in iterate(start, assign, clouds.update, candidates, count):
         expected = trace.iterations[done.iteration - 1]
-        table = np.array(clouds.open(done.clusters), object).reshape(k, -1)
+        table = np.array(clouds.open(done.sums), object).reshape(k, -1)
         same = np.array_equal(table[:, :-1], expected.sums)
         same = same and np.array_equal(table[:, -1], expected.sizes)
         exact = exact and same and done.stop == expected.stop

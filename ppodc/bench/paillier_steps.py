@@ -38,10 +38,10 @@ from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier import demand, exchange
 from ppodc.kmeans.paillier.assign import assign, one_hot_sums
-from ppodc.kmeans.paillier.exchange import Cloud1, Step
-from ppodc.kmeans.paillier.half import IN_FLIGHT, Half2
+from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step, StepMenu
+from ppodc.kmeans.paillier.half import IN_FLIGHT
 from ppodc.kmeans.paillier.ingest import ingest
-from ppodc.kmeans.paillier.questions import Requests
+from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.sbd import Bits, sbd
 from ppodc.kmeans.paillier.smin_k import smin_k
 from ppodc.kmeans.paillier.smp import smp
@@ -182,15 +182,21 @@ def work(cloud: LocalCloud) -> None:
     case = make_case(job.m, job.l, job.k, public.bits, order.records)
     randomisers = _randomisers(cloud, case, order, public)
     if isinstance(key, SecretKey):
-        half = Half2(cloud.channel, case.params, key, randomisers)
-        half.c2.shares[_SHARD] = cloud.share()
-        for _ in range(_WHOLE if order.whole else _WHOLE + _PRIMITIVES):
-            before = half.c2.cipher.tally.snapshot()
-            half.serve()
-            tell(tally=(half.c2.cipher.tally - before).as_dict())
+        _serve(cloud, Cloud2(Cipher(public, randomisers), key), order)
         return
     sums = _Lead(cloud, case, Cloud1(Cipher(public, randomisers))).run(whole=order.whole)
     np.save(cloud.folder / _SUMS, sums.to_array())
+
+
+def _serve(cloud: LocalCloud, c2: Cloud2, order: Order) -> None:
+    """C2: every question of every step, which nobody's records depend on here."""
+    c2.shares[_SHARD] = cloud.share()
+    menu = StepMenu("a measurement", frozenset(exchange.MENU))
+    answers = Answers(cloud.channel, lambda *question: exchange.answer(c2, menu, *question))
+    for _ in range(_WHOLE if order.whole else _WHOLE + _PRIMITIVES):
+        before = c2.cipher.tally.snapshot()
+        answers.serve()
+        tell(tally=(c2.cipher.tally - before).as_dict())
 
 
 def _randomisers(
@@ -206,7 +212,8 @@ def _randomisers(
     rows = len(case.records)
     times = 1 if order.whole else 3
     needed = demand.iteration(case.params, public.bits, [rows], case.batch) * times
-    needed += demand.ingest(case.params, rows) + demand.Demand(_SPARE, _SPARE)
+    needed += demand.ingest(case.params, public.bits, [rows], case.batch)
+    needed += demand.Demand(_SPARE, _SPARE)
     pool = PooledRandomisers(cloud.folder / "randomisers", public, source)
     pool.fill(needed.of(cloud.setting.role))
     return pool
@@ -244,7 +251,9 @@ class _Lead:
         self._step("stop test", [setc(c1, old, old, clamp_beta(case.params), w)])
         if not whole:
             share = np.load(self._cloud.folder / "share-000.npy", allow_pickle=False)
-            self._step("ingest", (ingest(c1, _SHARD, i, share[i : i + case.batch]) for i in rows))
+            parts = ((i, share[i : i + case.batch]) for i in rows)
+            ub = case.params.ub
+            self._step("ingest", (ingest(c1, _SHARD, i, part, ub) for i, part in parts))
         return Ciphertexts.concat([reduce(c1.cipher.add, total) for total in totals])
 
     def _products(self, batches: list[list[Ciphertexts]]) -> None:

@@ -26,7 +26,7 @@ from ppodc.bench.document import Document, Table
 from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
-from ppodc.kmeans.reference import kmeans
+from ppodc.kmeans.reference import centres, kmeans
 from ppodc.kmeans.row_choice import initial_rows
 
 PROTOCOLS = {"CHEETAH": "SPU Cheetah", "SEMI2K": "SPU Semi2k (trusted dealer)"}
@@ -153,12 +153,12 @@ def spu_run(
         return np.load(folder / "result.npy", allow_pickle=False), result["runs"]
 
 
-def largest_error(centres: NDArray[np.float64], records: NDArray[np.int64], k: int) -> float:
+def largest_error(found: NDArray[np.float64], records: NDArray[np.int64], k: int) -> float:
     """The largest distance of a coordinate from the exact centre after one iteration."""
-    exact = kmeans(records, k, beta=0, max_iter=1, seed=_SEED).centres()
+    last = kmeans(records, k, beta=0, max_iter=1, seed=_SEED).iterations[-1]
     return max(
         float(abs(Fraction(float(value)) - right)) if np.isfinite(value) else float("inf")
-        for row, wanted in zip(centres, exact, strict=True)
+        for row, wanted in zip(found, centres(last.next_sums, last.next_sizes), strict=True)
         for value, right in zip(row, wanted, strict=True)
     )
 

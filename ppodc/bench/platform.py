@@ -71,7 +71,7 @@ def run(
 
 def make_job(k: int, iterations: int) -> Job:
     """So many iterations, unless the centres stand still before."""
-    return Job(k=k, max_iter=iterations, seed=1)
+    return Job(k=k, max_iter=iterations, seed=1, min_size=1)
 
 
 def create(clouds: RunningClouds, folder: Path, l: int, job: Job) -> Spec:

@@ -68,7 +68,7 @@ def _shares_of_supplies(m: int, l: int, k: int, ub: int) -> dict[str, dict[str, 
         "scaling": scale,
         "SBD + SMIN_k": smin_k.needs(m, k, rings.distance_bits),
         "SMP": sums.needs(m, k),
-        "other": update.reseed_needs(k) + stop_test.needs(k, l, rings),
+        "other": update.small_needs(k) + stop_test.needs(k, l, rings),
     }
     found = {}
     for kind in _SUPPLIES:

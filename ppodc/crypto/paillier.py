@@ -23,7 +23,7 @@ from ppodc.errors import CiphertextError, InputError
 
 KEY_BITS = (2048, 3072)
 INSECURE_KEY_BITS = range(256, 1025)
-_SMALL_FACTOR_BOUND = 1 << 12
+FACTOR_BITS = 128  # least size of the primes of which (p-1)/2 and (q-1)/2 consist
 
 
 class RandomiserSource(Protocol):
@@ -318,12 +318,22 @@ class Cipher:
 
 
 class SecretKey:
-    """The primes p and q. It does not show in repr or str and refuses to be pickled or copied."""
+    """The primes p and q. It does not show in repr or str and refuses to be pickled or copied.
 
-    __slots__ = ("_hp", "_hq", "_q_inverse", "p", "public", "q")
+    `factors` are the primes of (p-1)/2 and of (q-1)/2, which whoever made the key can give. With
+    them the key is `strong`: that these are all large is checked, and cannot be without.
+    """
 
-    def __init__(self, p: int, q: int) -> None:
+    __slots__ = ("_hp", "_hq", "_q_inverse", "factors", "p", "public", "q")
+
+    def __init__(
+        self, p: int, q: int, factors: tuple[Sequence[int], Sequence[int]] | None = None
+    ) -> None:
         self.p, self.q = mpz(index(p)), mpz(index(q))
+        self.factors = None
+        if factors is not None:
+            checked = [_factors_of(x, f) for x, f in zip((self.p, self.q), factors, strict=True)]
+            self.factors = (checked[0], checked[1])
         if self.p == self.q or not all(x > 3 and gmpy2.is_prime(x, 40) for x in (self.p, self.q)):
             raise InputError("A Paillier key needs two different odd primes.")
         n = self.p * self.q
@@ -333,6 +343,11 @@ class SecretKey:
         self._hp = gmpy2.invert(-self.q, self.p)
         self._hq = gmpy2.invert(-self.p, self.q)
         self._q_inverse = gmpy2.invert(self.q, self.p)
+
+    @property
+    def strong(self) -> bool:
+        """Whether all primes of (p-1)/2 and (q-1)/2 are known to be large."""
+        return self.factors is not None
 
     def decrypt(self, a: Ciphertexts, tally: Tally | None = None) -> list[mpz]:
         """The plaintexts, each in 0..n-1."""
@@ -389,22 +404,48 @@ def generate_insecure(bits: int) -> SecretKey:
 def _generate(bits: int) -> SecretKey:
     """Primes of equal length as the fixed-base randomisers want them.
 
-    p = q = 3 mod 4 and gcd(p-1, q-1) = 2, so -x^2 is a non-residue modulo both; no further small
-    factors in p-1 and q-1, so that a random such element generates all but surely everything of
-    Jacobi symbol 1 (Damgård, Jurik and Nielsen, "A generalization of Paillier's public-key system
-    with applications to electronic voting").
+    p = q = 3 mod 4 and gcd(p-1, q-1) = 2, so -x^2 is a non-residue modulo both; all other factors
+    of p-1 and q-1 have 128 bits or more, so that a random such element generates everything of
+    Jacobi symbol 1 but for a chance below 2^-120 (Damgård, Jurik and Nielsen, "A generalization of
+    Paillier's public-key system with applications to electronic voting").
     """
     while True:
-        p, q = _prime(bits // 2), _prime(bits // 2)
+        (p, of_p), (q, of_q) = _prime(bits // 2), _prime(bits // 2)
         # Both top bits are set, so n has exactly `bits` bits; primes too close are never met.
         if gmpy2.gcd(p - 1, q - 1) == 2 and abs(p - q).bit_length() > bits // 2 - 100:
-            return SecretKey(p, q)
+            return SecretKey(p, q, (of_p, of_q))
 
 
-def _prime(bits: int) -> mpz:
-    small_factors = gmpy2.primorial(_SMALL_FACTOR_BOUND) // 2
-    frame = mpz(3) << (bits - 2) | 3
+def _prime(bits: int) -> tuple[mpz, list[mpz]]:
+    """A prime p = 2 f_1 ... f_c + 1 whose two top bits are set, and the primes f.
+
+    All but the last f are drawn once, the last until p is prime (as Lim and Lee do). In keys so
+    short that they are insecure anyhow, c = 1 and f may be shorter than FACTOR_BITS.
+    """
+    count = max(1, (bits - 1) // FACTOR_BITS)
+    size = (bits - 1) // count
+    others = [_random_prime(mpz(1) << (size - 1), mpz(1) << size) for _ in range(count - 1)]
+    twice = functools.reduce(lambda x, y: x * y, others, mpz(2))
+    low, high = (mpz(3) << (bits - 2)) // twice + 1, (mpz(1) << bits) // twice
     while True:
-        candidate = mpz(secrets.randbits(bits)) | frame
-        if gmpy2.gcd(candidate >> 1, small_factors) == 1 and gmpy2.is_prime(candidate, 40):
+        last = _random_prime(low, high)
+        if gmpy2.is_prime(twice * last + 1, 40):
+            return twice * last + 1, [*others, last]
+
+
+def _random_prime(low: mpz, high: mpz) -> mpz:
+    """A uniform odd prime of low..high - 1."""
+    while True:
+        candidate = low + secrets.randbelow(int(high - low)) | 1
+        if candidate < high and gmpy2.is_prime(candidate, 40):
             return candidate
+
+
+def _factors_of(prime: mpz, factors: Sequence[int]) -> tuple[mpz, ...]:
+    """The factors of (prime-1)/2, all of them prime and large; InputError if they are not."""
+    primes = tuple(mpz(index(factor)) for factor in factors)
+    shortest = min(FACTOR_BITS, int(prime.bit_length()) - 1)
+    right = functools.reduce(lambda x, y: x * y, primes, mpz(2)) + 1 == prime
+    if not right or any(f.bit_length() < shortest or not gmpy2.is_prime(f, 40) for f in primes):
+        raise InputError("These are not the large prime factors of p - 1 and q - 1.")
+    return primes

@@ -2,7 +2,11 @@
 
 The secret file is its owner's alone (mode 0600), and one that others may read is refused. The
 public part has a file of its own. Loading checks everything that can be checked: the fingerprint,
-that n is the product of two primes, and that the key is long enough.
+that n is the product of two primes, that (p-1)/2 and (q-1)/2 are products of large primes, and that
+the key is long enough.
+
+A secret file of version 1 has no factors of p-1 and q-1. It loads, and the key is not `strong`: the
+shares suite takes it, for its base transfers, the paillier suite does not.
 """
 
 import json
@@ -18,7 +22,7 @@ from gmpy2 import mpz
 from ppodc.crypto.paillier import KEY_BITS, PublicKey, SecretKey
 from ppodc.errors import InputError, KeyFileError
 
-_VERSION = 1
+_VERSION = 2
 _MAX_BYTES = 1 << 16
 
 
@@ -40,6 +44,7 @@ class _SecretFile(
     n: str
     p: str
     q: str
+    factors: tuple[list[str], list[str]] | None = None
 
 
 _File = TypeVar("_File", _PublicFile, _SecretFile)
@@ -54,7 +59,10 @@ def save_secret(path: str | Path, key: SecretKey) -> None:
     """Write a new secret key file with mode 0600; an existing file is never overwritten."""
     public = key.public
     fields = (public.bits, public.fingerprint, _hex(public.n), _hex(key.p), _hex(key.q))
-    _save(path, _SecretFile(_VERSION, *fields), 0o600)
+    factors = None
+    if key.factors is not None:
+        factors = ([_hex(f) for f in key.factors[0]], [_hex(f) for f in key.factors[1]])
+    _save(path, _SecretFile(_VERSION, *fields, factors), 0o600)
 
 
 def load_public(path: str | Path, *, allow_insecure: bool = False) -> PublicKey:
@@ -74,7 +82,11 @@ def load_secret(path: str | Path, *, allow_insecure: bool = False) -> SecretKey:
     """The key in a secret key file. Keys under 2048 bits load with `allow_insecure` only."""
     file = _load(path, _SecretFile, private=True)
     try:
-        key = SecretKey(_number(file.p), _number(file.q))
+        factors = None
+        if file.factors is not None:
+            of_p, of_q = ([_number(f) for f in of_one] for of_one in file.factors)
+            factors = (of_p, of_q)
+        key = SecretKey(_number(file.p), _number(file.q), factors)
         n = _number(file.n)
     except (InputError, ValueError):
         raise _damaged(path) from None
@@ -127,9 +139,9 @@ def _check_version(path: str | Path, data: bytes) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise KeyFileError(f"{path} is no key file, or it is damaged.") from None
     version = fields.get("version") if isinstance(fields, dict) else None
-    if isinstance(version, int) and version != _VERSION:
+    if isinstance(version, int) and not 1 <= version <= _VERSION:
         raise KeyFileError(
-            f"{path} is a key file of version {version}, this program reads {_VERSION}."
+            f"{path} is a key file of version {version}, this program reads 1 to {_VERSION}."
         )
 
 

@@ -67,8 +67,9 @@ class FreshRandomisers:
     independent exponents 64 bits longer than p and q, joined by CRT. They are uniform up to 2^-64
     in what the two bases generate; no assumption about short exponents.
 
-    The bases generate all n-th residues except for large factors of p-1 and q-1 missed by chance,
-    for keys made by `generate`; for other keys (p or q = 1 mod 4) perhaps a quarter of them.
+    The bases generate all n-th residues except for factors of p-1 and q-1 missed by chance: 2^-120
+    for keys made by `generate` (`SecretKey.strong`), whose factors are large, about 2^-14 for those
+    made by older releases; for other keys (p or q = 1 mod 4) perhaps a quarter of them.
 
     Tables are built when first needed: a small one for a few, a larger one when many are asked.
     """

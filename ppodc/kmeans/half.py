@@ -7,7 +7,8 @@ cluster-scale values (ciphertexts at C1 and nothing at C2 in the paillier suite,
 at both in the shares suite). States of the same cloud from several pairs add up with `add`.
 
 Who learns what: both clouds learn the shapes in `Parameters` and the stop bit that `update`
-returns. `output` and `labels` give each cloud one half of a value that only an owner adds up.
+returns. `output` and `labels` give each cloud one half of a value that only an owner adds up;
+neither cloud learns whether a cluster was empty or too small to be told of.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +30,17 @@ Products = Literal["auto", "lattice", "transfers"]  # how the shares suite multi
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The public numbers of a job: m records, l attributes in 0..ub, k clusters."""
+    """The public numbers of a job: m records, l attributes in 0..ub, k clusters.
+
+    Of a cluster of fewer than `min_size` records owners learn nothing.
+    """
 
     m: int
     l: int
     k: int
     ub: int
     beta: Fraction
+    min_size: int = 1
     products: Products = "auto"
 
 
@@ -43,7 +48,10 @@ class Half(Prepares, Protocol):
     """One cloud's half of a pair."""
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
-        """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""
+        """Take in a shard's records: (rows, l), t + r at C1 and r at C2, modulo 2^64.
+
+        Whatever words these are, a value counts as min(t mod 2^b, ub) with b = bits(ub).
+        """
 
     def records(self, shard: str, rows: Sequence[int]) -> State:
         """Clusters of one record each (count 1), for initial centres and re-seeding."""
@@ -63,8 +71,11 @@ class Half(Prepares, Protocol):
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
 
-    def output(self, clusters: State) -> OutputHalf:
-        """This cloud's half of the k * (l + 1) sums and counts, row by row."""
+    def output(self, sums: State) -> OutputHalf:
+        """This cloud's half of the k * (l + 1) sums and counts of `add`, row by row.
+
+        They are those before re-seeding, with zeros for clusters of fewer than `min_size` records.
+        """
 
     def labels(self, shard: str) -> OutputHalf:
         """This cloud's half of the labels of the shard's last `assign`."""
@@ -86,10 +97,15 @@ class DropsDuplicates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round(Generic[S]):
-    """The state after one iteration; both clouds know its number and its stop bit."""
+    """The state after one iteration; both clouds know its number and its stop bit.
+
+    `sums` are of the records as assigned; `clusters`, with which the next iteration begins, have
+    a record in the place of each empty one.
+    """
 
     iteration: int
     clusters: S
+    sums: S
     stop: bool
 
 
@@ -107,7 +123,8 @@ def iterate(
     """
     clusters = start
     for iteration in range(1, max_iter + 1):
-        clusters, stop = update(clusters, assign(clusters), candidates(iteration))
-        yield Round(iteration, clusters, stop)
+        sums = assign(clusters)
+        clusters, stop = update(clusters, sums, candidates(iteration))
+        yield Round(iteration, clusters, sums, stop)
         if stop:
             return

@@ -1,4 +1,10 @@
-"""The k-means job of a spec: what is to be computed, and its public numbers."""
+"""The k-means job of a spec: what is to be computed, and its public numbers.
+
+`min_size` is younger than the other keys. A written spec (TOML, canonical bytes) means what it
+says: without the key there is no threshold, which is 1, and 1 is left out of the canonical bytes,
+so that every older spec keeps its digest and its meaning. Whoever makes a new one gets MIN_SIZE
+written out: the sample has it, and so has a `Job` made in Python without saying otherwise.
+"""
 
 import re
 from dataclasses import dataclass
@@ -19,6 +25,9 @@ from ppodc.spec import Spec
 
 MAX_CLUSTERS = 64
 MAX_ITERATIONS = 10_000
+MIN_SIZE = 5  # the usual least count of a cell in official statistics, where 3 is the lowest
+_ANY_SIZE = 1  # what a spec without the key means
+_MAX_MIN_SIZE = 1 << 20
 _MAX_BETA = 1 << 64
 _MAX_DENOMINATOR = 10**18
 _BETA = re.compile(r"\d{1,30}(/\d{1,30}|(\.\d{1,30})?([eE][+-]?\d{1,2})?)")
@@ -53,6 +62,10 @@ max_iter = 100               # stop after so many iterations in any case, 1 to 1
 init = "random"
 seed = 1                     # public; the same seed gives the same result to the last bit
 labels = true                # may owners fetch the cluster of each of their own records?
+# Owners learn nothing of a cluster with fewer records than this (its size is told as 0). The centre
+# of a small one is nearly a record, and who knows all others in it knows the last. Without this
+# key every cluster is told of.
+min_size = 5
 # A record that matches one of an owner before (in order of upload) counts once, and nobody learns
 # which: sum of weight * (difference)^2 over the columns <= dedup_limit, in units of 0..ub. One
 # pair, suite shares. Owners learn the number of distinct records through the cluster sizes.
@@ -85,7 +98,10 @@ def parse_beta(value: Any) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to compute. `beta` is in squared units of the encoded space 0..ub, not in real units."""
+    """What to compute. `beta` is in squared units of the encoded space 0..ub, not in real units.
+
+    Owners get sums and size of a cluster only if it has at least `min_size` records.
+    """
 
     kind: ClassVar[str] = "kmeans"
 
@@ -97,11 +113,13 @@ class Job:
     labels: bool = False
     dedup: SquaredDistance | None = None
     products: Products = "auto"
+    min_size: int = MIN_SIZE
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
         check_whole(self.max_iter, "job.max_iter", 1, MAX_ITERATIONS)
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
+        check_whole(self.min_size, "job.min_size", _ANY_SIZE, _MAX_MIN_SIZE)
         if not isinstance(self.labels, bool):
             raise InputError("job.labels must be true or false")
         if self.products not in get_args(Products):
@@ -111,20 +129,22 @@ class Job:
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        optional = ("beta", "max_iter", "init", "seed", "labels", "products")
+        optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
         dedup = ("dedup_limit", "dedup_weights")
         check_keys(table, "job", required=("k",), optional=(*optional, *dedup))
-        own = {key: value for key, value in table.items() if not key.startswith("dedup_")}
-        return cls(**own, dedup=_parse_dedup(table))
+        own = {key: value for key, value in table.items() if key not in dedup}
+        return cls(**{"min_size": _ANY_SIZE, **own}, dedup=_parse_dedup(table))
 
     def to_dict(self) -> dict[str, Any]:
         init = self.init if self.init == "random" else [list(centre) for centre in self.init]
-        later: dict[str, Any] = {}  # left out: digests from before there was any
+        later: dict[str, Any] = {}  # left out where they say what specs without them mean
         if self.dedup is not None:
             later["dedup_limit"] = self.dedup.limit
             later["dedup_weights"] = list(self.dedup.weights)
         if self.products != "auto":
             later["products"] = self.products
+        if self.min_size != _ANY_SIZE:
+            later["min_size"] = self.min_size
         return {
             "k": self.k,
             "beta": str(self.beta),
@@ -141,10 +161,11 @@ class Job:
         if self.init != "random":
             start = f"{self.k} public centres that the spec gives"
         labels = "the cluster of each of its own records" if self.labels else "no record's cluster"
+        told = f"of at least {self.min_size} records" if self.min_size > 1 else "of any size"
         return [
             f"k-means with {self.k} clusters, from {start}, at most {self.max_iter} iterations.",
             "Every owner with records in it learns, at the end, the size and centre of each "
-            "cluster, and the number of iterations.",
+            f"cluster {told}, and the number of iterations.",
             f"Every owner learns {labels}.",
             *(
                 ["An entity that several owners hold counts once; owners learn how many there are."]
@@ -155,8 +176,13 @@ class Job:
         ]
 
     def check(self, schema: Schema) -> None:
-        """Refuse initial centres, or a rule for duplicates, that do not fit the schema."""
-        self.initial_centres(schema)
+        """Refuse initial centres, or a rule for duplicates, that do not fit the schema.
+
+        Of equal centres all but the first stay empty: a spec could ask for that on purpose.
+        """
+        centres = self.initial_centres(schema)
+        if centres is not None and len(np.unique(centres, axis=0)) < len(centres):
+            raise InputError("job.init has two centres that are equal once they are encoded")
         if self.dedup is not None:
             self.dedup.check_columns(len(schema.columns), schema.ub)
 
@@ -178,7 +204,9 @@ class Job:
         if m < least:
             raise InputError(f"the job needs at least {least} records, but there are {m}")
         columns = len(schema.columns)
-        return Parameters(m, columns, self.k, schema.ub, self.beta, products=self.products)
+        return Parameters(
+            m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products
+        )
 
 
 def _parse_init(init: Any, k: int) -> Literal["random"] | Centres:

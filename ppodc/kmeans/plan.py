@@ -4,7 +4,9 @@
 pair that holds records for them. Each cloud keeps its own states; both know which step comes next.
 
 Who learns what: both clouds learn the number of iterations and the stop bit of each, which `update`
-opens. `output` and `labels` give each cloud a half that only an owner adds up.
+opens. `output` and `labels` give each cloud a half that only an owner adds up. What owners get are
+the sums of the last iteration as its records were assigned: a record that re-seeds an empty cluster
+is nobody's result.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ from typing import Any
 from ppodc.errors import InputError
 from ppodc.kmeans.half import DropsDuplicates, Half, State
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.result import CLUSTERS, LABELS
+from ppodc.kmeans.result import CLUSTERS, LABELS, SUMS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, Progress, StepResults, Task
 from ppodc.pairs.shards import Run, Shard, runs
@@ -43,6 +45,7 @@ class KMeansPlan:
     clusters: Parts = ()
     previous: Parts = ()  # those that the last iteration began with; labels belong to them
     sums: Parts = ()
+    counted: State | None = None  # sums of the last iteration, from all pairs
     candidates: Parts = ()
     output: OutputHalf | None = None
     labels: OutputHalf | None = None
@@ -73,14 +76,16 @@ class KMeansPlan:
         return runs(rows, self.shards)
 
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        """Labels belong to the clusters that the last iteration began with: a finished iteration
-        is of use only together with the one before it."""
+        """A finished iteration is of use only with its sums, which older releases did not keep,
+        and, for labels, with the clusters that it began with, which the one before it has."""
         final = checkpoint.stop or checkpoint.iteration >= self.max_iter
-        return not final or not self.job.labels or checkpoint.iteration - 1 in kept
+        has_labels = not self.job.labels or checkpoint.iteration - 1 in kept
+        return not final or (has_labels and SUMS in checkpoint.arrays)
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
         self.iteration, self.stop = checkpoint.iteration, checkpoint.stop
         self.clusters = (checkpoint.arrays[CLUSTERS],)
+        self.counted = checkpoint.arrays.get(SUMS)
         self.previous = () if previous is None else (previous.arrays[CLUSTERS],)
 
     def result(self) -> ResultHalf:
@@ -139,6 +144,7 @@ class Update(BaseStep[KMeansPlan]):
     """New clusters from the sums of all pairs, and the public stop bit; then a checkpoint."""
 
     name, uses_records = "update", False
+    reveals = "both clouds: the stop bit"
 
     def due(self, plan: KMeansPlan) -> bool:
         return not plan.finished
@@ -153,8 +159,9 @@ class Update(BaseStep[KMeansPlan]):
         return [Task("update", inputs=(plan.clusters, plan.sums, plan.candidates))]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        clusters, stop = results.one(LEAD, "update")
-        plan.save(Checkpoint(plan.iteration + 1, stop, {CLUSTERS: clusters}))
+        clusters, plan.counted, stop = results.one(LEAD, "update")
+        state = {CLUSTERS: clusters, SUMS: plan.counted}
+        plan.save(Checkpoint(plan.iteration + 1, stop, state))
         plan.iteration, plan.stop = plan.iteration + 1, stop
         plan.previous, plan.clusters = plan.clusters, (clusters,)
         plan.sums = plan.candidates = ()
@@ -164,6 +171,7 @@ class Output(BaseStep[KMeansPlan]):
     """A fresh half of sums and sizes for the owners."""
 
     name, uses_records = "output", False
+    reveals = "owners, from both halves: sums and sizes"
 
     def due(self, plan: KMeansPlan) -> bool:
         return plan.output is None
@@ -172,7 +180,7 @@ class Output(BaseStep[KMeansPlan]):
         return [LEAD]
 
     def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        return [Task("output", inputs=plan.clusters)]
+        return [Task("output", inputs=(plan.counted,))]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         plan.output = results.one(LEAD, "output")
@@ -182,6 +190,7 @@ class Labels(BaseStep[KMeansPlan]):
     """A half of every record's label, if the spec offers labels."""
 
     name, counts_rows = "labels", True
+    reveals = "each owner, from both halves: the labels of its records"
 
     def due(self, plan: KMeansPlan) -> bool:
         return plan.job.labels and plan.labels is None
@@ -225,9 +234,12 @@ def _assign(half: Half, task: Task, progress: Progress) -> State:
     return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
 
 
-def _update(half: Half, task: Task, _progress: Progress) -> tuple[State, bool]:
-    clusters, sums, candidates = task.inputs
-    return half.update(_joined(half, clusters), half.add(sums), _joined(half, candidates))
+def _update(half: Half, task: Task, _progress: Progress) -> tuple[State, State, bool]:
+    """(clusters to go on with, sums of all pairs, stop bit)."""
+    clusters, parts, candidates = task.inputs
+    sums = half.add(parts)
+    new, stop = half.update(_joined(half, clusters), sums, _joined(half, candidates))
+    return new, sums, stop
 
 
 def _dedup(half: Half, task: Task, _progress: Progress) -> None:
@@ -243,7 +255,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "centres": lambda half, task, _: half.centres(task.inputs[0]),
     "assign": _assign,
     "update": _update,
-    "output": lambda half, task, _: half.output(_joined(half, task.inputs)),
+    "output": lambda half, task, _: half.output(task.inputs[0]),
     "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
 }
 

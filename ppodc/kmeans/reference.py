@@ -3,14 +3,15 @@
 Clusters are pairs (sums, size), as in the chapter; a centre is the fraction sums / size and never
 becomes a float. Ties go to the lowest cluster index. A cluster that comes out empty becomes one
 record (size 1) whose row follows from the public seed, the iteration and the cluster's index; that
-record stays in its own cluster too, so sizes add up to at most m + k.
+record stays in its own cluster too, so sizes add up to at most m + k. Such a record is no part of
+the result: sums and sizes are told as they were before, and zeros for clusters that are too small.
 """
 
 import hashlib
 import itertools
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -28,19 +29,31 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """The clusters after one iteration, re-seeding included, and whether the loop stops here."""
+    """One iteration: clusters as assigned, as the next one begins with them, and the stop bit.
+
+    `sums` and `sizes` are of the records assigned; in `next_sums` and `next_sizes` a record stands
+    in the place of each empty cluster.
+    """
 
     labels: Integers
     sums: Integers
     sizes: Integers
+    next_sums: Integers
+    next_sizes: Integers
     stop: bool
+
+    def told(self, min_size: int) -> tuple[Integers, Integers]:
+        """Sums and sizes as owners get them: zeros for clusters of fewer than `min_size`."""
+        large = self.sizes >= min_size
+        return np.where(large[:, None], self.sums, 0), np.where(large, self.sizes, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All iterations of a run; the properties speak of the last one."""
+    """All iterations of a run; the properties speak of the last one, as owners are told of it."""
 
     iterations: list[Iteration]
+    min_size: int = 1
 
     @property
     def labels(self) -> Integers:
@@ -48,11 +61,11 @@ class Trace:
 
     @property
     def sums(self) -> Integers:
-        return self.iterations[-1].sums
+        return self.iterations[-1].told(self.min_size)[0]
 
     @property
     def sizes(self) -> Integers:
-        return self.iterations[-1].sizes
+        return self.iterations[-1].told(self.min_size)[1]
 
     @property
     def n_iter(self) -> int:
@@ -62,16 +75,19 @@ class Trace:
     def converged(self) -> bool:
         return self.iterations[-1].stop
 
-    def centres(self) -> list[list[Fraction]]:
-        return centres(self.sums, self.sizes)
-
 
 def centres(sums: Integers, sizes: Integers) -> list[list[Fraction]]:
-    """sums / size of each cluster (Eq. 5.1)."""
+    """sums / size of each cluster (Eq. 5.1), none of which is empty."""
     return [
         [Fraction(value, size) for value in row]
         for row, size in zip(sums.tolist(), sizes.tolist(), strict=True)
     ]
+
+
+def as_taken_in(values: NDArray[Any], ub: int) -> Integers:
+    """What records count as, whatever was uploaded: min(t mod 2^b, ub) with b = bits(ub)."""
+    taken: Integers = np.minimum(values % (1 << ub.bit_length()), ub).astype(np.int64)
+    return taken
 
 
 def chosen_rows(purpose: str, seed: int, m: int, *place: int) -> Iterator[int]:
@@ -111,10 +127,12 @@ def kmeans(
     seed: int,
     centres: NDArray[Any] | None = None,
     keep: NDArray[np.bool_] | None = None,
+    min_size: int = 1,
 ) -> Trace:
     """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
 
-    Records that `keep` leaves out have a label, and may start a cluster, but are in no sum.
+    Records that `keep` leaves out have a label, and may start a cluster, but are in no sum. The
+    result says nothing of clusters that end with fewer than `min_size` records.
     """
     points = _integers(records, "the records")
     limit = Fraction(beta)
@@ -134,13 +152,14 @@ def kmeans(
         labels = nearest(points, sums, sizes)
         stand_ins = [next(chosen_rows("reseed row", seed, len(points), i, h)) for h in range(k)]
         counted = np.ones(len(points), np.bool_) if keep is None else keep
-        new_sums, new_sizes = _clusters(points, labels, stand_ins, counted)
-        stop = movement(sums, sizes, new_sums, new_sizes) <= limit
-        sums, sizes = new_sums, new_sizes
-        iterations.append(Iteration(labels, sums, sizes, stop))
+        new_sums, new_sizes = _clusters(points[counted], labels[counted], k)
+        next_sums, next_sizes = _reseeded(new_sums, new_sizes, points[stand_ins])
+        stop = movement(sums, sizes, next_sums, next_sizes) <= limit
+        iterations.append(Iteration(labels, new_sums, new_sizes, next_sums, next_sizes, stop))
+        sums, sizes = next_sums, next_sizes
         if stop:
             break
-    return Trace(iterations)
+    return Trace(iterations, min_size)
 
 
 def _integers(values: NDArray[Any], what: str) -> Integers:
@@ -174,16 +193,16 @@ def nearest(records: Integers, sums: Integers, sizes: Integers) -> Integers:
     return labels
 
 
-def _clusters(
-    records: Integers, labels: Integers, candidates: Sequence[int], keep: NDArray[np.bool_]
-) -> tuple[Integers, Integers]:
-    """Sums and sizes by label; an empty cluster h becomes the record candidates[h]."""
-    k = len(candidates)
-    sizes = np.bincount(labels[keep], minlength=k).astype(np.int64)
-    sums = np.stack([records[(labels == h) & keep].sum(axis=0) for h in range(k)])
-    for h in np.flatnonzero(sizes == 0).tolist():
-        sums[h], sizes[h] = records[candidates[h]], 1
-    return sums, sizes
+def _clusters(records: Integers, labels: Integers, k: int) -> tuple[Integers, Integers]:
+    """Sums and sizes by label."""
+    sizes = np.bincount(labels, minlength=k).astype(np.int64)
+    return np.stack([records[labels == h].sum(axis=0) for h in range(k)]), sizes
+
+
+def _reseeded(sums: Integers, sizes: Integers, candidates: Integers) -> tuple[Integers, Integers]:
+    """Sums and sizes in which an empty cluster h has become the record candidates[h]."""
+    empty = sizes == 0
+    return np.where(empty[:, None], candidates, sums), np.where(empty, 1, sizes)
 
 
 def movement(

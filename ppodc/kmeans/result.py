@@ -13,14 +13,16 @@ from ppodc.records.output_half import OpenedResult
 from ppodc.spec import Spec
 
 CLUSTERS, LABELS = "clusters", "labels"  # names of the halves
+SUMS = "sums"  # beside CLUSTERS in checkpoints
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
-    `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once.
-    Labels stand in the order in which the owner uploaded.
+    `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
+    cluster that is empty, or smaller than the spec's `min_size`, has size 0 and a centre of NaN.
+    Labels stand in the order in which the owner uploaded; they may name such a cluster.
     """
 
     cluster_centers_: NDArray[np.float64]
@@ -34,8 +36,10 @@ class Result:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows, one for each cluster."""
         rows = [
-            [str(h), str(self.sizes_[h]), *(f"{x:.6g}" for x in centre)]
-            for h, centre in enumerate(self.cluster_centers_)
+            [str(h), str(size), *(f"{x:.6g}" if size else "-" for x in centre)]
+            for h, (size, centre) in enumerate(
+                zip(self.sizes_.tolist(), self.cluster_centers_, strict=True)
+            )
         ]
         return ["cluster", "records", *self.columns], rows
 
@@ -48,9 +52,10 @@ class Result:
         return {} if self.labels_ is None else {"label": self.labels_.tolist()}
 
     def figures(self) -> dict[str, Any]:
-        """All but the labels, for JSON."""
+        """All but the labels, for JSON; null is the centre of a cluster without a result."""
+        centres = zip(self.sizes_.tolist(), self.cluster_centers_.tolist(), strict=True)
         return {
-            "cluster_centers": self.cluster_centers_.tolist(),
+            "cluster_centers": [centre if size else None for size, centre in centres],
             "sizes": self.sizes_.tolist(),
             "n_iter": self.n_iter_,
             "converged": self.converged_,
@@ -86,9 +91,11 @@ def _clusters(spec: Spec, values: list[int]) -> tuple[NDArray[np.int64], NDArray
     if len(values) != k * (columns + 1):
         raise _mismatch()
     rows = [values[h * (columns + 1) : (h + 1) * (columns + 1)] for h in range(k)]
+    least = job_of(spec).min_size
     for *sums, size in rows:
-        # Halves of two different runs add up to random numbers, which this finds.
-        if not 1 <= size < 1 << 40 or max(sums) > size * spec.schema.ub:
+        # Halves of two different runs add up to random numbers, which this finds. Values are
+        # clamped to 0..ub where they are taken in: no upload can make a result look like that.
+        if not (size == 0 or least <= size < 1 << 40) or max(sums) > size * spec.schema.ub:
             raise _mismatch()
     table = np.array(rows, np.int64).reshape(k, columns + 1)
     return table[:, :columns].copy(), table[:, columns].copy()

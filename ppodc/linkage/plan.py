@@ -54,6 +54,7 @@ class Link(BaseStep[LinkagePlan]):
     """Every row with every row of the other owners; halves of the links of all rows."""
 
     name, counts_rows = "link", True
+    reveals = "each owner, from both halves: the links of its records"
 
     def due(self, plan: LinkagePlan) -> bool:
         return plan.output is None

@@ -90,7 +90,7 @@ def run_pair(
         raise InputError(f"{folder} is not empty; name a new folder.")
     setting = Setting(
         1, suite, p.m, p.l, p.k, p.ub, str(p.beta), job.max_iter, job.seed, job.labels,
-        mode=mode, insecure_key=insecure,
+        p.min_size, mode=mode, insecure_key=insecure,
     )  # fmt: skip
     progress(Event(spec.name, f"making keys of {key_bits} bits", 0, job.max_iter, 0, 0))
     centres = job.initial_centres(spec.schema)
@@ -102,8 +102,9 @@ def run_pair(
             if role == 1:
                 progress(_shown(spec.name, clock, event))
     trace = kmeans(
-        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, centres=centres
-    )
+        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, centres=centres,
+        min_size=job.min_size,
+    )  # fmt: skip
     return Outcome(_open(folders, spec), trace)
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import ChannelError, InputError, PpodcError
-from ppodc.kmeans.half import Half, Parameters, State, iterate
+from ppodc.kmeans.half import Half, Parameters, Round, State, iterate
 from ppodc.kmeans.result import CLUSTERS, LABELS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.suites import Mode, Role, Suite, open_half
@@ -61,12 +61,13 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_iter: int = 1
     seed: int = 0
     labels: bool = False
+    min_size: int = 1
     mode: Mode = "pipelined"
     insecure_key: bool = False
 
     @property
     def params(self) -> Parameters:
-        return Parameters(self.m, self.l, self.k, self.ub, Fraction(self.beta))
+        return Parameters(self.m, self.l, self.k, self.ub, Fraction(self.beta), self.min_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +192,11 @@ def run_job(cloud: LocalCloud) -> None:
         taking_in = _Teller("ingest", setting.m)
         half.ingest(_SHARD, cloud.share())
         taking_in(setting.m)
-        n_iter, clusters, converged = _iterations(half, setting, _start(half, cloud))
-        save_half(cloud.folder / CLUSTERS, half.output(clusters))
+        last = _last_round(half, setting, _start(half, cloud))
+        save_half(cloud.folder / CLUSTERS, half.output(last.sums))
         if setting.labels:
             save_half(cloud.folder / LABELS, half.labels(_SHARD))
-    facts = {"n_iter": n_iter, "converged": converged}
+    facts = {"n_iter": last.iteration, "converged": last.stop}
     (cloud.folder / RESULT).write_text(json.dumps(facts))
 
 
@@ -206,8 +207,8 @@ def _start(half: Half, cloud: LocalCloud) -> State:
     return half.records(_SHARD, initial_rows(setting.seed, setting.m, setting.k))
 
 
-def _iterations(half: Half, setting: Setting, start: State) -> tuple[int, State, bool]:
-    """(iterations, clusters, whether they stand still) at the end of the loop."""
+def _last_round(half: Half, setting: Setting, start: State) -> Round[State]:
+    """What the last iteration leaves."""
     m, k, seed = setting.m, setting.k, setting.seed
     done = 0
 
@@ -217,10 +218,9 @@ def _iterations(half: Half, setting: Setting, start: State) -> tuple[int, State,
     def candidates(iteration: int) -> State:
         return half.records(_SHARD, reseed_rows(seed, iteration, m, k))
 
-    clusters, stop = start, False
     for last in iterate(start, assign, half.update, candidates, setting.max_iter):
-        done, clusters, stop = last.iteration, last.clusters, last.stop
-    return done, clusters, stop
+        done = last.iteration
+    return last
 
 
 def save_half(stem: Path, half: OutputHalf) -> None:

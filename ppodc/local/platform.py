@@ -89,6 +89,7 @@ class LocalPlatform(RunningClouds):
                 insecure_key_bits=insecure,
                 ray_address=ray.address,
                 pairs=self.pairs,
+                suites=("shares", "paillier"),
             )
             for cloud in ("cloud2", "cloud1"):
                 self._serve(stack, cloud)

@@ -2,24 +2,29 @@
 
 1. The low b bits of (t + r) - r by a ripple subtractor give XOR-shared bits of t. Whatever was
    uploaded is thereby a number of b bits.
-2. Static transfers (`static_ot`) with these bits as choices; they serve any later step in which
+2. With a largest value u, t becomes min(t, u): one comparison with u and one select (`clamp`), so
+   that no upload can be a number that no record has. Nothing to do if u = 2^b - 1.
+3. Static transfers (`static_ot`) with these bits as choices; they serve any later step in which
    the bits of t choose.
-3. Additive shares of t modulo 2^(64 L): sum_j 2^j tbit_j by correlated transfers from C1.
+4. Additive shares of t modulo 2^(64 L): sum_j 2^j tbit_j by correlated transfers from C1.
 
-Who learns what: nothing. Rounds: b + 3 per chunk of rows. Bytes per value: 4 b each way for the
-transfers, 8 b L from C1 to C2, and b/2 for the subtractor with its offline part. Supplies: b - 1
-AND pairs per value. Memory: 32 b bytes per value for the keys (on disk beyond a budget) and
-8 L + 4 for the shares.
+Who learns what: nothing; whether a value was too large stays shared. Rounds: b + 3 per chunk of
+rows, at most b + 1 more for step 2. Bytes per value: 4 b each way for the transfers, 8 b L from C1
+to C2, and b/2 for the subtractor with its offline part. Supplies: b - 1 AND pairs per value and at
+most 3 b / 2 more for step 2. Memory: 32 b bytes per value for the keys (on disk beyond a budget)
+and 8 L + 4 for the shares.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.mpc import and_bits, correlated_ot
+from ppodc.mpc import and_bits, circuits, correlated_ot
 from ppodc.mpc.additive import U64, AdditiveShare, Words, limbs_of
+from ppodc.mpc.circuits import Circuit, Gate
 from ppodc.mpc.correlated_ot import Batch, Bits, Sending
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget, Spool
@@ -70,12 +75,13 @@ class SharedTable:
         self.transfers.close()
 
 
-def needs(rows: int, columns: int, bits: int) -> Needs:
+def needs(rows: int, columns: int, bits: int, largest: int | None = None) -> Needs:
     """Supplies for taking in a table."""
     step = _step(columns)
     full, rest = divmod(rows, step)
     values = full * padded(step * columns, WORD) + padded(rest * columns, WORD)
-    return Needs(pairs=(bits - 1) * values // WORD)
+    pairs = bits - 1 + (0 if largest is None else _clamp_pairs(bits, largest))
+    return Needs(pairs=pairs * values // WORD)
 
 
 def unmask(
@@ -84,12 +90,14 @@ def unmask(
     bits: int,
     budget: Budget,
     *,
+    largest: int | None = None,
     limbs: int = 1,
     top: int = 8,
 ) -> SharedTable:
     """Shares of the table (rows, columns) of which this cloud has t + r (C1) or r (C2).
 
-    The additive shares have `limbs` limbs, of the last of which `top` bytes (1, 2, 4, 8) count.
+    A value is t mod 2^bits, or `largest` if it is more than that. The additive shares have `limbs`
+    limbs, of the last of which `top` bytes (1, 2, 4, 8) count.
     """
     if share.ndim != 2 or share.dtype != np.uint64:
         raise InputError("a shard must be a two-dimensional array of 64-bit unsigned integers.")
@@ -107,15 +115,62 @@ def unmask(
     for start in range(0, rows, step):
         end = min(start + step, rows)
         values = np.ascontiguousarray(share[start:end]).reshape(-1)
-        choices = low_bits(session, values, bits)
+        choices = low_bits(session, values, bits, largest)
         table.xor.append(_woven(choices).reshape(end - start, columns))
         table.transfers.append(choices.reshape(-1))
         table.values.append(_numbers(session, table, choices.reshape(-1), start, end, top))
     return table
 
 
-def low_bits(session: Session, values: Words, bits: int) -> Bits:
+def low_bits(session: Session, values: Words, bits: int, largest: int | None = None) -> Bits:
     """XOR shares of the low bits of C1's numbers minus C2's: (n) -> (n, bits), a byte per bit.
+
+    A number above `largest` becomes it.
+    """
+    digits = _difference(session, values, bits)
+    if largest is not None:
+        (clamped,) = circuits.run(session, [clamp([digits[j] for j in range(bits)], largest)])
+        digits = XorShare(np.stack([digit.words for digit in clamped]))
+    return np.ascontiguousarray(digits.unpack(len(values)).T)
+
+
+def clamp(digits: Sequence[XorShare], largest: int) -> Circuit[list[XorShare]]:
+    """The binary digits of min(x, largest), lowest first; `largest` has as many digits as x.
+
+    o = [x > largest]; then x_j becomes x_j ^ (o & x_j) where `largest` has 0 and
+    x_j ^ (o & x_j) ^ o where it has 1. Digits above its highest 0 stay: if o, they are ones.
+    """
+    changed = _below_leading_ones(len(digits), largest)
+    if not changed:
+        return list(digits)
+    over = yield from circuits.above(digits, largest)
+    low = digits[:changed]
+    products = yield [Gate(over, *low[j : j + 2]) for j in range(0, changed, 2)]
+    chosen = [
+        digit ^ product ^ over if largest >> j & 1 else digit ^ product
+        for j, (digit, product) in enumerate(zip(low, products, strict=True))
+    ]
+    return [*chosen, *digits[changed:]]
+
+
+def _below_leading_ones(bits: int, largest: int) -> int:
+    """How many of the lowest digits end with the highest 0 of `largest`."""
+    if not 1 << (bits - 1) <= largest < 1 << bits:
+        raise InputError(f"the largest value of {bits} bits cannot be {largest}.")
+    return ((1 << bits) - 1 - largest).bit_length()
+
+
+def _clamp_pairs(bits: int, largest: int) -> int:
+    """AND pairs of `clamp` per value: a gate for each digit above the lowest 0, and the select."""
+    changed = _below_leading_ones(bits, largest)
+    if not changed:
+        return 0
+    lowest = (~largest & (largest + 1)).bit_length() - 1
+    return bits - 1 - lowest + -(-changed // 2)
+
+
+def _difference(session: Session, values: Words, bits: int) -> XorShare:
+    """The low bits of C1's numbers minus C2's, lowest first: (bits, words).
 
     x - r = x + not(r) + 1 bit by bit, with carry c_0 = 1:
     s_j = x_j ^ not(r)_j ^ c_j and c_(j+1) = c_j ^ ((x_j ^ c_j) & (not(r)_j ^ c_j)).
@@ -133,7 +188,7 @@ def low_bits(session: Session, values: Words, bits: int) -> Bits:
             # C1 knows x and C2 knows not(r): the other factor's share is the carry alone.
             x, y = (with_carry, carry) if session.role == 1 else (carry, with_carry)
             carry = carry ^ and_bits.and_one(session, x, y)
-    return np.ascontiguousarray(XorShare(out).unpack(len(values)).T)
+    return XorShare(out)
 
 
 def _step(columns: int) -> int:

@@ -187,6 +187,15 @@ class CloudJob:
         allowed = set(line.slots(self.plan)) - set(current.running.values())
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
             raise InputError(f"{step.name} cannot run on slots {list(slots)} now.")
+        if line.reveals:
+            # Before the workers can: an attempt that fails, or that C1 breaks off, counts as well.
+            detail = {
+                "step": step.name,
+                "iteration": step.iteration,
+                "attempt": attempt,
+                "slots": list(slots),
+            }
+            self.store.ledger.append("reveal begun", self.dataset, detail, line.reveals)
         for slot in slots:
             tasks = self._tasks(line, slot)
             current.forget(slot)

@@ -109,6 +109,10 @@ class PlanStep(Protocol[P]):
     def uses_records(self) -> bool:
         """Whether a slot must have taken its records in before it."""
 
+    @property
+    def reveals(self) -> str:
+        """What leaves the protocol in it, and to whom, for the ledger; empty: nothing."""
+
     def due(self, plan: P) -> bool:
         """Whether it must come now, if none above it does."""
 
@@ -161,6 +165,7 @@ class BaseStep(Generic[Q]):
 
     counts_rows = False
     uses_records = True
+    reveals = ""
 
     def iteration(self, plan: Q) -> int:
         return plan.iteration

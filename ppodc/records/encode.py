@@ -126,13 +126,16 @@ def _scaled(values: NDArray[np.float64], column: Column, ub: int) -> NDArray[np.
 
 
 def decode_centres(sums: NDArray[Any], sizes: NDArray[Any], schema: Schema) -> NDArray[np.float64]:
-    """The centres sums / size in real units, (k, l); rounded once, at the very end."""
+    """The centres sums / size in real units, (k, l); rounded once, at the very end.
+
+    A cluster of size 0 has a centre of NaN.
+    """
     if sums.shape != (len(sizes), len(schema.columns)):
         raise InputError(f"the sums have shape {sums.shape}, which does not fit the schema")
-    if min(sizes.tolist(), default=0) < 1:
-        raise InputError("a cluster without records has no centre")
-    out = np.empty(sums.shape, np.float64)
+    out = np.full(sums.shape, np.nan, np.float64)
     for h, size in enumerate(sizes.tolist()):
+        if size == 0:
+            continue
         for s, column in enumerate(schema.columns):
             low, high = Fraction(column.low), Fraction(column.high)
             out[h, s] = float(low + Fraction(int(sums[h, s]), size * schema.ub) * (high - low))

@@ -1,10 +1,13 @@
 """One upload: records split into a share for cloud 1 and a 32-byte seed for cloud 2.
 
-With t an integer 0..2^20 and r uniform in [0, 2^63) from AES-256 in counter mode under the seed,
-C1 gets t + r and C2 the seed. As integers t = (t + r) - r: nothing wraps. C2 learns nothing about
-t; what C1 sees is within 2^20 / 2^63 = 2^-43 of uniform per value, whatever t is, as long as AES
-is a pseudorandom generator. A seed serves one upload only: two uploads under one seed would show
-C1 the differences of their records.
+With t an integer 0..2^20 and r uniform modulo 2^64 from AES-256 in counter mode under the seed,
+C1 gets t + r mod 2^64 and C2 the seed. C2 learns nothing about t; what C1 sees is uniform,
+whatever t is, as long as AES is a pseudorandom generator. A seed serves one upload only: two
+uploads under one seed would show C1 the differences of their records.
+
+Older uploads were masked with the same words less their top bit, r mod 2^63. They need no mark:
+(t + r mod 2^63) - r is t or t + 2^63 modulo 2^64, and every reader takes the low bits alone, as
+many as the schema's ub has (`combine`: 63).
 """
 
 import secrets
@@ -19,7 +22,7 @@ from ppodc.errors import InputError
 SEED_BYTES = 32
 MAX_VALUE = 1 << 20
 _BLOCK_WORDS = 2  # 64-bit words in a block of AES
-_MASK_BITS = np.uint64((1 << 63) - 1)
+_LOW_BITS = np.uint64((1 << 63) - 1)  # those in which uploads of all releases agree
 
 
 def split(
@@ -43,9 +46,9 @@ def split(
 
 
 def mask(seed: bytes, first_row: int, rows: int, l: int) -> NDArray[np.uint64]:
-    """Rows first_row .. first_row + rows - 1 of the share of C2: r uniform in [0, 2^63).
+    """Rows first_row .. first_row + rows - 1 of the share of C2: r uniform modulo 2^64.
 
-    Word w of the key stream (little endian, top bit cleared) belongs to row w // l, column w % l.
+    Word w of the key stream (little endian) belongs to row w // l, column w % l.
     """
     if len(seed) != SEED_BYTES:
         raise InputError(f"the seed of an upload must have {SEED_BYTES} bytes")
@@ -56,15 +59,15 @@ def mask(seed: bytes, first_row: int, rows: int, l: int) -> NDArray[np.uint64]:
     stream = Cipher(algorithms.AES256(seed), modes.CTR(counter)).encryptor()
     words = skip + rows * l
     # AES-CTR of zeros is the key stream itself
-    out = np.frombuffer(stream.update(bytes(8 * words)), "<u8") & _MASK_BITS
-    return out[skip:].reshape(rows, l).astype(np.uint64, copy=False)
+    out = np.frombuffer(stream.update(bytes(8 * words)), "<u8")
+    return out[skip:].reshape(rows, l).astype(np.uint64)
 
 
 def combine(share: NDArray[np.uint64], mask: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The records again, from both shares."""
     if share.shape != mask.shape or share.dtype != np.uint64 or mask.dtype != np.uint64:
         raise InputError("the two shares differ in shape or are not 64-bit unsigned integers")
-    values = share - mask
+    values = (share - mask) & _LOW_BITS
     if values.size and values.max() > MAX_VALUE:
         raise InputError("the two shares do not belong to the same upload")
     return values.astype(np.int64)

@@ -15,10 +15,10 @@ from numpy.typing import DTypeLike, NDArray
 from ppodc.errors import InputError
 from ppodc.records.encode import encode
 from ppodc.records.schema import Schema
-from ppodc.records.sharing import MAX_VALUE, SEED_BYTES, mask, split
+from ppodc.records.sharing import SEED_BYTES, mask, split
 
 Cloud = Literal[1, 2]
-_LARGEST_SHARE = (1 << 63) - 1 + MAX_VALUE
+_LARGEST_SHARE = (1 << 64) - 1  # every word is some record's share
 
 
 @dataclass(frozen=True, slots=True)

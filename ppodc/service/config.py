@@ -163,6 +163,13 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     worker_ports: Annotated[
         tuple[int, int], Meta(description="First and last port for workers; [0, 0] = any free one.")
     ] = (0, 0)
+    suites: Annotated[
+        tuple[Name, ...],
+        Meta(
+            min_length=1,
+            description='Suites of protocols that cloud 1 may ask for: "shares", "paillier".',
+        ),
+    ] = ("shares",)
     paillier_secret: Annotated[
         Path, Meta(description="The Paillier secret key (mode 0600); it never leaves this cloud.")
     ]

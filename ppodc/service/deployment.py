@@ -83,6 +83,7 @@ def create(
     insecure_key_bits: int = 0,
     ray_address: str = "local",
     pairs: int = 2,
+    suites: tuple[str, ...] = ("shares",),
 ) -> Deployment:
     """Write a new deployment into an empty folder; nothing is left behind if that fails.
 
@@ -98,7 +99,11 @@ def create(
         parties = [
             builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
             builder.cloud2(
-                (cloud2_listen, cloud2_listen_control), secret, insecure_key_bits, ray_address
+                (cloud2_listen, cloud2_listen_control),
+                secret,
+                insecure_key_bits,
+                ray_address,
+                suites,
             ),
             *builder.callers(),
         ]
@@ -233,7 +238,12 @@ class _Builder:
         return self._write("cloud1", home / "cloud1.toml", config, ())
 
     def cloud2(
-        self, listen: tuple[str, str], secret: SecretKey, insecure_bits: int, ray_address: str
+        self,
+        listen: tuple[str, str],
+        secret: SecretKey,
+        insecure_bits: int,
+        ray_address: str,
+        suites: tuple[str, ...],
     ) -> Party:
         home, stem = self._home("cloud2")
         path = home / "keys" / "paillier.secret"
@@ -246,6 +256,7 @@ class _Builder:
             pools=home / "pools",
             ray_address=ray_address,
             insecure_key_bits=insecure_bits,
+            suites=suites,
             paillier_secret=path,
             cloud1=Caller(public_key=self._public("cloud1")),
             operators=self._operators,

@@ -1,7 +1,7 @@
 """One cloud's half of a job of totals, on the two-party engine.
 
-Records are taken in as XOR-shared bits and additive shares of b = bits(ub) bits (`mpc.unmask`), so
-that whatever an owner uploads counts as a number below 2^b. Then, for each column modulo 2^64,
+Records are taken in as XOR-shared bits and additive shares of b = bits(ub) bits (`mpc.unmask`);
+whatever an owner uploads counts as min(t mod 2^b, ub). Then, for each column modulo 2^64,
 
     S = sum_i t_i                                        local
     Q = sum_i t_i^2 = sum_i sum_j tbit_ij * (2^j t_i)    one correlated transfer a bit
@@ -42,7 +42,8 @@ class TotalsHalf:
     def __init__(
         self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> None:
-        self._columns, self._bits = len(spec.schema.columns), spec.schema.ub.bit_length()
+        self._columns, self._ub = len(spec.schema.columns), spec.schema.ub
+        self._bits = self._ub.bit_length()
         self._variance = job_of(spec).variance
         self._m = m
         self._budget = Budget(_MEMORY_BYTES)
@@ -56,7 +57,9 @@ class TotalsHalf:
             total = len(share) + sum(table.rows for table in self._tables.values())
             if share.ndim != 2 or share.shape[1] != self._columns or total > self._m:
                 raise InputError(f"shard {shard!r} does not fit the job.")
-            self._tables[shard] = unmask.unmask(self._session, share, self._bits, self._budget)
+            self._tables[shard] = unmask.unmask(
+                self._session, share, self._bits, self._budget, largest=self._ub
+            )
 
     def sum(self, shards: Sequence[str], progress: Progress) -> Words:
         """This cloud's share of S and, with variances, Q of these shards: (1 or 2, l)."""
@@ -113,7 +116,7 @@ class TotalsHalf:
     def _missing(self, rows: Sequence[int] | None) -> Needs:
         needs = Needs()
         for size in rows or [self._m]:
-            needs += unmask.needs(size, self._columns, self._bits)
+            needs += unmask.needs(size, self._columns, self._bits, self._ub)
         return needs - self._session.supplies.available()
 
     def close(self) -> None:

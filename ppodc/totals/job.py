@@ -1,12 +1,22 @@
-"""The job of a spec of the kind `totals`: what owners learn about their joint records."""
+"""The job of a spec of the kind `totals`: what owners learn about their joint records.
+
+A total says more the fewer records and owners it is of: of two owners each subtracts its own and
+has the other's totals, and whoever knows all records but one has that one. `least` bounds the first
+number; how many owners there must be, the spec says elsewhere. As with `min_size` of k-means, a
+written spec without the key has no bound, which is 1, and 1 is left out of the canonical bytes.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ppodc.errors import InputError
 from ppodc.records.schema import Schema
-from ppodc.records.toml_document import check_keys
+from ppodc.records.toml_document import check_keys, check_whole
 from ppodc.spec import Spec
+
+LEAST = 5  # the usual least count of a cell in official statistics
+_ANY_NUMBER = 1  # what a spec without the key means
+_MAX_LEAST = 1 << 40
 
 SAMPLE = """\
 # A ppodc dataset: its columns and the job that all owners agree to.
@@ -27,25 +37,30 @@ columns = [
 [job]
 kind = "totals"              # number of records, sum and mean of each column; nothing else
 variance = true              # and the variance of each column
+# With fewer records than this the job does not run. Every owner can subtract its own records from
+# the totals: of two owners each learns the other's. Without this key any number will do.
+least = 5
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Whether the sums of squares are revealed too, and with them the variances."""
+    """Whether sums of squares, and so variances, are told too; how many records it takes."""
 
     kind: ClassVar[str] = "totals"
 
     variance: bool = True
+    least: int = LEAST
 
     def __post_init__(self) -> None:
+        check_whole(self.least, "job.least", _ANY_NUMBER, _MAX_LEAST)
         if not isinstance(self.variance, bool):
             raise InputError("job.variance must be true or false")
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        check_keys(table, "job", required=(), optional=("variance",))
-        return cls(**table)
+        check_keys(table, "job", required=(), optional=("variance", "least"))
+        return cls(**{"least": _ANY_NUMBER, **table})
 
     def in_words(self) -> list[str]:
         """What is revealed, to whom and how often."""
@@ -60,10 +75,16 @@ class Job:
         """Any columns will do."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"variance": self.variance}
+        least = {} if self.least == _ANY_NUMBER else {"least": self.least}
+        return {"variance": self.variance, **least}
 
     def check_size(self, schema: Schema, m: int) -> None:
-        """Refuse totals that could pass 2^64, the modulus that they are shared under."""
+        """Refuse too few records, and totals that could pass 2^64, the modulus they are under."""
+        if m < self.least:
+            raise InputError(
+                f"the job needs at least {self.least} records, but there are {m}. Wait for more "
+                "uploads."
+            )
         largest = m * schema.ub ** (2 if self.variance else 1)
         if largest >= 1 << 64:
             raise InputError(

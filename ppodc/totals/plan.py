@@ -1,7 +1,8 @@
 """The steps of a job of totals: every pair sums its records, the lead adds up and masks anew.
 
 Who learns what: the clouds learn nothing beyond the number of records, which they know; owners
-learn the sums (and, if the spec says so, the sums of squares) of each column over all records.
+learn the sums (and, if the spec says so, the sums of squares) of each column over all records, and
+so, by subtracting their own, those of all other owners together.
 """
 
 from collections.abc import Sequence
@@ -64,6 +65,7 @@ class Output(BaseStep[TotalsPlan]):
     """A fresh half of the totals for the owners."""
 
     name, uses_records = "output", False
+    reveals = "owners, from both halves: the totals"
 
     def due(self, plan: TotalsPlan) -> bool:
         return plan.output is None

@@ -97,7 +97,10 @@ def table(rows: int, case=0) -> np.ndarray:
 def finish_job(platform: Platform, max_iter=100):
     """Put the reference's result, split in halves, where a job would have put it."""
     spec, values = platform.stores[0].datasets.spec("clinic"), platform.records()
-    trace = kmeans(values, spec.job.k, beta=spec.job.beta, max_iter=max_iter, seed=spec.job.seed)
+    job = spec.job
+    trace = kmeans(
+        values, job.k, beta=job.beta, max_iter=max_iter, seed=job.seed, min_size=job.min_size
+    )
     flat = np.concatenate([trace.sums, trace.sizes[:, None]], axis=1).reshape(-1).tolist()
     halves = [split_values(flat, 2**521 - 1), split_values(trace.labels.tolist(), 1 << 71)]
     for side, store in enumerate(platform.stores):

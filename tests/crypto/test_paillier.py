@@ -1,7 +1,7 @@
 import copy
 import json
 import pickle
-from math import gcd
+from math import gcd, prod
 from pathlib import Path
 
 import numpy as np
@@ -266,7 +266,18 @@ def test_generated_keys_have_the_promised_form(bits):
     assert p % 4 == q % 4 == 3
     assert gcd(p - 1, q - 1) == 2
     assert gcd(p * q, (p - 1) * (q - 1)) == 1
-    assert all((p - 1) // 2 % s and (q - 1) // 2 % s for s in range(2, 4096))
+    assert key.strong
+    for prime, factors in zip((p, q), key.factors, strict=True):
+        assert 2 * prod(int(f) for f in factors) + 1 == prime
+        assert all(is_prime(int(f)) and f.bit_length() >= min(128, bits // 2 - 1) for f in factors)
+
+
+def test_factors_that_are_not_those_of_p_and_q_are_refused():
+    of_p, of_q = SECRET.factors
+    for wrong in ((of_q, of_p), ((), of_q), ((*of_p, 1), of_q), ((3, 5), of_q)):
+        with pytest.raises(InputError, match="factors"):
+            SecretKey(SECRET.p, SECRET.q, wrong)
+    assert not SecretKey(SECRET.p, SECRET.q).strong
 
 
 def test_short_keys_have_to_be_asked_for_by_name():

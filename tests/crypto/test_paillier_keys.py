@@ -47,7 +47,7 @@ def test_a_public_key_comes_back_and_its_file_has_no_secret(public_file):
 def test_both_files_carry_the_same_fingerprint(secret_file, public_file):
     files = [json.loads(path.read_text()) for path in (secret_file, public_file)]
     assert files[0]["fingerprint"] == files[1]["fingerprint"]
-    assert files[0]["version"] == files[1]["version"] == 1
+    assert files[0]["version"] == files[1]["version"] == 2
 
 
 def test_a_full_size_key_needs_no_permission(tmp_path):
@@ -125,8 +125,8 @@ def test_a_changed_public_file_is_refused(public_file, fields):
 
 
 def test_another_version_is_named(secret_file):
-    change(secret_file, version=2)
-    with pytest.raises(KeyFileError, match="version 2"):
+    change(secret_file, version=3)
+    with pytest.raises(KeyFileError, match="version 3"):
         load_secret(secret_file, allow_insecure=True)
 
 
@@ -159,3 +159,26 @@ def test_missing_files_and_folders_are_told(tmp_path, secret_file, public_file):
         load_secret(public_file, allow_insecure=True)
     with pytest.raises(KeyFileError, match="no public key"):
         load_public(secret_file, allow_insecure=True)
+
+
+def test_the_factors_of_p_and_q_are_kept_and_checked(tmp_path):
+    save_secret(tmp_path / "key", SECRET)
+    again = load_secret(tmp_path / "key", allow_insecure=True)
+    assert again.strong
+    assert again.factors == SECRET.factors
+    text = (tmp_path / "key").read_text()
+    document = json.loads(text)
+    for factors in ([["3"], document["factors"][1]], document["factors"][::-1]):
+        (tmp_path / "key").write_text(json.dumps({**document, "factors": factors}))
+        with pytest.raises(KeyFileError, match="damaged"):
+            load_secret(tmp_path / "key", allow_insecure=True)
+
+
+def test_a_key_of_the_first_version_loads_and_is_not_strong(tmp_path):
+    save_secret(tmp_path / "key", SECRET)
+    document = json.loads((tmp_path / "key").read_text())
+    del document["factors"]
+    (tmp_path / "key").write_text(json.dumps({**document, "version": 1}))
+    again = load_secret(tmp_path / "key", allow_insecure=True)
+    assert (again.p, again.q) == (SECRET.p, SECRET.q)
+    assert not again.strong

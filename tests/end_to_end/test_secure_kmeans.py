@@ -36,12 +36,15 @@ def test_fit_equals_plaintext_for_the_rows_of_all_owners_in_order():
     assert np.array_equal(model.cluster_centers_, expected)
 
 
-def test_one_table_and_given_centres():
-    data = points(24, 4)
-    start = [[1.0, -4.0], [9.0, 1.0]]
-    model = SecureKMeans(2, init=start, bounds=(-5, 10), max_iter=3, suite="shares")
-    assert model.fit_predict(data).shape == (24,)
+def test_one_table_and_given_centres_and_a_cluster_too_small_to_be_told_of():
+    data = np.vstack([points(24, 4), np.full((3, 2), 9.5)])
+    start = [[1.0, -4.0], [9.0, 1.0], [9.0, 9.0]]
+    model = SecureKMeans(3, init=start, bounds=(-5, 10), max_iter=3, min_size=4, suite="shares")
+    assert model.fit_predict(data).tolist()[24:] == [2] * 3
     assert model.n_features_in_ == 2
+    assert model.sizes_[2] == 0
+    assert model.sizes_.sum() == 24
+    assert np.isnan(model.cluster_centers_).any(axis=1).tolist() == [False, False, True]
 
 
 def test_conventions_of_scikit_learn():

@@ -75,6 +75,7 @@ class TwoServices:
             cloud2_listen=f"tcp://127.0.0.1:{free_port()}",
             cloud2_listen_control=f"tcp://127.0.0.1:{free_port()}",
             insecure_key_bits=key_bits,
+            suites=("shares", "paillier"),
         )
         self.environment = environment
         self.processes: dict[str, subprocess.Popen[str]] = {}
@@ -218,6 +219,7 @@ def reference(spec: Spec, tables: Sequence[np.ndarray]) -> Trace:
         max_iter=job.max_iter,
         seed=job.seed,
         centres=spec.job.initial_centres(spec.schema),
+        min_size=job.min_size,
     )
 
 

@@ -1,13 +1,13 @@
 """Whole jobs through a suite, compared with the reference iteration by iteration."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from ppodc.kmeans.half import Half, Parameters, iterate
-from ppodc.kmeans.reference import kmeans
+from ppodc.kmeans.reference import as_taken_in, kmeans
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.records.output_half import OutputHalf, open_output
 from ppodc.records.sharing import mask, split
@@ -26,11 +26,12 @@ class Job:
     seed: int = 1
     max_iter: int = 4
     centres: np.ndarray | None = None
+    min_size: int = 1
 
     @property
     def params(self) -> Parameters:
         m, l = self.records.shape
-        return Parameters(m, l, self.k, self.ub, self.beta)
+        return Parameters(m, l, self.k, self.ub, self.beta, self.min_size)
 
 
 def run_half(half: Half, job: Job, share: np.ndarray) -> list[tuple[OutputHalf, OutputHalf, bool]]:
@@ -48,14 +49,24 @@ def run_half(half: Half, job: Job, share: np.ndarray) -> list[tuple[OutputHalf, 
         lambda i: half.records("all", reseed_rows(job.seed, i, m, job.k)),
         job.max_iter,
     )
-    return [(half.output(r.clusters), half.labels("all"), r.stop) for r in rounds]
+    return [(half.output(r.sums), half.labels("all"), r.stop) for r in rounds]
 
 
-def check(make: MakeHalf, job: Job, pair: tuple[Channel, Channel] | None = None) -> None:
-    """Both halves together give the reference's trace, bit for bit, every iteration."""
+def check(
+    make: MakeHalf,
+    job: Job,
+    pair: tuple[Channel, Channel] | None = None,
+    shares: tuple[np.ndarray, np.ndarray] | None = None,
+) -> None:
+    """Both halves together give the reference's trace, bit for bit, every iteration.
+
+    `shares` are what was uploaded, if not shares of the job's records.
+    """
     m, l = job.records.shape
     share, seed = split(job.records)
     theirs = mask(seed, 0, m, l)
+    if shares is not None:
+        share, theirs = shares
     first, second = together(
         lambda channel: run_half(make(1, channel, job.params), job, share),
         lambda channel: run_half(make(2, channel, job.params), job, theirs),
@@ -74,8 +85,9 @@ def check(make: MakeHalf, job: Job, pair: tuple[Channel, Channel] | None = None)
         trace.iterations, first, second, strict=True
     ):
         table = np.array(open_output(out1, out2), dtype=object).reshape(job.k, l + 1)
-        assert table[:, :l].tolist() == np.asarray(expected.sums).tolist()
-        assert table[:, l].tolist() == np.asarray(expected.sizes).tolist()
+        sums, sizes = expected.told(job.min_size)
+        assert table[:, :l].tolist() == sums.tolist()
+        assert table[:, l].tolist() == sizes.tolist()
         assert open_output(lab1, lab2) == np.asarray(expected.labels).tolist()
         assert stop1 == stop2 == expected.stop
 
@@ -94,4 +106,16 @@ def random_job(case: int) -> Job:
         records[:] = records[0]
     beta = [Fraction(0), Fraction(1, 3), Fraction(10**12), Fraction(7, 2)][int(g.integers(0, 4))]
     centres = g.integers(0, ub + 1, (k, l)) if case % 5 == 4 else None
-    return Job(records, k, ub, beta, seed=case, max_iter=3, centres=centres)
+    min_size = int(g.integers(1, 8))
+    return Job(records, k, ub, beta, seed=case, max_iter=3, centres=centres, min_size=min_size)
+
+
+def garbage(case: int) -> tuple[Job, tuple[np.ndarray, np.ndarray]]:
+    """Job number `case`, and uploads of any words at all: most are no share of a value 0..ub."""
+    job, g = random_job(case), np.random.default_rng(1000 + case)
+    shape = job.records.shape
+    first, second = (g.integers(0, 1 << 64, shape, np.uint64) for _ in range(2))
+    near = g.random(shape) < 0.3  # just above ub, or far above and a small number below it
+    first[near] = (second + g.integers(job.ub, 4 * job.ub + 2, shape, np.uint64))[near]
+    taken = as_taken_in(first - second, job.ub)
+    return replace(job, records=taken), (first, second)

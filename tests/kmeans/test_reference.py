@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.errors import InputError
-from ppodc.kmeans.reference import chosen_rows, kmeans, movement, nearest
+from ppodc.kmeans.reference import as_taken_in, centres, chosen_rows, kmeans, movement, nearest
 from ppodc.kmeans.row_choice import MAX_SEED, initial_rows, reseed_rows
 from tests.kmeans.oracle import scaled_distances, stop_sides
 
@@ -47,6 +47,7 @@ def naive_kmeans(records, k, beta, max_iter, seed, centres=None):
             h = distances.index(min(distances))
             labels.append(h)
             new[h] = ([a + b for a, b in zip(new[h][0], record, strict=True)], new[h][1] + 1)
+        counted = list(new)
         for h, row in enumerate(reseed_rows(seed, i, m, k)):
             if new[h][1] == 0:
                 new[h] = (list(records[row]), 1)
@@ -55,16 +56,16 @@ def naive_kmeans(records, k, beta, max_iter, seed, centres=None):
             for (old, old_size), (sums, size) in zip(clusters, new, strict=True)
         )
         clusters = new
-        out.append((labels, [c[0] for c in new], [c[1] for c in new], moved <= beta))
+        both = [[c[part] for c in clusters] for clusters in (counted, new) for part in (0, 1)]
+        out.append((labels, *both, moved <= beta))
         if moved <= beta:
             break
     return out
 
 
 def listed(trace):
-    return [
-        (i.labels.tolist(), i.sums.tolist(), i.sizes.tolist(), i.stop) for i in trace.iterations
-    ]
+    names = ("labels", "sums", "sizes", "next_sums", "next_sizes")
+    return [(*(getattr(i, name).tolist() for name in names), i.stop) for i in trace.iterations]
 
 
 @st.composite
@@ -141,7 +142,7 @@ def test_example_5_1_1_centre_of_three_records():
     records = np.array([[0, 2, 1, 0, 3], [1, 1, 3, 4, 2], [0, 1, 0, 2, 0]])
     trace = kmeans(records, 1, beta=0, max_iter=5, seed=0)
     third = Fraction(1, 3)
-    assert trace.centres() == [[third, 4 * third, 4 * third, 2, 5 * third]]
+    assert centres(trace.sums, trace.sizes) == [[third, 4 * third, 4 * third, 2, 5 * third]]
     assert trace.sizes.tolist() == [3]
     assert trace.converged
 
@@ -179,14 +180,37 @@ def test_an_empty_cluster_becomes_the_record_of_the_seed():
     records = np.array([[5, 1], [5, 2], [5, 3]])
     trace = kmeans(records, 2, beta=0, max_iter=1, seed=7, centres=np.array([[5, 2], [900, 900]]))
     assert trace.labels.tolist() == [0, 0, 0]
-    assert trace.sizes.tolist() == [3, 1]
-    assert trace.sums[1].tolist() == records[reseed_rows(7, 1, 3, 2)[1]].tolist()
+    last = trace.iterations[-1]
+    assert last.next_sizes.tolist() == [3, 1]
+    assert last.next_sums[1].tolist() == records[reseed_rows(7, 1, 3, 2)[1]].tolist()
+    assert (trace.sizes.tolist(), trace.sums.tolist()) == ([3, 0], [[15, 6], [0, 0]])
+
+
+@pytest.mark.parametrize(("min_size", "sizes"), [(1, [2, 1]), (2, [2, 0]), (3, [0, 0])])
+def test_small_clusters_are_not_told_of(min_size, sizes):
+    trace = kmeans(
+        np.array([[0], [1], [9]]),
+        2,
+        beta=0,
+        max_iter=3,
+        seed=1,
+        centres=np.array([[0], [9]]),
+        min_size=min_size,
+    )
+    assert trace.sizes.tolist() == sizes
+    assert trace.sums.tolist() == [[1 if sizes[0] else 0], [9 if sizes[1] else 0]]
+    assert trace.labels.tolist() == [0, 0, 1]
+
+
+def test_what_records_count_as():
+    values = np.array([[0, 9, 10], [15, 16, 25], [26, (1 << 64) - 1, 1 << 63]], np.uint64)
+    assert as_taken_in(values, 9).tolist() == [[0, 9, 9], [9, 0, 9], [9, 9, 0]]
 
 
 def test_all_records_equal_and_k_equal_m():
     trace = kmeans(np.full((4, 2), 9), 4, beta=0, max_iter=9, seed=1)
     assert trace.labels.tolist() == [0, 0, 0, 0]
-    assert trace.sizes.tolist() == [4, 1, 1, 1]
+    assert trace.sizes.tolist() == [4, 0, 0, 0]
     assert trace.converged
     assert trace.n_iter == 1
 

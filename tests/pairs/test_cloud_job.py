@@ -1,7 +1,9 @@
 """One cloud's side of a job without Ray: two of them with workers in threads, step by step."""
 
+import json
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +19,11 @@ from ppodc.crypto.paillier_keys import save_secret
 from ppodc.errors import InputError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import kmeans
+from ppodc.kmeans.result import Result, open_result
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.network import MemoryNetwork
 from ppodc.pairs.plan import Step
-from ppodc.records.output_half import open_output
+from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
 from ppodc.service.job_state import JobState
@@ -85,37 +88,92 @@ class Both:
         return names
 
 
-@pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
-    spec = Spec(
-        NAME,
-        Schema((Column("x", 0, 9), Column("y", 0, 9)), 9),
-        Job(k=2, labels=True),
-        members("owner1"),
-    )
-    stores = [Store.open(tmp_path / role, role) for role in ("cloud1", "cloud2")]
-    share, seed = split(RECORDS)
+JOB = Job(k=2, labels=True, min_size=1)
+
+
+@contextmanager
+def two_clouds(
+    folder: Path, records: np.ndarray = RECORDS, job: Job = JOB, suite: str = "shares"
+) -> Iterator[Both]:
+    """Both clouds with one upload, taken as it is: nothing checks its values."""
+    schema = Schema((Column("x", 0, 9), Column("y", 0, 9)), 9)
+    spec = Spec(NAME, schema, job, members("owner1"))
+    stores = [Store.open(folder / role, role) for role in ("cloud1", "cloud2")]
+    share, seed = split(records)
     upload = secrets.token_hex(16)
     for store in stores:
         store.datasets.create(spec)
-        store.uploads.begin(NAME, "owner1", upload, len(RECORDS))
+        store.uploads.begin(NAME, "owner1", upload, len(records))
     stores[0].uploads.put_chunk(upload, 0, share)
     stores[1].uploads.put_seed(upload, seed)
     for store in stores:
         store.uploads.commit(upload)
         store.uploads.seal(NAME, [upload])
         store.jobs.transition(NAME, JobState.PREPARING)
-    save_secret(tmp_path / "key", KEY)
+    save_secret(folder / "key", KEY)
     network = MemoryNetwork()
     workers = ThreadWorkers(lambda worker: setattr(worker, "network", network))
-    sides = [CloudJob(store, workers, NAME, "shares", 2, 1) for store in stores]
-    both = Both(sides[0], sides[1], tmp_path / "key")
-    for slot in range(2):
+    sides = [CloudJob(store, workers, NAME, suite, 2, 1) for store in stores]
+    both = Both(sides[0], sides[1], folder / "key")
+    for slot in range(both.first.pairs):
         both.pair(slot)
-    yield both
-    for side in both.sides:
-        side.close()
-        side.store.close()
+    try:
+        yield both
+    finally:
+        for side in both.sides:
+            side.close()
+            side.store.close()
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Both]:
+    with two_clouds(tmp_path) as made:
+        yield made
+
+
+def opened(both: Both) -> Result:
+    """What an owner gets."""
+    halves = [side.store.results.half(NAME) for side in both.sides]
+    values = {"clusters": open_output(*(half.halves["clusters"] for half in halves))}
+    rows = {"labels": []}
+    return open_result(both.first.spec, OpenedResult(halves[0].facts, values, rows))
+
+
+@pytest.mark.parametrize("suite", ["shares", "paillier"])
+def test_a_record_that_stands_in_for_an_empty_cluster_is_not_in_the_result(tmp_path, suite):
+    records = np.random.default_rng(1).integers(0, 4, (9, 2))
+    job = Job(k=3, max_iter=1, init=((1.0, 1.0), (8.0, 9.0), (9.0, 9.0)), min_size=1)
+    with two_clouds(tmp_path, records, job, suite) as both:
+        both.run()
+        result = opened(both)
+    assert result.sizes_.tolist() == [9, 0, 0]
+    assert result.sums_.tolist() == [records.sum(axis=0).tolist(), [0, 0], [0, 0]]
+    assert np.isnan(result.cluster_centers_[1:]).all()
+
+
+@pytest.mark.parametrize("suite", ["shares", "paillier"])
+def test_rows_beyond_ub_deny_nobody_the_result(tmp_path, suite):
+    records = RECORDS.copy()
+    records[:3] = 15  # ub is 9, of 4 bits
+    with two_clouds(tmp_path, records, suite=suite) as both:
+        both.run()
+        result = opened(both)
+    plain = kmeans(np.minimum(records, 9), 2, beta=0, max_iter=100, seed=0)
+    assert np.array_equal(result.sums_, plain.sums)
+
+
+def test_the_output_is_of_the_last_iteration_after_a_kill_too(tmp_path):
+    records = np.random.default_rng(1).integers(0, 4, (9, 2))
+    job = Job(k=2, max_iter=1, init=((1.0, 1.0), (9.0, 9.0)), min_size=1)
+    with two_clouds(tmp_path, records, job) as both:
+        while both.first.plan.iteration < 1:
+            both.step()
+        for side in both.sides:
+            again = CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
+            again.restore(again.resume_point(both.first.store.jobs.checkpoints(NAME).items()))
+            side.plan, side._number = again.plan, again._number
+        both.run()
+        assert opened(both).sizes_.tolist() == [9, 0]
 
 
 def check(both: Both) -> None:
@@ -136,6 +194,29 @@ def test_the_steps_of_a_job_in_their_order(both: Both):
     check(both)
     for side in both.sides:
         assert side.store.jobs.get(NAME).iteration == iterations
+
+
+def reveals(side: CloudJob) -> list[tuple[str, int, int]]:
+    """(step, iteration, attempt) of the reveals in a cloud's ledger."""
+    entries = [e for e in side.store.ledger.entries(NAME) if e.event == "reveal begun"]
+    details = [json.loads(entry.detail) for entry in entries]
+    return [(d["step"], d["iteration"], d["attempt"]) for d in details]
+
+
+def test_every_reveal_is_in_both_ledgers_before_it_can_happen(both: Both):
+    while both.first.next_step().name != "update":
+        both.step()
+    step = both.second.next_step()
+    both.second.begin(step, 1, [0])  # C1 never comes
+    assert reveals(both.second) == [("update", 1, 1)]
+    assert reveals(both.first) == []
+    both.pair(0)
+    both.run()
+    last = both.first.plan.iteration
+    expected = [("update", i, 1) for i in range(1, last + 1)]
+    expected += [("output", last, 1), ("labels", last, 1)]
+    assert reveals(both.first) == expected
+    assert reveals(both.second) == [("update", 1, 1), *expected]
 
 
 def test_a_step_out_of_turn_is_refused(both: Both):
@@ -210,7 +291,7 @@ def test_where_to_go_on(tmp_path, first, second, final, labels, expected):
         store.uploads.commit(upload)
         store.uploads.seal(NAME, [upload])
         for iteration in second:
-            state = {"clusters": np.zeros((1, 2), np.uint64)}
+            state = {name: np.zeros((1, 2), np.uint64) for name in ("clusters", "sums")}
             store.jobs.save_checkpoint(
                 NAME, Checkpoint(iteration, iteration == final, state), "run"
             )

@@ -310,8 +310,12 @@ def test_centres_survive_the_way_there_and_back():
     assert np.array_equal(decode_centres(encode(values, SCHEMA), np.ones(2, int), SCHEMA), values)
 
 
+def test_a_cluster_without_records_has_no_centre():
+    centres = decode_centres(np.array([[0, 0], [0, 1000]]), np.array([0, 1]), SCHEMA)
+    assert np.isnan(centres[0]).all()
+    assert centres[1].tolist() == [0.0, 1.0]
+
+
 def test_refused_centres():
-    with pytest.raises(InputError, match="no centre"):
-        decode_centres(np.array([[0, 0]]), np.array([0]), SCHEMA)
     with pytest.raises(InputError, match="shape"):
         decode_centres(np.array([[0]]), np.array([1]), SCHEMA)

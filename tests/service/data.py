@@ -20,7 +20,7 @@ def members(*names: str, least=1) -> Members:
 
 def make_spec(name="clinic", columns=3, *, labels=True, k=2, owners=None) -> Spec:
     schema = Schema(tuple(Column(f"c{s}", 0.0, 10.0) for s in range(columns)), ub=100)
-    job = Job(k=k, seed=7, labels=labels)
+    job = Job(k=k, seed=7, labels=labels, min_size=1)
     return Spec(name, schema, job, owners or members("ann", "bob"))
 
 

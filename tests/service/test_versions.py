@@ -30,6 +30,12 @@ def share_and_seed(upload_id: str) -> tuple[np.ndarray, bytes]:
     return split(records(upload_id), bytes([int(upload_id, 16)]) * 32)
 
 
+def old_share(upload_id: str) -> np.ndarray:
+    """As owners made it then: masks had 63 bits."""
+    values = records(upload_id).astype(np.uint64)
+    return (share_and_seed(upload_id)[0] - values) % np.uint64(1 << 63) + values
+
+
 def write_version_1(folder: Path, role: str) -> None:
     """The store as it lay on disk: the database and, at cloud 1, the chunk files."""
     folder.mkdir()
@@ -40,7 +46,7 @@ def write_version_1(folder: Path, role: str) -> None:
     for upload_id, first, count, digest in chunks:
         path = folder / "uploads" / upload_id / f"{first}-{digest}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(share_and_seed(upload_id)[0][first : first + count].tobytes())
+        path.write_bytes(old_share(upload_id)[first : first + count].tobytes())
 
 
 def change(folder: Path, statement: str, *values: object) -> list[tuple]:
@@ -121,8 +127,8 @@ def test_an_unfinished_upload_of_version_1_goes_on(stores):
         assert (waiting[FIFTH].owner, waiting[FIFTH].committed) == ("ann", False)
     assert first.uploads.missing(FIFTH) == [(2, 3)]
     assert second.uploads.missing(FIFTH) == [(0, 5)]
-    first.uploads.put_chunk(FIFTH, 0, share[:2])  # is there already
-    first.uploads.put_chunk(FIFTH, 2, share[2:])
+    first.uploads.put_chunk(FIFTH, 0, old_share(FIFTH)[:2])  # is there already
+    first.uploads.put_chunk(FIFTH, 2, share[2:])  # from this release on
     second.uploads.put_seed(FIFTH, seed)
     for store in stores:
         store.uploads.commit(FIFTH)

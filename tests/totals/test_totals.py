@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ppodc.crypto.paillier import generate_insecure
 from ppodc.errors import InputError
+from ppodc.kmeans.reference import as_taken_in
 from ppodc.pairs.plan import Material, Task
 from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
@@ -21,9 +22,9 @@ from tests.two_clouds import together
 KEY = generate_insecure(256)
 
 
-def make_spec(columns: int, ub: int, *, variance: bool = True) -> Spec:
+def make_spec(columns: int, ub: int, *, variance: bool = True, least: int = 1) -> Spec:
     listed = tuple(Column(f"x{i}", -2.5 * i, 10.0 + i) for i in range(columns))
-    return Spec("t", Schema(listed, ub), Job(variance=variance))
+    return Spec("t", Schema(listed, ub), Job(variance=variance, least=least))
 
 
 def opened(spec: Spec, records: np.ndarray, parts: int = 1) -> list[list[int]]:
@@ -71,10 +72,27 @@ def test_without_variance_nothing_is_squared():
     assert reference(spec, records).var_ is None
 
 
-def test_what_was_uploaded_counts_as_a_number_of_as_many_bits():
-    spec = make_spec(1, 9)  # 4 bits
-    records = np.array([[9], [200]])
-    assert opened(spec, records) == [[9 + 200 % 16], [81 + (200 % 16) ** 2]]
+@pytest.mark.parametrize("ub", [1, 9, 15, 1000])
+def test_whatever_is_uploaded_counts_as_a_value_up_to_ub(ub):
+    spec = make_spec(2, ub)
+    records = np.random.default_rng(ub).integers(0, 1 << 20, (40, 2))
+    records[0] = ub, ub + 1
+    plain = reference(spec, as_taken_in(records, ub))
+    assert opened(spec, records) == [plain.encoded_sums_, plain.encoded_squares_]
+
+
+def test_too_few_records_are_refused_before_anything_is_sealed():
+    spec = make_spec(1, 9, least=5)
+    KIND.check(spec, 5, "shares", 2048)
+    with pytest.raises(InputError, match="at least 5 records, but there are 4"):
+        KIND.check(spec, 4, "shares", 2048)
+
+
+def test_a_spec_without_least_keeps_its_digest_and_its_meaning():
+    old = make_spec(1, 9).to_dict()
+    assert old["job"] == {"kind": "totals", "variance": True}
+    assert Spec.from_dict(old).job == Job(least=1)
+    assert Job().least == Spec.loads(SAMPLE).job.least == 5
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30))
@@ -102,6 +120,7 @@ def test_the_sample_is_a_spec_of_this_kind_and_k_means_keeps_its_digest():
     ("change", "words"),
     [
         ({"variance": 1}, "true or false"),
+        ({"least": 0}, "job.least"),
         ({"k": 3}, "unknown key"),
         ({"kind": "medians"}, "no kind of job 'medians'"),
     ],

@@ -1,4 +1,4 @@
-"""Comparing encrypted bit vectors: the core of SMIN, of SC and of the test for empty clusters.
+"""Comparing encrypted bit vectors: the core of SMIN, of SC and of the tests of cluster sizes.
 
 Let P_i be the difference of the numbers made of the first i bits of u and v, P_i = 2 P_(i-1) + d_i
 with d_i = u_i - v_i. The first differing bit stands at i and has u_i = 1 exactly if P_(i-1) = 0 and
@@ -27,7 +27,7 @@ import numpy as np
 from ppodc.crypto.paillier import Ciphertexts
 from ppodc.errors import WireError
 from ppodc.kmeans.paillier.exchange import Ask, Cloud1, Cloud2, Step, answers, pick
-from ppodc.kmeans.paillier.sbd import Bits
+from ppodc.kmeans.paillier.sbd import Bits, public_bits
 from ppodc.kmeans.paillier.smp import MOST_VALUES, Natural
 from ppodc.transport.wire import Array, Body
 
@@ -128,19 +128,19 @@ def sc(c1: Cloud1, a: Bits, b: Bits) -> Step[bool]:
     return bool(reply[0]) == coins[0]
 
 
-@answers("reveal", Reveal, arrays=1)
+@answers("reveal", Reveal, arrays=1, amount=lambda ask: ask.width)
 def answer_reveal(c2: Cloud2, ask: Reveal, arrays: tuple[Array, ...]) -> list[Array]:
-    """C2: the coin-blinded outcome in the clear."""
+    """C2: the coin-blinded outcome in the clear; the one answer that tells C1 anything."""
     return [np.array(_holds(c2, arrays[0], 1, ask.width), dtype=np.uint8)]
 
 
-def is_zero(c1: Cloud1, bits: Bits) -> Step[Ciphertexts]:
-    """E(1) where the number is 0 and E(0) elsewhere; neither cloud learns which."""
+def at_most(c1: Cloud1, bits: Bits, bound: int) -> Step[Ciphertexts]:
+    """E(1) where the number is at most a public bound, else E(0); neither cloud learns which."""
     rows = len(bits[0])
     coins = toss(c1, rows)
-    zero = [c1.constant(0, rows)] * len(bits)
+    public = public_bits(c1, bound, len(bits), rows)
     nothing = Ciphertexts(c1.key, [])
-    outcome, _ = yield from compare(c1, differences(c1, bits, zero, coins), coins, nothing)
-    # coin: A = [0 >= x] is the answer; otherwise A = [x > 0] is its opposite
+    outcome, _ = yield from compare(c1, differences(c1, bits, public, coins), coins, nothing)
+    # coin: A = [bound >= x] is the answer; otherwise A = [x > bound] is its opposite
     opposite = c1.cipher.add_plain(c1.cipher.negate(outcome), 1)
     return pick(coins, outcome, opposite)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.paillier.ingest import DIFFERENCE_BITS
 from ppodc.kmeans.paillier.masking import slot_width, slots
 from ppodc.kmeans.widths import check_paillier
 
@@ -29,9 +30,23 @@ class Demand:
         return self.c1 if role == 1 else self.c2
 
 
-def ingest(p: Parameters, rows: int) -> Demand:
-    """For taking in `rows` records."""
-    return Demand(0, rows * p.l)
+def ingest(p: Parameters, key_bits: int, shards: Sequence[int], batch_rows: int) -> Demand:
+    """For taking in shards of these sizes."""
+    bits = p.ub.bit_length()
+    clamped = p.ub < (1 << bits) - 1
+
+    def packed(rows: int) -> int:
+        return -(-rows * p.l // slots(key_bits, slot_width(DIFFERENCE_BITS)))
+
+    total = Demand(0, 0)
+    for size in shards:
+        full, rest = divmod(size, batch_rows)
+        values = size * p.l
+        # SBD at C1; a comparison of `bits` and a public bit, and the masked difference to ub
+        total += Demand(bits * (full * packed(batch_rows) + packed(rest)), values * (1 + bits))
+        if clamped:
+            total += Demand(values * (bits + 2), 2 * values)
+    return total
 
 
 def batch(p: Parameters, key_bits: int, rows: int) -> Demand:

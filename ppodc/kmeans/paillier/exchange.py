@@ -5,7 +5,9 @@ drives several such generators over one link: with one in flight the two clouds 
 chapter's *online* mode), with more C1 computes while C2 does (*pipelined*).
 
 C2 is stateless between questions: `MENU` maps the name of a question to the function that
-answers it, and whatever is not on the menu, or not of the announced size, is refused.
+answers it, and whatever is not on the menu, or not of the announced size, is refused. A step of a
+job has a menu of its own (`StepMenu`): which questions belong to it and, for those whose answers
+are more than ciphertexts, for how many values in all.
 """
 
 from collections import deque
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import WireError
+from ppodc.errors import ChannelError, WireError
 from ppodc.kmeans.paillier.questions import Requests
 from ppodc.transport.wire import Array, decode_body
 
@@ -108,27 +110,81 @@ def _read(key: PublicKey, array: Array, count: int) -> Ciphertexts:
 
 
 Answer = Callable[[Cloud2, Any, tuple[Array, ...]], Sequence[Array]]
-MENU: dict[str, tuple[type[msgspec.Struct], int, Answer]] = {}
+Amount = Callable[[Any], int]
 
 
-def answers(op: str, body: type[msgspec.Struct], arrays: int) -> Callable[[Answer], Answer]:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What C2 can be asked: the type of its body, its arrays, and who answers.
+
+    `amount` says of how many values C2 gives or gets more than ciphertexts; None: of none.
+    """
+
+    body: type[msgspec.Struct]
+    arrays: int
+    answer: Answer
+    amount: Amount | None
+
+
+MENU: dict[str, Question] = {}
+
+
+def answers(
+    op: str, body: type[msgspec.Struct], arrays: int, amount: Amount | None = None
+) -> Callable[[Answer], Answer]:
     """Put a function on C2's menu: it answers `op` with this body and number of arrays."""
 
     def register(function: Answer) -> Answer:
-        MENU[op] = (body, arrays, function)
+        MENU[op] = Question(body, arrays, function, amount)
         return function
 
     return register
 
 
-def answer(c2: Cloud2, op: str, body: msgspec.Raw, arrays: tuple[Array, ...]) -> Sequence[Array]:
-    """C2's answer to one question."""
+@dataclass(slots=True)
+class StepMenu:
+    """What C1 may ask in one step of a job.
+
+    Questions in `free` are answered with ciphertexts alone, as often as C1 asks. One in `once` is
+    answered once and for this amount, one in `pieces` for so much in all. Nothing else is.
+    """
+
+    step: str
+    free: frozenset[str] = frozenset()
+    once: dict[str, int] = field(default_factory=dict)
+    pieces: dict[str, int] = field(default_factory=dict)
+
+    def take(self, op: str, amount: int) -> None:
+        """Refuse a question that the step does not have, or no more."""
+        if op in self.free:
+            return
+        if op in self.once:
+            right = self.once.pop(op) == amount
+        else:
+            left = self.pieces.get(op, 0)
+            right = 0 < amount <= left
+            self.pieces[op] = left - amount
+        if not right:
+            raise WireError(f"{op} for {amount} is not, or no more, a question of {self.step}.")
+
+    def check_finished(self) -> None:
+        """Refuse an end at which the job still lacks something."""
+        if self.once or any(self.pieces.values()):
+            raise ChannelError(f"C1 ended {self.step} before it had asked all that belongs to it.")
+
+
+def answer(
+    c2: Cloud2, menu: StepMenu, op: str, body: msgspec.Raw, arrays: tuple[Array, ...]
+) -> Sequence[Array]:
+    """C2's answer to one question of the step whose menu this is."""
     if op not in MENU:
         raise WireError(f"the paillier suite has no operation {op!r}.")
-    body_type, expected, function = MENU[op]
-    if len(arrays) != expected:
-        raise WireError(f"{op} takes {expected} arrays, got {len(arrays)}.")
-    return function(c2, decode_body(body, body_type, op), arrays)
+    question = MENU[op]
+    if len(arrays) != question.arrays:
+        raise WireError(f"{op} takes {question.arrays} arrays, got {len(arrays)}.")
+    asked = decode_body(body, question.body, op)
+    menu.take(op, 0 if question.amount is None else question.amount(asked))
+    return question.answer(c2, asked, arrays)
 
 
 def run(

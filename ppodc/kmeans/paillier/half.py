@@ -1,6 +1,8 @@
 """The two halves of a pair in the paillier suite: `ppodc.kmeans.half.Half` for C1 and for C2.
 
-C1 leads: in every step it asks and C2 serves until C1 says that the step is finished. A state is
+C1 leads: in every step it asks and C2 serves until C1 says that the step is finished. C2's menu is
+that of the step, with the counts that the job has (`exchange.StepMenu`): only `update` has an
+answer in the clear, once, the coin-blinded stop bit. A state is
 the array of C1's ciphertexts; C2's states are empty. Each cloud makes randomisers ahead for itself,
 if they come from a folder: no word about them passes between the two.
 """
@@ -14,23 +16,34 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, RandomiserSource, SecretKey
 from ppodc.crypto.randomisers import PooledRandomisers
-from ppodc.errors import ChannelError
+from ppodc.errors import ChannelError, InputError
 from ppodc.kmeans.half import Parameters, State
 from ppodc.kmeans.paillier import assign, demand, exchange, ingest, output, ssed_op, update
-from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step
+from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step, StepMenu
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.update import Clusters
 from ppodc.kmeans.widths import check_paillier, clamp_beta
 from ppodc.pairs.plan import Progress
 from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
-from ppodc.transport.wire import Array
+from ppodc.transport.wire import Array, Body
 
 T = TypeVar("T")
 
 BATCH = 8  # records per question: large enough to hide the round trip, small enough to overlap
 IN_FLIGHT = 4  # batches under way in pipelined mode
 EMPTY: State = np.zeros((0, 0), dtype=np.uint8)
+VERSION = 2
+_HELLO = "paillier.hello"
+_HIDDEN = frozenset({"products", "bit", "compare", "positions"})  # answered with ciphertexts
+
+
+class Hello(Body, frozen=True):
+    """What each half says first."""
+
+    version: int
+    role: int
+    job: str
 
 
 class _Half:
@@ -44,6 +57,25 @@ class _Half:
         self._role, self._batch = role, batch
         self._channel, self._cipher = channel, cipher
         self._sizes: dict[str, int] = {}  # rows of the shards taken in
+        self._greet()
+
+    def _greet(self) -> None:
+        """Refuse a half of another release, job or key."""
+        p, key = self.params, self._cipher.key
+        numbers = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
+        own = Hello(VERSION, self._role, f"{numbers} key={key.fingerprint}")
+        self._channel.send(_HELLO, own)
+        other = self._channel.receive(_HELLO, Hello).body
+        if other.version != VERSION or other.role == self._role:
+            raise ChannelError(
+                f"the peer is role {other.role} of paillier suite {other.version}, this is role "
+                f"{self._role} of {VERSION}. Run the same release at both clouds, one as each role."
+            )
+        if other.job != own.job:
+            raise InputError(
+                "the two clouds were started for different jobs or keys. Compare their spec files, "
+                "and cloud 1's Paillier public key with cloud 2's."
+            )
 
     def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
         """Randomisers that `prepare` would make now; none without a folder to keep them in."""
@@ -54,7 +86,7 @@ class _Half:
         coming = [] if held else list(rows or [self.params.m])
         key_bits = self._cipher.key.bits
         needed = demand.iteration(self.params, key_bits, held or coming, self._batch) * iterations
-        needed += demand.ingest(self.params, sum(coming))
+        needed += demand.ingest(self.params, key_bits, coming, self._batch)
         return max(0, needed.of(self._role) - pool.available)
 
     def prepare(
@@ -100,7 +132,7 @@ class Half1(_Half):
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         steps = (
-            ingest.ingest(self.c1, shard, first, share[first : first + self._batch])
+            ingest.ingest(self.c1, shard, first, share[first : first + self._batch], self.params.ub)
             for first in range(0, len(share), self._batch)
         )
         self._records[shard] = self._run(steps)
@@ -161,8 +193,13 @@ class Half1(_Half):
         ((new, stop),) = self._run([step()])
         return new.flat().to_array(), stop
 
-    def output(self, clusters: State) -> OutputHalf:
-        (values,) = self._run([output.output(self.c1, self._read(clusters))])
+    def output(self, sums: State) -> OutputHalf:
+        def step() -> Step[list[int]]:
+            least = self.params.min_size
+            told = yield from update.large(self.c1, self._clusters(sums), least, self.widths)
+            return (yield from output.output(self.c1, told.flat()))
+
+        (values,) = self._run([step()])
         return OutputHalf.of(int(self.c1.key.n), values)
 
     def labels(self, shard: str) -> OutputHalf:
@@ -204,13 +241,20 @@ class Half2(_Half):
         *,
         batch: int = BATCH,
     ) -> None:
+        if not secret.strong:
+            raise InputError(
+                "cloud 2's Paillier key was made by an older release, which hides C1's ciphertexts "
+                "from cloud 2 but for a chance of 2^-14. Make a new one (ppodc key), or use the "
+                "shares suite."
+            )
         super().__init__(2, channel, params, Cipher(secret.public, randomisers), batch)
         self.c2 = Cloud2(self._cipher, secret)
         self._answers = Answers(channel, self._answer)
+        self._menu = StepMenu("the pair's start")
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         self.c2.shares[shard] = share
-        self.serve()
+        self._serve(StepMenu("ingest", _HIDDEN, pieces={"share": len(share)}))
         del self.c2.shares[shard]
         self._sizes[shard] = len(share)
 
@@ -224,7 +268,7 @@ class Half2(_Half):
         return EMPTY
 
     def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
-        self.serve()
+        self._serve(StepMenu("assign", _HIDDEN))
         return EMPTY
 
     def add(self, states: Sequence[State]) -> State:
@@ -232,25 +276,28 @@ class Half2(_Half):
 
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         self.c2.stops.clear()
-        self.serve()
-        if len(self.c2.stops) != 1:
-            raise ChannelError("C1 ended the stop test without its outcome.")
+        self._serve(StepMenu("update", _HIDDEN, {"reveal": self.widths.stop + 1, "stop": 1}))
         return EMPTY, self.c2.stops[0]
 
-    def output(self, clusters: State) -> OutputHalf:
-        return OutputHalf.of(int(self.c2.secret.public.n), self._revealed())
+    def output(self, sums: State) -> OutputHalf:
+        values = self.params.k * (self.params.l + 1)
+        revealed = self._revealed(StepMenu("output", _HIDDEN, {"output": values}))
+        return OutputHalf.of(int(self.c2.secret.public.n), revealed)
 
     def labels(self, shard: str) -> OutputHalf:
-        return OutputHalf.of(output.LABEL_MODULUS, self._revealed())
+        revealed = self._revealed(StepMenu("labels", pieces={"labels": self._sizes[shard]}))
+        return OutputHalf.of(output.LABEL_MODULUS, revealed)
 
-    def serve(self) -> None:
-        """Answer until C1 has finished its step."""
+    def _serve(self, menu: StepMenu) -> None:
+        """Answer what is on the step's menu until C1 has finished it."""
+        self._menu = menu
         self._answers.serve()
+        menu.check_finished()
 
-    def _revealed(self) -> list[int]:
+    def _revealed(self, menu: StepMenu) -> list[int]:
         self.c2.revealed.clear()
-        self.serve()
+        self._serve(menu)
         return list(self.c2.revealed)
 
     def _answer(self, op: str, body: msgspec.Raw, arrays: tuple[Array, ...]) -> Sequence[Array]:
-        return exchange.answer(self.c2, op, body, arrays)
+        return exchange.answer(self.c2, self._menu, op, body, arrays)

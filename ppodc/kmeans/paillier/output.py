@@ -43,7 +43,7 @@ def output(c1: Cloud1, values: Ciphertexts) -> Step[list[int]]:
     return [int(-r % c1.key.n) for r in masks]
 
 
-@answers("output", Count, arrays=1)
+@answers("output", Count, arrays=1, amount=lambda ask: ask.count)
 def answer_output(c2: Cloud2, ask: Count, arrays: tuple[Array, ...]) -> list[Array]:
     """C2: keeps the masked values as its half."""
     c2.revealed += [int(x) for x in c2.decrypt(c2.read(arrays[0], ask.count))]
@@ -57,7 +57,7 @@ def labels(c1: Cloud1, index: Ciphertexts) -> Step[list[int]]:
     return [int(-r % LABEL_MODULUS) for r in masks]
 
 
-@answers("labels", Count, arrays=1)
+@answers("labels", Count, arrays=1, amount=lambda ask: ask.count)
 def answer_labels(c2: Cloud2, ask: Count, arrays: tuple[Array, ...]) -> list[Array]:
     """C2: keeps the masked labels as its half."""
     masked: Sequence[mpz] = unpack(c2, arrays[0], ask.count, slot_width(INDEX_BITS))
@@ -70,7 +70,7 @@ def announce(stop: bool) -> Step[None]:
     yield Ask("stop", Stop(stop), (), 0)
 
 
-@answers("stop", Stop, arrays=0)
+@answers("stop", Stop, arrays=0, amount=lambda ask: 1)
 def answer_stop(c2: Cloud2, ask: Stop, arrays: tuple[Array, ...]) -> list[Array]:
     """C2: notes the stop bit."""
     c2.stops.append(ask.stop)

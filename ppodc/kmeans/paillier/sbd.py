@@ -37,22 +37,36 @@ class Bit(Body, frozen=True):
     place: Natural
 
 
-def sbd(c1: Cloud1, numbers: Ciphertexts, w: int) -> Step[Bits]:
-    """The w encrypted bits of each number, most significant first."""
+def sbd(c1: Cloud1, numbers: Ciphertexts, w: int, low: int | None = None) -> Step[Bits]:
+    """The w encrypted bits of each number, or its `low` lowest, most significant first."""
+    wanted = w if low is None else low
     slot = slot_width(w)
     width = slots(c1.key.bits, slot)
     rest = pack(c1, numbers, slot)
     bits: Bits = []
-    for place in range(w):
+    for place in range(wanted):
         rho = c1.random.bits(w - place + STATISTICAL, len(numbers))
         masks = pack_plain([x << place for x in rho], slot, width)
         sent = c1.cipher.add(rest, c1.cipher.encrypt(masks)).to_array()
         (reply,) = yield Ask("bit", Bit(len(numbers), slot, place), (sent,))
         bit, negative = _unflip(c1, c1.read(reply, len(numbers)), [x.is_odd() for x in rho])
         bits.append(bit)
-        if place < w - 1:
+        if place < wanted - 1:
             rest = c1.cipher.add(rest, c1.cipher.shift(pack(c1, negative, slot), place))
     return bits[::-1]
+
+
+def number(c1: Cloud1, bits: Bits) -> Ciphertexts:
+    """The numbers that these bits make, by Horner's rule; local."""
+    value = bits[0]
+    for bit in bits[1:]:
+        value = c1.cipher.add(c1.cipher.add(value, value), bit)
+    return value
+
+
+def public_bits(c1: Cloud1, value: int, width: int, rows: int) -> Bits:
+    """The bits of a number that everybody knows, for so many rows."""
+    return [c1.constant(value >> place & 1, rows) for place in reversed(range(width))]
 
 
 def _unflip(c1: Cloud1, seen: Ciphertexts, flipped: list[bool]) -> tuple[Ciphertexts, Ciphertexts]:

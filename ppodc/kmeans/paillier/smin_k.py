@@ -42,8 +42,18 @@ class Positions(Body, frozen=True):
     k: Natural
 
 
-def smin(c1: Cloud1, u: Contender, v: Contender, *, keep_bits: bool = True) -> Step[Contender]:
-    """Row by row the smaller of u and v, ties to u; without its bits if nobody needs them."""
+def smin(
+    c1: Cloud1,
+    u: Contender,
+    v: Contender,
+    *,
+    keep_bits: bool = True,
+    index_bits: int = INDEX_BITS,
+) -> Step[Contender]:
+    """Row by row the smaller of u and v, ties to u; without its bits if nobody needs them.
+
+    Indices differ by less than 2^index_bits.
+    """
     rows = len(u.index)
     coins = toss(c1, rows)
     d = differences(c1, u.bits, v.bits, coins)
@@ -52,7 +62,7 @@ def smin(c1: Cloud1, u: Contender, v: Contender, *, keep_bits: bool = True) -> S
     bit_moves = [c1.cipher.negate(bit) for bit in d] if keep_bits else []
     index_move = differences(c1, [v.index], [u.index], coins)
     moves = Ciphertexts.concat([*bit_moves, *index_move])
-    masks = draw(c1, 1, len(moves) - rows) + draw(c1, INDEX_BITS, rows)
+    masks = draw(c1, 1, len(moves) - rows) + draw(c1, index_bits, rows)
     masked = c1.cipher.add(moves, c1.cipher.encrypt(masks))
     outcome, chosen = yield from compare(c1, d, coins, masked)
     minus_outcome = Ciphertexts.concat([c1.cipher.negate(outcome)] * len(moved_u))

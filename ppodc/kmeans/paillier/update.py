@@ -6,6 +6,8 @@ rho is public and comes from the job's seed. Nobody learns whether it happened.
 SETC compares sum_h f_h^2 sum_s (lambda_h[s] |c'_h| - lambda'_h[s] |c_h|)^2 with beta f^2, both
 times the denominator of beta.
 
+Small clusters, at the output: b_h = [|c_h| < least] stays encrypted; (1 - b_h) times sums and size.
+
 Who learns what: both clouds learn the stop bit, nothing else.
 
 Rounds: the bits of a count and of w2, plus about 2 k; nothing depends on m.
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ppodc.crypto.paillier import Ciphertexts
-from ppodc.kmeans.paillier.compare import is_zero, sc
+from ppodc.kmeans.paillier.compare import at_most, sc
 from ppodc.kmeans.paillier.exchange import Cloud1, Step
 from ppodc.kmeans.paillier.sbd import sbd
 from ppodc.kmeans.paillier.smp import smp, smp_except_one
@@ -46,7 +48,7 @@ class Clusters:
 def reseed(c1: Cloud1, new: Clusters, candidates: Clusters, w: Widths) -> Step[Clusters]:
     """The clusters, where each empty one is replaced by its candidate record."""
     count_bits = yield from sbd(c1, new.sizes, w.counts)
-    empty = yield from is_zero(c1, count_bits)
+    empty = yield from at_most(c1, count_bits, 0)
     repeated = Ciphertexts.concat([empty] * len(new.sums))
     added = yield from smp(c1, repeated, Ciphertexts.concat(candidates.sums), w.value)
     sums = c1.cipher.add(Ciphertexts.concat(new.sums), added)
@@ -54,6 +56,21 @@ def reseed(c1: Cloud1, new: Clusters, candidates: Clusters, w: Widths) -> Step[C
     return Clusters(
         [sums[s * k : (s + 1) * k] for s in range(len(new.sums))], c1.cipher.add(new.sizes, empty)
     )
+
+
+def large(c1: Cloud1, clusters: Clusters, least: int, w: Widths) -> Step[Clusters]:
+    """The clusters, zeros for those of fewer than `least` records: (1 - [|c_h| < least]) times."""
+    k, columns = len(clusters.sizes), [*clusters.sums, clusters.sizes]
+    if least <= 1:
+        return clusters
+    small = c1.constant(1, k)
+    if (least - 1).bit_length() <= w.counts:
+        count_bits = yield from sbd(c1, clusters.sizes, w.counts)
+        small = yield from at_most(c1, count_bits, least - 1)
+    kept = c1.cipher.add_plain(c1.cipher.negate(small), 1)
+    repeated = Ciphertexts.concat([kept] * len(columns))
+    told = yield from smp(c1, repeated, Ciphertexts.concat(columns), w.sums)
+    return Clusters([told[s * k : (s + 1) * k] for s in range(len(clusters.sums))], told[-k:])
 
 
 def setc(c1: Cloud1, old: Clusters, new: Clusters, beta: Fraction, w: Widths) -> Step[bool]:

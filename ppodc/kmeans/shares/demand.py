@@ -51,7 +51,7 @@ class Demand:
     def update(self) -> Needs:
         """Supplies for re-seeding and the stop test."""
         k, l = self._p.k, self._p.l
-        return update.reseed_needs(k) + stop_test.needs(k, l, self._rings)
+        return update.small_needs(k) + stop_test.needs(k, l, self._rings)
 
     def iteration(self, shards: Sequence[int]) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""
@@ -67,5 +67,5 @@ class Demand:
         """Supplies for taking in shards of these sizes."""
         total = Needs()
         for rows in shards:
-            total += unmask.needs(rows, self._p.l, self._rings.bits)
+            total += unmask.needs(rows, self._p.l, self._rings.bits, self._p.ub)
         return total

@@ -70,7 +70,8 @@ class SharesHalf:
         self._makers: dict[str, ShardProducts] = {}
         self._shards: dict[str, Shard] = {}
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
-        job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} products={p.products}"
+        job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
+        job += f" products={p.products}"
         self._session = Session.start(role, channel, job, key, pools=pools)
         self._states = ScaledStates(self._session, self._rings, self._demand)
 
@@ -119,7 +120,7 @@ class SharesHalf:
                     f"shard {shard!r} brings this worker to {total} records; "
                     f"the job was announced with {self._p.m}. Start a job of the right size."
                 )
-            held = taking_in.ingest(self._session, share, self._rings, self._budget)
+            held = taking_in.ingest(self._session, share, self._p.ub, self._rings, self._budget)
             self._shards[shard] = held
             if self._p.k > 1:
                 chunks = self._demand.chunks(held.rows)
@@ -206,11 +207,17 @@ class SharesHalf:
             with self.meter.step("stop test"):
                 return new, stop_test.moved_little(self._session, wide, factors, self._rings)
 
-    def output(self, clusters: State) -> OutputHalf:
-        """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call."""
+    def output(self, sums: State) -> OutputHalf:
+        """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call.
+
+        Clusters of fewer than `min_size` records are zeros in it.
+        """
         with self._session.step("output"):
-            values = remask(self._session, self._clusters(clusters))
-            return OutputHalf.of_words(values)
+            told, least = self._clusters(sums), self._p.min_size
+            if least > 1:
+                self._session.supplies.reserve(update.small_needs(self._p.k))
+                told = giving_out.large(self._session, told, least)
+            return OutputHalf.of_words(remask(self._session, told))
 
     def labels(self, shard: str) -> OutputHalf:
         """This cloud's half of the labels of the shard's last `assign`."""

@@ -1,7 +1,9 @@
 """Taking in a shard's records: `mpc.unmask` in the rings of the job, and what `assign` leaves.
 
-Who learns what, rounds, bytes, supplies: as in `mpc.unmask`, with b = bits(ub) bits per value and
-the L limbs of a distance.
+Whatever was uploaded counts as min((t + r) - r mod 2^b, ub), b = bits(ub): a value of 0..ub.
+
+Who learns what, rounds, bytes, supplies: as in `mpc.unmask`, with b bits per value, the largest
+value ub and the L limbs of a distance.
 """
 
 from dataclasses import dataclass, field
@@ -60,9 +62,11 @@ class Shard:
             self.kept.close()
 
 
-def ingest(session: Session, share: NDArray[np.uint64], rings: Rings, budget: Budget) -> Shard:
+def ingest(
+    session: Session, share: NDArray[np.uint64], ub: int, rings: Rings, budget: Budget
+) -> Shard:
     """A shard from this cloud's share (rows, l): t + r at C1, r at C2."""
     # The sums over records need the values modulo 2^64, whatever the distances need.
     top = ALL_BYTES if rings.distance == 1 else rings.distance_top
-    table = unmask(session, share, rings.bits, budget, limbs=rings.distance, top=top)
+    table = unmask(session, share, rings.bits, budget, largest=ub, limbs=rings.distance, top=top)
     return Shard(table, rings.distance_top)

@@ -1,21 +1,35 @@
 """What owners get: fresh halves of sums and counts, and halves of the records' labels.
 
-Sums and counts go out freshly masked (`mpc.remask`).
+Sums and counts go out freshly masked (`mpc.remask`). *Small clusters*: b = [count < min_size] is
+the sign of count - min_size; (1 - b) times sums and count go out. Rounds: those of a comparison
+and a select. Supplies: see `update.small_needs`.
 
 *Labels*: bit j of a record's label is the xor of the one-hot's members h with bit j set, local;
 the label sum_j 2^j bit_j is one select per bit. Rounds: 2. Bytes per bit of a label and
 direction: 8 and a bit. Supplies: ceil(log2 k) transfers per record.
 
-Who learns what: nothing; only an owner adds up two halves.
+Who learns what: nothing, nor whether a cluster was small; only an owner adds up two halves. An
+owner cannot tell a small cluster from an empty one, unless a label says that a row of its own is in
+it. Labels of such rows stay as they are: the owner learns that its own row lies in a cluster of
+fewer than `min_size` records, and a label that hid which one would tell it that as well.
 """
 
 import numpy as np
 
+from ppodc.kmeans.shares.update import small
 from ppodc.mpc import select
-from ppodc.mpc.additive import U64, Words, public
+from ppodc.mpc.additive import U64, AdditiveShare, Words, public
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
+
+
+def large(session: Session, sums: Words, least: int) -> Words:
+    """Clusters (k, l + 1) in which those of fewer than `least` records are zeros."""
+    # (1 - b_h) (lambda_h, |c_h|) with b_h = [|c_h| < least]
+    bits = small(session, sums, least).negated(session.role).unpack(len(sums))
+    kept = select.select(session, bits, AdditiveShare(np.ascontiguousarray(sums)[..., None]))
+    return kept.limbs[..., 0]
 
 
 def label_needs(rows: int, k: int) -> Needs:

@@ -11,9 +11,11 @@ import pytest
 from ppodc.crypto.paillier import Cipher, Ciphertexts, SecretKey, generate_insecure
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans.paillier import exchange
-from ppodc.kmeans.paillier.exchange import Ask, Cloud1, Cloud2, Step
+from ppodc.kmeans.paillier.exchange import Ask, Cloud1, Cloud2, Step, StepMenu
 
 KEY = generate_insecure(384)
+QUESTIONS = "share products bit compare positions reveal stop output labels"
+ANYTHING = StepMenu("a test", frozenset(QUESTIONS.split()))
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Inline:
             while True:
                 self.asked.append(ask)
                 body = msgspec.Raw(msgspec.msgpack.encode(ask.body))
-                reply = tuple(exchange.answer(self.c2, ask.op, body, ask.arrays))
+                reply = tuple(exchange.answer(self.c2, ANYTHING, ask.op, body, ask.arrays))
                 assert len(reply) == ask.replies
                 ask = step.send(reply)
         except StopIteration as end:

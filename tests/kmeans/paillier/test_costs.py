@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.bench.published import stage1, stage2, stage3
+from ppodc.bench.published import stage2, stage3
 from ppodc.crypto.paillier import Ciphertexts
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier import demand
@@ -36,8 +36,8 @@ def costs(make_both):
         def watch(generator):
             from ppodc.kmeans.paillier import exchange
 
-            def counting(c2, op, body, arrays, _answer=exchange.answer):
-                reply = _answer(c2, op, body, arrays)
+            def counting(*question, _answer=exchange.answer):
+                reply = _answer(*question)
                 answers.extend(a.nbytes for a in reply)
                 return reply
 
@@ -95,15 +95,30 @@ def test_the_stop_test_costs_at_most_what_the_tables_say(costs, m, l, k):
     assert bits <= published.bits
 
 
-def test_taking_records_in_costs_at_most_what_the_tables_say(costs):
+def test_taking_a_value_in_costs_less_than_an_iteration_does(costs):
+    """The published system trusts owners; SBD of 10 bits and a comparison are the price."""
     both = costs.both
-    both.c2.shares["all"] = np.full((5, 3), 4, dtype=np.uint64)
-    share = np.full((5, 3), 9, dtype=np.uint64)
-    records, _, multiplications, bits = costs(ingest(both.c1, "all", 0, share))
-    published = stage1(5, 3, 1024)
-    assert both.decrypt(Ciphertexts.concat(records)) == [5] * 15
-    assert multiplications <= published.multiplications
-    assert bits <= published.bits
+    both.c2.shares["all"] = np.full((5, 10), 4, dtype=np.uint64)
+    share = np.full((5, 10), 9, dtype=np.uint64)
+    step = ingest(both.c1, "all", 0, share, 1000)
+    records, exponentiations, multiplications, bits = costs(step)
+    assert both.decrypt(Ciphertexts.concat(records)) == [5] * 50
+    w = Widths.of(Parameters(6000, 10, 4, 1000, Fraction(0)))
+    iteration = stage2(5, 10, 4, w.distance, 1024)
+    assert exponentiations < iteration.exponentiations / 6
+    assert multiplications < iteration.multiplications / 6
+    assert bits < iteration.bits / 6
+
+
+@pytest.mark.parametrize(("ub", "rows"), [(1, 3), (10, 4), (1023, 2), (1000, 5)])
+def test_demand_foresees_what_taking_in_takes(both, ub, rows):
+    both.c2.shares["all"] = np.zeros((rows, 2), dtype=np.uint64)
+    share = np.full((rows, 2), 1, dtype=np.uint64)
+    tallies = both.c1.cipher.tally, both.c2.cipher.tally
+    both.run(ingest(both.c1, "all", 0, share, ub))
+    taken = demand.Demand(*(tally.randomisers for tally in tallies))
+    params = Parameters(rows, 2, 1, ub, Fraction(0))
+    assert taken == demand.ingest(params, both.c1.key.bits, [rows], 8)
 
 
 @pytest.mark.parametrize(("m", "l", "k", "rows"), [(20, 2, 3, 4), (9, 1, 1, 3), (40, 3, 2, 5)])

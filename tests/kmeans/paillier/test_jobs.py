@@ -14,7 +14,7 @@ from ppodc.kmeans.paillier.half import Half1, Half2
 from ppodc.transport import zmq_session
 from ppodc.transport.channel import Channel, memory_pair
 from ppodc.transport.curve_keys import CurveKeys
-from tests.kmeans.suite_jobs import Job, check, random_job
+from tests.kmeans.suite_jobs import Job, check, garbage, random_job
 
 SECRET = generate_insecure(256)
 
@@ -29,6 +29,18 @@ def make(role: int, channel: Channel, params: Parameters, *, pipelined: bool = T
 @pytest.mark.parametrize("case", range(12))
 def test_random_jobs_equal_the_reference(case):
     check(make, random_job(case))
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_whatever_is_uploaded_counts_as_a_value_up_to_ub(case):
+    job, shares = garbage(case)
+    check(make, job, shares=shares)
+
+
+@pytest.mark.parametrize("min_size", [2, 3, 4])
+def test_a_threshold_around_the_sizes_of_the_clusters(min_size):
+    records = np.repeat([[0], [5], [9]], [2, 3, 0], axis=0)
+    check(make, Job(records, 3, 9, centres=np.array([[0], [5], [9]]), min_size=min_size))
 
 
 def test_one_record_one_cluster():

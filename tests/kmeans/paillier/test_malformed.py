@@ -14,6 +14,7 @@ from ppodc.kmeans.paillier.sbd import Bit, sbd
 from ppodc.kmeans.paillier.smin_k import Positions
 from ppodc.kmeans.paillier.smp import Products
 from ppodc.transport.channel import memory_pair
+from tests.kmeans.paillier.conftest import ANYTHING
 from tests.two_clouds import together
 
 NONE = np.zeros((0, 96), dtype=np.uint8)
@@ -23,7 +24,7 @@ ONE = np.ones(1, dtype=np.uint32)
 
 def ask(both, op, body, *arrays):
     raw = msgspec.Raw(msgspec.msgpack.encode(body))
-    return exchange.answer(both.c2, op, raw, arrays)
+    return exchange.answer(both.c2, ANYTHING, op, raw, arrays)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_refused_question_ends_the_step_at_both_clouds(both):
 
     def second(channel):
         with pytest.raises(WireError):
-            Answers(channel, lambda *a: exchange.answer(both.c2, *a)).serve()
+            Answers(channel, lambda *a: exchange.answer(both.c2, ANYTHING, *a)).serve()
 
     with pytest.raises(PeerError, match="no operation"):
         together(first, second, memory_pair())

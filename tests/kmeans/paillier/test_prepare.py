@@ -74,10 +74,10 @@ def test_a_folder_serves_the_next_worker_and_only_what_is_missing_is_made(tmp_pa
         half.close()
         return missing, available
 
-    for role in (1, 2):
-        first = together(lambda c, r=role: prepared(r, c, 1), lambda _: None)[0]
-        again = together(lambda c, r=role: prepared(r, c, 1), lambda _: None)[0]
-        more = together(lambda c, r=role: prepared(r, c, 2), lambda _: None)[0]
+    def pair(iterations):
+        return together(lambda c: prepared(1, c, iterations), lambda c: prepared(2, c, iterations))
+
+    for first, again, more in zip(pair(1), pair(1), pair(2), strict=True):
         assert first[0] == first[1] > 0
         assert again == (0, first[1])
         assert more[0] == more[1] - first[1] > 0
@@ -86,12 +86,12 @@ def test_a_folder_serves_the_next_worker_and_only_what_is_missing_is_made(tmp_pa
 def test_without_a_folder_nothing_is_made_ahead():
     secret = generate_insecure(256)
 
-    def half(channel):
-        return open_half("paillier", 1, channel, JOB.params, Material(secret.public))
+    def half(role, key):
+        return lambda channel: open_half("paillier", role, channel, JOB.params, Material(key))
 
-    made, _ = together(half, lambda _: None)
-    assert made.to_prepare(5) == 0
-    made.prepare(5)
+    for made in together(half(1, secret.public), half(2, secret)):
+        assert made.to_prepare(5) == 0
+        made.prepare(5)
 
 
 # ------------------------------------------------------------------------ kill -9

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from ppodc.crypto.paillier import Ciphertexts
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.paillier.compare import is_zero, sc
+from ppodc.kmeans.paillier.compare import at_most, sc
+from ppodc.kmeans.paillier.ingest import ingest
 from ppodc.kmeans.paillier.masking import pack, slot_width, slots
 from ppodc.kmeans.paillier.sbd import sbd
 from ppodc.kmeans.paillier.smin_k import Contender, one_hot, smin, smin_k
 from ppodc.kmeans.paillier.smp import multiply, smp, smp_except_one
 from ppodc.kmeans.paillier.ssed_op import scale, ssed, ssed_op
-from ppodc.kmeans.paillier.update import Clusters, reseed, setc
+from ppodc.kmeans.paillier.update import Clusters, large, reseed, setc
+from ppodc.kmeans.reference import as_taken_in
 from ppodc.kmeans.widths import Widths
 from tests.kmeans.oracle import scaled_distances, stop_sides
 from tests.kmeans.paillier.conftest import make_inline
@@ -133,11 +135,33 @@ def test_sc_tells_less_or_equal_whatever_the_coin(both, a, b):
         assert both.run(sc(both.c1, as_bits(both, [a], 3), as_bits(both, [b], 3))) == (a <= b)
 
 
-def test_is_zero(both):
-    values = [0, 1, 0, 7, 4, 0]
+@pytest.mark.parametrize("bound", [0, 3, 7])
+def test_at_most(both, bound):
+    values = [0, 1, 0, 7, 4, 3]
     for _ in range(3):
-        found = both.run(is_zero(both.c1, as_bits(both, values, 3)))
-        assert both.decrypt(found) == [int(v == 0) for v in values]
+        found = both.run(at_most(both.c1, as_bits(both, values, 3), bound))
+        assert both.decrypt(found) == [int(v <= bound) for v in values]
+
+
+@pytest.mark.parametrize("least", [1, 2, 3, 4, 100])
+def test_large_clusters_stay_and_small_ones_become_zeros(both, least):
+    w = Widths.of(Parameters(6, 2, 4, 10, Fraction(0)))
+    rows = [[10, 3, 1], [0, 7, 2], [30, 30, 3], [0, 0, 0]]
+    given = Clusters.from_flat(both.encrypt(rows), 2)
+    found = both.run(large(both.c1, given, least, w)).flat()
+    expected = [row if row[-1] >= least else [0, 0, 0] for row in rows]
+    assert both.decrypt(found) == [value for row in expected for value in row]
+
+
+@pytest.mark.parametrize("ub", [1, 5, 7, 1000, 1 << 20])
+def test_any_two_words_are_taken_in_as_a_value_up_to_ub(both, ub):
+    edges = [0, 1, ub, ub + 1, 2 * ub + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
+    words = np.array(edges, np.uint64)
+    ours, theirs = np.meshgrid(words, words)
+    both.c2.shares["all"] = theirs
+    columns = both.run(ingest(both.c1, "all", 0, ours, ub))
+    found = np.array([both.decrypt(column) for column in columns]).T
+    assert np.array_equal(found, as_taken_in(ours - theirs, ub))
 
 
 def clusters(both, sums, sizes):

@@ -14,13 +14,14 @@ from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.assign import assign
 from ppodc.kmeans.paillier.compare import blind, differences, toss
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2
-from ppodc.kmeans.paillier.masking import draw
+from ppodc.kmeans.paillier.ingest import DIFFERENCE_BITS, ingest
+from ppodc.kmeans.paillier.masking import draw, slot_width, slots
 from ppodc.kmeans.paillier.output import labels, output
 from ppodc.kmeans.paillier.sbd import sbd
 from ppodc.kmeans.paillier.smin_k import Contender, smin, smin_k
 from ppodc.kmeans.paillier.smp import smp
 from ppodc.kmeans.paillier.ssed_op import scale
-from ppodc.kmeans.paillier.update import Clusters, reseed, setc
+from ppodc.kmeans.paillier.update import Clusters, large, reseed, setc
 from ppodc.kmeans.widths import STATISTICAL, Widths
 from ppodc.transport.channel import memory_pair
 from tests.kmeans.paillier.conftest import KEY, Inline
@@ -42,7 +43,7 @@ def transcript(records: np.ndarray, beta: Fraction) -> list[list[tuple[str, int,
             return _send(kind, body, arrays)
 
         channel.send = watched
-    check(make, Job(records, 3, 1000, beta, max_iter=2), pair)
+    check(make, Job(records, 3, 1000, beta, max_iter=2, min_size=3), pair)
     return sent
 
 
@@ -109,6 +110,26 @@ def test_the_bit_that_c2_finds_in_sbd_is_a_fair_coin(both, value):
         ones = sum(f >> place & 1 for f in found)
         assert 8 < ones < 56  # 64 fair coins stay in this range but once in 10^9
         assert max(found).bit_length() >= slot - 5, "the mask is too short to hide high bits"
+
+
+@pytest.mark.parametrize("word", [0, 1 << 61, (1 << 64) - 1])
+def test_no_upload_outgrows_a_mask_at_c2(both, word):
+    """Whatever an owner uploads, C2 finds slots of 65 + 64 bits that look uniform, none beyond."""
+    rows = 60
+    both.c2.shares["all"] = np.zeros((rows, 1), np.uint64)
+    both.run(ingest(both.c1, "all", 0, np.full((rows, 1), word, np.uint64), 7))
+    slot = slot_width(DIFFERENCE_BITS)
+    per = slots(both.c1.key.bits, slot)
+    packs = -(-rows // per)
+    assert len(both.decrypted) == 3 * packs
+    for place in range(3):
+        opened = both.decrypted[place * packs : (place + 1) * packs]
+        assert max(opened).bit_length() <= per * slot
+        found = [(p >> (slot * i)) & ((1 << slot) - 1) for p in opened for i in range(per)][:rows]
+        top = np.bincount([f >> (slot - 6) & 15 for f in found], minlength=16)
+        low = np.bincount([f >> place & 15 for f in found], minlength=16)
+        assert chi_square(top) < LIMIT
+        assert chi_square(low) < LIMIT
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 31), (31, 0), (9, 9)])
@@ -189,12 +210,15 @@ def everything(randomisers: RandomiserSource) -> list[bytes]:
         return [inputs.encrypt(column) for column in table.T.tolist()]
 
     g = np.random.default_rng(4)
+    both.c2.shares["all"] = g.integers(0, 1 << 64, (2, 2), np.uint64)
+    taken = both.run(ingest(c1, "all", 0, g.integers(0, 1 << 64, (2, 2), np.uint64), 10))
     old = Clusters(columns(g.integers(0, 20, (3, 2))), inputs.encrypt([2, 2, 2]))
     scaled = both.run(scale(c1, old.sums, old.sizes, w))
-    assigned = both.run(assign(c1, columns(g.integers(0, 11, (2, 2))), scaled, w))
+    assigned = both.run(assign(c1, taken, scaled, w))
     new = both.run(reseed(c1, Clusters.from_flat(assigned.sums, 2), old, w))
     both.run(setc(c1, old, new, Fraction(1), w))
-    both.run(output(c1, new.flat()))
+    told = both.run(large(c1, Clusters.from_flat(assigned.sums, 2), 2, w))
+    both.run(output(c1, told.flat()))
     both.run(labels(c1, assigned.index))
     width = KEY.public.ciphertext_bytes
     return [

@@ -28,7 +28,7 @@ EDGES = (0, 33, 80)
 
 def make_spec(**job) -> Spec:
     columns = tuple(Column(f"x{i}", 0, 1) for i in range(2))
-    return Spec("d", Schema(columns, 200), Job(K, seed=SEED, max_iter=4, **job))
+    return Spec("d", Schema(columns, 200), Job(K, seed=SEED, max_iter=4, min_size=1, **job))
 
 
 def records():
@@ -63,7 +63,7 @@ def iterations(spec, rows, dedup):
             sums = half.add([half.assign(name, clusters) for name in names])
             stand_ins = picked(reseed_rows(SEED, number, len(rows), K))
             clusters, stop = half.update(clusters, sums, stand_ins)
-            outputs.append(half.output(clusters))
+            outputs.append(half.output(sums))
             if stop:
                 break
         half.close()

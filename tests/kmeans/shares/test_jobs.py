@@ -19,7 +19,7 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.records.output_half import open_output
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
-from tests.kmeans.suite_jobs import Job, check, random_job, run_half
+from tests.kmeans.suite_jobs import Job, check, garbage, random_job, run_half
 from tests.mpc.pair import SECRET, key
 from tests.outside_data import KEGG, needs_kegg
 from tests.two_clouds import together
@@ -36,6 +36,19 @@ def lattice(role, channel, params, **options):
 @pytest.mark.parametrize("case", range(40))
 def test_random_jobs_equal_the_reference(case):
     check(make, random_job(case))
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_whatever_is_uploaded_counts_as_a_value_up_to_ub(case):
+    job, shares = garbage(case)
+    check(make, job, shares=shares)
+
+
+@pytest.mark.parametrize("min_size", [1, 2, 3, 4, 5, 100])
+def test_a_threshold_around_the_sizes_of_the_clusters(min_size):
+    records = np.repeat([[0, 0], [50, 0], [0, 99], [99, 99]], [2, 3, 4, 5], axis=0)
+    centres = np.array([[1, 1], [49, 1], [1, 98], [98, 98], [60, 60]])  # the last stays empty
+    check(make, Job(records, 5, 99, centres=centres, min_size=min_size))
 
 
 @pytest.mark.parametrize(
@@ -175,8 +188,8 @@ def test_two_pairs_with_two_shards_each():
         clusters = [state for state, _ in updated]
         assert [stop for _, stop in updated] == [expected.stop] * 2
         table = (clusters[0] + clusters[1]).astype(np.int64)
-        assert np.array_equal(table[:, :-1], expected.sums)
-        assert np.array_equal(table[:, -1], expected.sizes)
+        assert np.array_equal(table[:, :-1], expected.next_sums)
+        assert np.array_equal(table[:, -1], expected.next_sizes)
         labels = each(lambda half, _, numbers: [half.labels(str(n)) for n in numbers])
         opened = [
             label

@@ -54,7 +54,7 @@ def test_ingest_and_products(pair, ub, limbs, top):
         Rings.of(Parameters(70, 3, 2, ub, Fraction(0))), distance=limbs, distance_top=top
     )
     shards = pair.run(
-        lambda session, part: ingest(session, part, rings, Budget(1 << 30)),
+        lambda session, part: ingest(session, part, ub, rings, Budget(1 << 30)),
         (own, mask(seed, 0, 70, 3)),
     )
     modulus = 1 << (64 * (limbs - 1) + (64 if limbs == 1 else 8 * top))

@@ -57,7 +57,7 @@ def record(job: Job) -> tuple[Recorder, Recorder]:
 @pytest.fixture(scope="module")
 def skewed() -> tuple[Recorder, Recorder]:
     """All records zero: every bit, choice and comparison of the plaintext is the same."""
-    return record(Job(np.zeros((640, 12), np.int64), 6, 1000, max_iter=1))
+    return record(Job(np.zeros((640, 12), np.int64), 6, 1000, max_iter=1, min_size=5))
 
 
 def full_words(recorder: Recorder, kind: str) -> np.ndarray:
@@ -113,7 +113,7 @@ def test_opened_centres_are_masked_afresh_in_every_chunk_and_iteration(monkeypat
     ]
     bits = Rings.of(job.params).point.centre
     known = [directions(centres.tolist(), [1] * 4, bits)]
-    known += [directions(i.sums.tolist(), i.sizes.tolist(), bits) for i in trace]
+    known += [directions(i.next_sums.tolist(), i.next_sizes.tolist(), bits) for i in trace]
     assert len(trace) >= 2
     assert len(sent[0]) == len(sent[1]) == 4 * len(trace)
     seen, masks = [], []
@@ -180,9 +180,9 @@ def test_both_clouds_send_each_masked_kind(skewed):
 def test_the_shape_of_the_transcript_does_not_depend_on_the_data():
     g = np.random.default_rng(3)
     jobs = [
-        Job(np.zeros((130, 2), np.int64), 4, 255, max_iter=1),
-        Job(np.full((130, 2), 255), 4, 255, max_iter=1, seed=9),
-        Job(g.integers(0, 256, (130, 2)), 4, 255, max_iter=1, seed=5),
+        Job(np.zeros((130, 2), np.int64), 4, 250, max_iter=1, min_size=40),
+        Job(np.full((130, 2), 250), 4, 250, max_iter=1, seed=9, min_size=40),
+        Job(g.integers(0, 251, (130, 2)), 4, 250, max_iter=1, seed=5, min_size=40),
     ]
     shapes = [[recorder.shape() for recorder in record(job)] for job in jobs]
     assert shapes[0] == shapes[1] == shapes[2]

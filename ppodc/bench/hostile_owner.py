@@ -1,8 +1,8 @@
 """An enrolled owner that means harm, as a process: `python -m ppodc.bench.hostile_owner`.
 
-It takes turns with what a gateway has to stand, each for some seconds at full speed, until its
-standard input is closed. It is given two gateways on loopback and a key that they know; for
-measurements of gateways on this machine only.
+It takes turns with what a gateway has to stand, each for some seconds at full speed and at both
+clouds at once, until its standard input is closed. For measurements of gateways on this machine
+only.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from ppodc.transport import wire
 from ppodc.transport.call_client import Call
 from ppodc.transport.curve_keys import CurveKeys
 
-_TURN_SECONDS = 3.0
+_TURN_SECONDS = 2.0
 _LONGEST_SECONDS = 900.0  # then it ends by itself
 _MEGABYTE = bytes(1 << 20)
 _CONNECTIONS = 200
@@ -48,6 +48,12 @@ class HostileOwner:
             self.endless_message,
             self.silent_connections,
         ]
+
+    def attack(self) -> None:
+        """All turns, over and over."""
+        while True:
+            for turn in self.turns():
+                self.take(turn)
 
     def take(self, turn: Callable[[], None]) -> None:
         """One turn; whatever the gateway does to it, the next one comes."""
@@ -141,14 +147,14 @@ def _copy(source: socket.socket, target: socket.socket, limit: int) -> None:
 
 def _main() -> None:
     config = load(Path(sys.argv[1]), OwnerConfig)
-    keys, ends = CurveKeys.load(config.key), time.monotonic() + _LONGEST_SECONDS
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-    remotes = [config.cloud1, *([config.cloud2] if config.cloud2 is not None else [])]
-    hostile = [HostileOwner(remote, keys) for remote in remotes]
-    while time.monotonic() < ends:
-        for at in hostile:
-            for turn in at.turns():
-                at.take(turn)
+    keys = CurveKeys.load(config.key)
+    for remote in (config.cloud1, config.cloud2):
+        if remote is not None:
+            at = HostileOwner(remote, keys)
+            threading.Thread(target=at.attack, daemon=True).start()
+    threading.Timer(_LONGEST_SECONDS, lambda: os._exit(0)).start()
+    sys.stdin.read()
+    os._exit(0)
 
 
 if __name__ == "__main__":

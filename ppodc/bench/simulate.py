@@ -22,8 +22,10 @@ from ppodc.bench.plot import Panel
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares.products import lattice_for
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.suites import Suite
+from ppodc.mpc.lattice_parameters import DEGREE
 
 MOST_PAIRS = 1024
 MOST_RECORDS = 10**9
@@ -155,8 +157,15 @@ def worker_bytes(job: Job, rows: int) -> float:
     """What a worker keeps of its records between iterations: in memory, and on disk beyond it."""
     if job.suite != "shares":
         return float(rows * job.l * job.key_bits / 4)  # ciphertexts modulo n^2
-    rings = Rings.of(Parameters(job.m, job.l, job.k, job.ub, Fraction(0)))
-    return float(rows * job.l * (32 * rings.bits + 8 * rings.distance + 4))
+    p = Parameters(job.m, job.l, job.k, job.ub, Fraction(0))
+    rings = Rings.of(p)
+    shares = 8 * rings.distance + 4
+    lattice = lattice_for(p, rings)
+    if lattice is None:
+        return float(rows * job.l * (32 * rings.bits + shares))  # keys of transfers
+    blocks = -(-rows // DEGREE)
+    encrypted = 8 * len(lattice.primes) * lattice.digits * DEGREE
+    return float(job.l * (rows * shares + blocks * encrypted))
 
 
 def whole_s(job: Job, costs: Costs, predicted: Prediction) -> float:

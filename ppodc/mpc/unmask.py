@@ -26,17 +26,18 @@ from ppodc.mpc import and_bits, circuits, correlated_ot
 from ppodc.mpc.additive import U64, AdditiveShare, Words, limbs_of
 from ppodc.mpc.circuits import Circuit, Gate
 from ppodc.mpc.correlated_ot import Batch, Bits, Sending
+from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget, Spool
-from ppodc.mpc.static_ot import StaticTransfers
+from ppodc.mpc.static_ot import StaticKeys, StaticTransfers
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 MAX_BITS = 32
-_VALUES = 1 << 19  # values taken in at a time
+_VALUES = 1 << 18  # values taken in at a time
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(slots=True, repr=False)
 class SharedTable:
     """One cloud's shares of a table, and the transfers whose choices are its bits.
 
@@ -49,7 +50,19 @@ class SharedTable:
     limbs: int  # of the additive shares
     values: Spool  # additive shares: rows x (columns * limbs) words
     xor: Spool  # XOR shares: rows x columns words of 32 bits
-    transfers: StaticTransfers
+    ot: ObliviousTransfer
+    budget: Budget
+    kept_keys: StaticTransfers | None
+
+    @property
+    def transfers(self) -> StaticTransfers:
+        """The keys; if they were not kept they are made now, so both clouds must ask alike."""
+        if self.kept_keys is None:
+            self.kept_keys = StaticTransfers(self.ot, self.rows * self.per_row, self.budget)
+            step = _step(self.columns)
+            for start in range(0, self.rows, step):
+                self.kept_keys.append(self.choices(start, min(start + step, self.rows)))
+        return self.kept_keys
 
     @property
     def per_row(self) -> int:
@@ -72,7 +85,8 @@ class SharedTable:
         """Forget all shares and keys."""
         self.values.close()
         self.xor.close()
-        self.transfers.close()
+        if self.kept_keys is not None:
+            self.kept_keys.close()
 
 
 def needs(rows: int, columns: int, bits: int, largest: int | None = None) -> Needs:
@@ -93,11 +107,13 @@ def unmask(
     largest: int | None = None,
     limbs: int = 1,
     top: int = 8,
+    keep_keys: bool = True,
 ) -> SharedTable:
     """Shares of the table (rows, columns) of which this cloud has t + r (C1) or r (C2).
 
     A value is t mod 2^bits, or `largest` if it is more than that. The additive shares have `limbs`
     limbs, of the last of which `top` bytes (1, 2, 4, 8) count.
+    Without `keep_keys` the transfers' keys are forgotten, and made again if anyone asks.
     """
     if share.ndim != 2 or share.dtype != np.uint64:
         raise InputError("a shard must be a two-dimensional array of 64-bit unsigned integers.")
@@ -109,7 +125,9 @@ def unmask(
         limbs,
         Spool(rows, columns * limbs, np.uint64, budget),
         Spool(rows, columns, np.uint32, budget),
-        StaticTransfers(session.ot, rows * columns * bits, budget),
+        session.ot,
+        budget,
+        StaticTransfers(session.ot, rows * columns * bits, budget) if keep_keys else None,
     )
     step = _step(columns)
     for start in range(0, rows, step):
@@ -117,8 +135,12 @@ def unmask(
         values = np.ascontiguousarray(share[start:end]).reshape(-1)
         choices = low_bits(session, values, bits, largest)
         table.xor.append(_woven(choices).reshape(end - start, columns))
-        table.transfers.append(choices.reshape(-1))
-        table.values.append(_numbers(session, table, choices.reshape(-1), start, end, top))
+        flat, keys = choices.reshape(-1), table.kept_keys
+        first = start * table.per_row
+        if keys is None:  # of this step only
+            first, keys = 0, StaticTransfers(session.ot, len(flat), Budget(32 * len(flat)))
+        keys.append(flat)
+        table.values.append(_numbers(session, table, flat, keys.starting_at(first), top))
     return table
 
 
@@ -204,17 +226,16 @@ def _woven(bits: Bits) -> NDArray[np.uint32]:
 
 
 def _numbers(
-    session: Session, table: SharedTable, choices: Bits, start: int, end: int, top: int
+    session: Session, table: SharedTable, choices: Bits, keys: StaticKeys, top: int
 ) -> Words:
     """Additive shares of t = sum_j 2^j (u_j xor v_j), u_j at C1, v_j at C2: one transfer a bit."""
-    sums = np.zeros(((end - start) * table.columns, table.limbs), U64)
+    sums = np.zeros((len(choices) // table.bits, table.limbs), U64)
     first = session.ot.tweaks.reserve(len(choices))
     batch = Batch(len(choices), table.bits, table.limbs, first, sums, top)
-    keys = table.transfers.starting_at(start * table.per_row)
     if session.role == 1:
         powers = limbs_of([1 << j for j in range(table.bits)], table.limbs)
         sending = Sending(powers, choices, np.zeros_like(choices))
         correlated_ot.run(session.ot, keys, batch, sending, None)
     else:
         correlated_ot.run(session.ot, keys, batch, None, choices)
-    return sums.reshape(end - start, table.columns * table.limbs)
+    return sums.reshape(-1, table.columns * table.limbs)

@@ -1,6 +1,7 @@
 """The model against times worked out by hand and against measured runs; what it predicts."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -13,7 +14,10 @@ from ppodc.bench.points import Points
 from ppodc.bench.simulate import Assumed
 from ppodc.cli.bench import duration, whole
 from ppodc.errors import InputError
+from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares import demand
+from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.mpc.lattice_parameters import choose
 from tests.bench.look import check_document, check_plot
 
 
@@ -93,7 +97,15 @@ def test_money_and_bytes_of_a_hand_worked_job():
     assert point["job_s"] == pytest.approx(1.0 + 0.05 + 3 * 0.95)
     taken_in = 2 * 1000 * 10
     assert point["usd_job"] == pytest.approx(4 * 3.9 + (3 * sent + taken_in) / 1e9)
-    assert point["worker_gb"] == pytest.approx(500 * 10 * (32 * 10 + 8 * 2 + 4) / 1e9)
+    assert point["worker_gb"] == simulate.worker_bytes(job, 500) / 1e9
+
+
+def test_what_a_worker_keeps():
+    """Keys of 32 bytes a bit, or whole blocks of the peer's encrypted records; and the shares."""
+    assert simulate.worker_bytes(Job(999), 500) == 500 * 10 * (32 * 10 + 8 * 2 + 4)
+    lattice = choose(Rings.of(Parameters(20_000, 10, 4, 1000, Fraction(0))).point.product_bits, 10)
+    block = 2 * 4 * len(lattice.primes) * 16384
+    assert simulate.worker_bytes(Job(20_000), 16_385) == 10 * (16_385 * (8 * 2 + 4) + 2 * block)
 
 
 def fewest(job, within_s, dispatch_s):

@@ -120,7 +120,14 @@ class SharesHalf:
                     f"shard {shard!r} brings this worker to {total} records; "
                     f"the job was announced with {self._p.m}. Start a job of the right size."
                 )
-            held = taking_in.ingest(self._session, share, self._p.ub, self._rings, self._budget)
+            held = taking_in.ingest(
+                self._session,
+                share,
+                self._p.ub,
+                self._rings,
+                self._budget,
+                keep_keys=self._products.needs_keys,
+            )
             self._shards[shard] = held
             if self._p.k > 1:
                 chunks = self._demand.chunks(held.rows)

@@ -63,10 +63,25 @@ class Shard:
 
 
 def ingest(
-    session: Session, share: NDArray[np.uint64], ub: int, rings: Rings, budget: Budget
+    session: Session,
+    share: NDArray[np.uint64],
+    ub: int,
+    rings: Rings,
+    budget: Budget,
+    *,
+    keep_keys: bool = True,
 ) -> Shard:
     """A shard from this cloud's share (rows, l): t + r at C1, r at C2."""
     # The sums over records need the values modulo 2^64, whatever the distances need.
     top = ALL_BYTES if rings.distance == 1 else rings.distance_top
-    table = unmask(session, share, rings.bits, budget, largest=ub, limbs=rings.distance, top=top)
+    table = unmask(
+        session,
+        share,
+        rings.bits,
+        budget,
+        largest=ub,
+        limbs=rings.distance,
+        top=top,
+        keep_keys=keep_keys,
+    )
     return Shard(table, rings.distance_top)

@@ -48,7 +48,9 @@ class ShardProducts(Protocol):
 
 
 class ProductStep(Protocol):
-    """A way to make random products."""
+    """A way to make random products; some need the keys of the records' transfers."""
+
+    needs_keys: bool
 
     def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
         """Get ready for products of these chunks; both clouds call it alike."""
@@ -56,14 +58,23 @@ class ProductStep(Protocol):
 
 def product_step(p: Parameters, rings: Rings, budget: Budget) -> ProductStep:
     """How the products of a job are made: alike at both clouds, from its public numbers."""
+    lattice = lattice_for(p, rings)
+    return TransferProducts() if lattice is None else LatticeProducts(lattice, budget)
+
+
+def lattice_for(p: Parameters, rings: Rings) -> LatticeParameters | None:
+    """The lattice of a job, or None if its products are made by transfers.
+
+    WidthError if the job asks for a lattice and none is safe.
+    """
     if p.products == "transfers" or (p.products == "auto" and p.m < _LATTICE_ROWS):
-        return TransferProducts()
+        return None
     try:
-        return LatticeProducts(lattice_parameters.choose(rings.point.product_bits, p.l), budget)
+        return lattice_parameters.choose(rings.point.product_bits, p.l)
     except WidthError:
         if p.products == "lattice":
             raise
-        return TransferProducts()
+        return None
 
 
 def _random_matrix(session: Session, shard: Shard, columns: int) -> AdditiveShare:
@@ -77,6 +88,8 @@ class LatticeProducts:
 
     Rounds, bytes, operations: theirs; both grow with the number of columns, not of bits.
     """
+
+    needs_keys = False
 
     def __init__(self, parameters: LatticeParameters, budget: Budget) -> None:
         self._parameters, self._budget = parameters, budget
@@ -113,6 +126,8 @@ class TransferProducts:
     Rounds: 1 (batches overlap). Bytes per bit of a record and direction: those of a distance
     per column. Operations per bit: 3 L / 2 hash blocks per column.
     """
+
+    needs_keys = True
 
     def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
         """Nothing to do: the keys came with the records."""

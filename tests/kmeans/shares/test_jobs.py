@@ -14,7 +14,9 @@ from ppodc.kmeans.paillier.half import Half1, Half2
 from ppodc.kmeans.reference import kmeans
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares import demand as demand_module
+from ppodc.kmeans.shares.fixed_point import FixedPoint
 from ppodc.kmeans.shares.half import SharesHalf
+from ppodc.kmeans.shares.products import lattice_for
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.records.output_half import open_output
 from ppodc.records.sharing import mask, split
@@ -295,3 +297,16 @@ def test_widths_have_a_stated_limit():
     assert Rings.of(Parameters(10, 10, 2, 1 << 20, Fraction(0))).bits == 21
     wide = Rings.of(Parameters(10_000, 10, 64, 1000, Fraction(1, 3)))
     assert (wide.distance, wide.stop) == (2, 30)
+
+
+def test_a_job_chooses_how_records_are_multiplied():
+    large, small = (Parameters(m, 10, 4, 1000, Fraction(0)) for m in (1000, 999))
+    huge = Parameters((1 << 31) - 70, 10, 64, 1 << 20, Fraction(0))
+    for params, lattice in ((large, True), (small, False), (huge, True)):
+        assert (lattice_for(params, Rings.of(params)) is not None) == lattice
+    assert lattice_for(replace(small, products="lattice"), Rings.of(small)) is not None
+    assert lattice_for(replace(large, products="transfers"), Rings.of(large)) is None
+    beyond = replace(Rings.of(large), point=FixedPoint.of(10**9, 10**6, 4, (1 << 200) - 1))
+    assert lattice_for(large, beyond) is None
+    with pytest.raises(WidthError, match="by transfers"):
+        lattice_for(replace(large, products="lattice"), beyond)

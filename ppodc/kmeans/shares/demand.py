@@ -48,15 +48,21 @@ class Demand:
         """Supplies for what SSED_OP needs of the clusters."""
         return scaling.centre_needs(self._p.k, self._p.l, self._rings)
 
+    @property
+    def centres_beside(self) -> bool:
+        """Whether the next centres are computed in the rounds of the stop test."""
+        return self._p.k > 1 and not self._rings.beta
+
     def update(self) -> Needs:
         """Supplies for re-seeding and the stop test."""
         k, l = self._p.k, self._p.l
-        return update.small_needs(k) + stop_test.needs(k, l, self._rings)
+        stop = stop_test.needs_beside if self.centres_beside else stop_test.needs
+        return update.small_needs(k) + stop(k, l, self._rings)
 
     def iteration(self, shards: Sequence[int]) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""
         total = self.update() + self.widening() + self.factors()
-        if self._p.k > 1:
+        if self._p.k > 1 and not self.centres_beside:
             total += self.centres()
         for rows in shards:
             for start, end in self.chunks(rows):

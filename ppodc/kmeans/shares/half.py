@@ -204,9 +204,12 @@ class SharesHalf:
             self._session.supplies.reserve(self._demand.update())
             with self.meter.step("re-seed"):
                 new = update.reseed(self._session, self._clusters(sums), self._clusters(candidates))
-            before = self._states.wide(old)
-            self._states.made_here(new)
-            wide = before, self._states.wide(new)
+            wide = self._states.wide(old), self._states.made_here(new)
+            if self._demand.centres_beside:
+                with self.meter.step("stop test"):
+                    stop, centres = stop_test.unmoved_and_centres(self._session, *wide, self._rings)
+                self._states.add_centres(centres)
+                return new, stop
             if not self._rings.beta:
                 with self.meter.step("stop test"):
                     return new, stop_test.unmoved(self._session, *wide, self._rings)

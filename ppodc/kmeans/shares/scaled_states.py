@@ -70,10 +70,16 @@ class ScaledStates:
                 known.centres = scaling.centres(session, known.wide, self._rings)
             return known.centres
 
-    def made_here(self, state: Words) -> None:
+    def made_here(self, state: Words) -> Wide:
         """Widen and remember a state that this session's update has just made."""
         with self._session.meter.step("scaling"):
-            self._remember(state).random = True
+            known = self._remember(state)
+            known.random = True
+            return known.wide
+
+    def add_centres(self, centres: Centres) -> None:
+        """The centres of the state remembered last, computed elsewhere."""
+        self._known[0].centres = centres
 
     def _find(self, state: Words) -> _Known:
         known = next((x for x in self._known if np.array_equal(x.state, state)), None)

@@ -3,7 +3,8 @@
 A state's sums and counts modulo 2^64 are widened once (`Wide`). Then, in the numbers of
 `fixed_point`: the reciprocals T[n_h] by a look-up of the counts, lambda_h T[n_h] cut to
 a_h = 2^C c_h, and b_h = ||a_h||^2 cut by C bits. Directions -2 a_h and constants b_h leave less
-those of cluster 0.
+those of cluster 0. Whoever multiplies cluster-scale numbers at the same time may do so in the same
+rounds (`Beside`): the stop test does.
 
 Who learns what: nothing. Rounds: 2 to widen, 2 for the look-up, 2 for each product. Bytes: those of
 k look-ups in tables of M entries, of k products with l columns and of k l squares in the ring of
@@ -18,7 +19,7 @@ import numpy as np
 from ppodc.kmeans.shares.fixed_point import reciprocals
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import look_up, multiply, widen
-from ppodc.mpc.additive import AdditiveShare, Words
+from ppodc.mpc.additive import AdditiveShare, Words, zeros
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.truncate import drop_bits
@@ -55,34 +56,60 @@ def widened(session: Session, clusters: Words, rings: Rings) -> Wide:
     )
 
 
-def centre_needs(k: int, l: int, rings: Rings) -> Needs:
-    """Supplies of `centres`."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Beside:
+    """Scalars (n) that multiply rows (n, l) of differences' squares in the rounds of `centres`.
+
+    Asked for are the squares of scalars[i] rows[i] - scalars[n/2 + i] rows[n/2 + i].
+    """
+
+    scalars: AdditiveShare
+    rows: AdditiveShare
+
+
+def centre_needs(k: int, l: int, rings: Rings, beside: int = 0) -> Needs:
+    """Supplies of `centres`, with so many scalars beside it."""
+    ring = rings.wide if beside else rings.centre
     return (
         look_up.needs(k, rings.point.index_bits)
-        + multiply.needs(k, rings.centre)
-        + multiply.needs(k * l, rings.centre)
+        + multiply.needs(k + beside, ring)
+        + multiply.needs((k + beside // 2) * l, ring)
     )
 
 
 def centres(session: Session, wide: Wide, rings: Rings) -> Centres:
     """The centres' directions and constants in the ring of the distances."""
-    (k, l), point, ring = wide.sums.shape, rings.point, rings.centre
+    (_, l), ring = wide.sums.shape, rings.centre
+    nothing = Beside(zeros((0,), ring), zeros((0, l), ring))
+    return centres_beside(session, wide, rings, nothing)[0]
+
+
+def centres_beside(
+    session: Session, wide: Wide, rings: Rings, beside: Beside
+) -> tuple[Centres, AdditiveShare]:
+    """`centres`, and the squares of what stands beside: (n / 2, l), in the ring of its numbers."""
+    (k, l), point, ring = wide.sums.shape, rings.point, beside.scalars.length
     # T[n_h], n_h modulo the size of the table
     table = partial(reciprocals, point, ring)
     counts = wide.counts.limbs[:, 0]
     inverse = look_up.look_up(session, counts, point.index_bits, table, ring)
     # a_h = lambda_h T[n_h] / 2^(G - C)
-    exact = multiply.scale(session, inverse, wide.sums.low(ring))
-    scaled = drop_bits(exact, point.reciprocal - point.centre, session.role)
+    scalars = AdditiveShare.concat([inverse, beside.scalars])
+    rows = AdditiveShare.concat([wide.sums.low(ring), beside.rows])
+    exact = multiply.scale(session, scalars, rows)
+    scaled = drop_bits(exact[:k], point.reciprocal - point.centre, session.role)
+    half = k + len(beside.scalars.limbs) // 2
+    differences = exact[k:half] - exact[half:]
     # b_h = ||a_h||^2 / 2^C
-    flat = scaled.reshape(k * l)
-    squares = multiply.multiply(session, flat, flat).reshape(k, l)
-    norms = drop_bits(squares.sum(axis=1), point.centre, session.role)
+    flat = AdditiveShare.concat([scaled, differences]).reshape(half * l)
+    squares = multiply.multiply(session, flat, flat).reshape(half, l)
+    norms = drop_bits(squares[:k].sum(axis=1), point.centre, session.role)
     directions = _less_first(scaled.low(rings.distance)).times(-2)
-    return Centres(
+    found = Centres(
         AdditiveShare(np.ascontiguousarray(np.moveaxis(directions.limbs, 0, 1))),
         _less_first(norms.low(rings.distance)),
     )
+    return found, squares[k:]
 
 
 def _less_first(values: AdditiveShare) -> AdditiveShare:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppodc.errors import WireError
+from ppodc.kmeans.shares import scaling
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.kmeans.shares.scaling import Wide
+from ppodc.kmeans.shares.scaling import Beside, Centres, Wide
 from ppodc.mpc import compare, multiply, widen
 from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.session import Session
@@ -60,9 +61,29 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
     )
 
 
+def needs_beside(k: int, l: int, rings: Rings) -> Needs:
+    """Supplies of `unmoved_and_centres`."""
+    return scaling.centre_needs(k, l, rings, 2 * k) + compare.needs(1, rings.movement_bits)
+
+
+def unmoved_and_centres(
+    session: Session, old: Wide, new: Wide, rings: Rings
+) -> tuple[bool, Centres]:
+    """`unmoved`, and in the same rounds what the next iteration needs of the new centres."""
+    counts = AdditiveShare.concat([new.counts, old.counts])
+    beside = Beside(counts, AdditiveShare.concat([old.sums, new.sums]))
+    centres, squares = scaling.centres_beside(session, new, rings, beside)
+    return _is_zero(session, squares.sum(axis=1).low(rings.movement), rings), centres
+
+
 def unmoved(session: Session, old: Wide, new: Wide, rings: Rings) -> bool:
     """Whether no centre moved; both clouds learn it."""
-    total = _movements(session, old, new, rings.movement).sum().reshape(1)
+    return _is_zero(session, _movements(session, old, new, rings.movement), rings)
+
+
+def _is_zero(session: Session, movements: AdditiveShare, rings: Rings) -> bool:
+    """[sum_h E_h < 1], opened."""
+    total = movements.sum().reshape(1)
     # open the sign of sum_h E_h - 1
     gap = total - public([1], total.length, session.role)
     return _open(session, compare.sign(session, gap, rings.movement_bits))

@@ -53,8 +53,8 @@ def test_prepare_makes_exactly_what_iterations_use():
     def work(half, share):
         half.ingest("all", share)
         clusters = half.records("all", initial_rows(1, 30, 3))
-        # Widening the initial clusters belongs to no iteration.
-        half._states.wide(clusters)
+        # The centres of the initial clusters belong to no iteration.
+        half._states.centres(clusters)
         half.prepare(2)
         extra = half._session.supplies.available() - half._demand.iteration([30]) * 2
         assert half.to_prepare(2) == 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from ppodc.errors import PpodcError, RefusedError, SessionLostError
+from ppodc.errors import ChannelError, PpodcError, RefusedError, SessionLostError
 from ppodc.pairs import control_messages
 from ppodc.pairs.plan import Step
 from ppodc.service.job_state import JobState
@@ -16,10 +16,13 @@ from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 NAME = "guarded"
 
 
-def client(services: TwoServices, party: str, key: CurveKeys | None = None) -> Client:
+def client(
+    services: TwoServices, party: str, key: CurveKeys | None = None, endpoint: str = ""
+) -> Client:
+    """A caller at cloud 2's control port, or at another of its endpoints."""
     remote = services.config1.cloud2
     own = key or CurveKeys.load(services.parties.party(party).folder / "keys" / party)
-    return Client.connect(remote.endpoint, own, remote.public_key.encode(), 10)
+    return Client.connect(endpoint or remote.endpoint, own, remote.public_key.encode(), 10)
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +120,13 @@ def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client
 def test_control_is_for_cloud1_alone(services: TwoServices):
     body = control_messages.Settle(NAME, None, "cancelled", "")
     for party in ("owner1", "operator"):
-        with client(services, party) as caller:
-            refused(services, caller, control_messages.SETTLE, body, "not for the role")
+        with (
+            client(services, party) as caller,
+            pytest.raises(ChannelError, match="does not let this key in"),
+        ):
+            caller.call(control_messages.SETTLE, body, reply=control_messages.Done)
+        with client(services, party, endpoint=services.config2.listen) as caller:
+            refused(services, caller, control_messages.SETTLE, body, "no operation")
 
 
 def test_an_unknown_key_is_not_let_in(services: TwoServices):

@@ -41,7 +41,7 @@ from ppodc.pairs.plan import Progress
 from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
 
-MEMORY_BYTES = 400 << 20  # what shares and keys of records may keep in memory
+MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
 
 
 class SharesHalf:

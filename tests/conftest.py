@@ -1,11 +1,15 @@
-"""For all tests: Ctrl-C works in what they start, however the tests themselves were started.
+"""For all tests: Ctrl-C works in what they start; Ray, whoever loads it first, asks for a token.
 
 A shell that runs a command in the background makes it ignore SIGINT, and children inherit that.
-Tests that read data outside the repository are skipped, with the reason, where there are none.
+Ray reads its settings from the environment once, when it is imported. Tests that read data outside
+the repository are skipped, with the reason, where there are none.
 """
 
+import os
 import signal
 
+from ppodc.cluster.ray_cluster import settings
 from tests.outside_data import skip_without_data as pytest_runtest_setup  # noqa: F401 - a hook
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.update(settings(loopback=True))

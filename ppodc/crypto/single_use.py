@@ -49,6 +49,17 @@ Observer = Callable[[Path, str, int, int], None]
 observer: Observer | None = None
 
 
+def in_use(folder: Path) -> bool:
+    """Whether any process has a pool in this folder or below it open."""
+    for state in folder.rglob("state"):
+        with state.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One column of a pool: `width` numbers of `dtype` per row."""

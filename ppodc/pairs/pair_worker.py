@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.crypto.paillier import PublicKey, SecretKey
+from ppodc.crypto.single_use import in_use
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.pairs.plan import (
     Count,
@@ -59,10 +60,16 @@ class Setup:
         return {"suite": self.suite, "job": self.job, "pair": pair}
 
     def pools_of(self, pair: str) -> Path | None:
-        """The folder of this pair's slot; its supplies outlive a worker, never a use."""
+        """The folder of this pair's slot; its supplies outlive a worker, never a use.
+
+        A worker that was given up may still hold that folder (a stopped process does, until its
+        cloud has ended it); then the pair has one of its own.
+        """
         if not self.pools:
             return None
-        return pools_of_job(Path(self.pools), self.job) / pair.partition(".")[0]
+        folder = pools_of_job(Path(self.pools), self.job)
+        slot = folder / pair.partition(".")[0]
+        return folder / pair if in_use(slot) else slot
 
 
 class TaskHeader(Body, frozen=True):

@@ -19,6 +19,7 @@ from client.owner import Owner
 from ppodc.errors import InputError
 from ppodc.local.platform import LocalPlatform
 from ppodc.records.schema import Column, Schema
+from ppodc.records.toml_document import quoted
 from ppodc.spec import Spec
 
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Literal["data"] | None
@@ -49,7 +50,7 @@ def tables_of(data: Any) -> Tables:
     """One two-dimensional array for each owner."""
     if hasattr(data, "to_numpy") or (isinstance(data, np.ndarray) and data.ndim == 2):
         data = [data]
-    tables = [np.asarray(part, dtype=np.float64) for part in data]
+    tables = [np.asarray(part, dtype=np.float64) for part in _aligned(list(data))]
     if tables and all(part.ndim == 1 for part in tables):  # a table given as nested lists
         tables = [np.stack(tables)]
     if not tables or any(part.ndim != 2 or not len(part) for part in tables):
@@ -57,6 +58,26 @@ def tables_of(data: Any) -> Tables:
     if len({part.shape[1] for part in tables}) != 1:
         raise InputError("all owners' tables must have the same columns.")
     return tables
+
+
+def _aligned(tables: list[Any]) -> list[Any]:
+    """Columns with names stand in the first table's order in all of them."""
+    if not any(hasattr(table, "columns") for table in tables):
+        return tables
+    if not all(hasattr(table, "columns") for table in tables):
+        raise InputError("some owners' tables have column names and some have none; name them all.")
+    names = list(tables[0].columns)
+    for number, table in enumerate(tables, 1):
+        found = list(table.columns)
+        missing = [str(name) for name in names if name not in found]
+        unknown = [str(name) for name in found if name not in names]
+        if missing or unknown:
+            parts = [f"missing columns {quoted(missing)}"] if missing else []
+            parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
+            raise InputError(f"the table of owner {number}: {'; '.join(parts)}")
+        if len(set(found)) < len(found):
+            raise InputError(f"the table of owner {number}: a column name occurs more than once")
+    return [table[names] for table in tables]
 
 
 def schema_of(tables: Tables, bounds: Bounds, ub: int) -> Schema:

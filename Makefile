@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPU := .venv-spu
+# Tests of single rooms run side by side; the end-to-end tests use all cores themselves.
+TESTERS ?= 2
 
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,7 +16,8 @@ demo: install
 	$(BIN)/ppodc demo
 
 test: install lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --ignore=tests/end_to_end
+	$(BIN)/python -m pytest tests/end_to_end
 
 lint: install
 	$(BIN)/ruff check .

@@ -80,6 +80,10 @@ def test_digest_ignores_layout_but_not_content():
         ("k = 2", "k = 2\nbeta = 1"),
         ("k = 2", "k = 2\ninit = [[0, 0], [1, 1]]"),
         ("k = 2", "k = 2\nmin_size = 2"),
+        ("k = 2", "k = [1, 2]"),
+        ("k = 2", 'k = 2\ninit = "k-means++"'),
+        ("k = 2", "k = 2\nn_init = 2"),
+        ("k = 2", "k = 2\ninertia = true"),
     ]:
         assert Spec.loads(SMALL.replace(old, new)).digest != spec.digest
 
@@ -93,14 +97,18 @@ def specs(draw):
     columns = [Column(name, low, low + draw(st.floats(1, 1e15))) for name in names]
     k = draw(st.integers(1, 2))
     ends = tuple(tuple(getattr(c, end) for c in columns) for end in ("low", "high"))
+    init = draw(st.sampled_from(["random", "k-means++", ends[:k]]))
     job = Job(
         k,
         draw(st.fractions(0, 10**9, max_denominator=10**9)),
         draw(st.integers(1, 10_000)),
-        draw(st.sampled_from(["random", ends[:k]])),
+        init,
         draw(st.integers(0, (1 << 63) - 1)),
         draw(st.booleans()),
         min_size=draw(st.integers(1, 1 << 20)),
+        n_init=draw(st.integers(1, 100)) if isinstance(init, str) else 1,
+        inertia=draw(st.booleans()),
+        ks=draw(st.sampled_from([(), (1, 2)])) if isinstance(init, str) and k == 2 else (),
     )
     return Spec(name, Schema(tuple(columns), draw(st.integers(1, 1 << 20))), job)
 
@@ -198,7 +206,16 @@ def test_refused_beta(value):
         ("k = 2", 'k = 2\nproducts = "ot"', "job.products must be one of auto"),
         ("k = 2", "k = 2\nbeta = -1", "job.beta"),
         ("k = 2", "k = 2\nclusters = 2", "job: unknown key 'clusters'; known are k, beta"),
-        ("k = 2", 'k = 2\ninit = "k-means++"', 'job.init must be "random" or a list of 2'),
+        ("k = 2", 'k = 2\ninit = "k-means"', 'must be "k-means\\+\\+", "random" or a list of 2'),
+        ("k = 2", "k = [2]", "job.k must be a whole number or a list of at least two"),
+        ("k = 2", "k = [3, 2]", "different and in ascending order"),
+        ("k = 2", "k = [2, 2]", "different and in ascending order"),
+        ("k = 2", "k = [0, 2]", "each of job.k must be a whole number from 1 to 64"),
+        ("k = 2", "k = [2, 3.0]", "job.k"),
+        ("k = 2", "k = [1, 2]\ninit = [[0, 0], [1, 1]]", "one start with one k"),
+        ("k = 2", "k = 2\nn_init = 2\ninit = [[0, 0], [1, 1]]", "one start with one k"),
+        ("k = 2", "k = 2\nn_init = 0", "job.n_init must be a whole number from 1 to 100"),
+        ("k = 2", "k = 2\ninertia = 1", "job.inertia must be true or false"),
         ("k = 2", "k = 2\ninit = [[0, 0]]", "a list of 2 centres"),
         ("k = 2", "k = 2\ninit = [1, 2]", "must be a list of numbers"),
         ("k = 2", 'k = 2\ninit = [["0", 0], [0, 0]]', "must be a number"),

@@ -4,6 +4,9 @@
 says: without the key there is no threshold, which is 1, and 1 is left out of the canonical bytes,
 so that every older spec keeps its digest and its meaning. Whoever makes a new one gets MIN_SIZE
 written out: the sample has it, and so has a `Job` made in Python without saying otherwise.
+`n_init`, `inertia` and a list of several k are younger still; a spec without them means one start,
+no inertia and one k. A spec file without `init` means "random"; the sample and the estimator say
+"k-means++".
 """
 
 import re
@@ -25,6 +28,7 @@ from ppodc.spec import Spec
 
 MAX_CLUSTERS = 64
 MAX_ITERATIONS = 10_000
+MAX_STARTS = 100
 MIN_SIZE = 5  # the usual least count of a cell in official statistics, where 3 is the lowest
 _ANY_SIZE = 1  # what a spec without the key means
 _MAX_MIN_SIZE = 1 << 20
@@ -33,6 +37,7 @@ _MAX_DENOMINATOR = 10**18
 _BETA = re.compile(r"\d{1,30}(/\d{1,30}|(\.\d{1,30})?([eE][+-]?\d{1,2})?)")
 
 Centres = tuple[tuple[float, ...], ...]
+ByRecords = Literal["random", "k-means++"]  # the clusters start from records
 
 SAMPLE = """\
 # A ppodc dataset: its columns and the job that all owners agree to.
@@ -51,21 +56,30 @@ columns = [
 ]
 
 [job]
-k = 3                        # clusters, 1 to 64
+# Clusters, 1 to 64. Several in one job, for example [2, 3, 4, 5]: records are taken in once, owners
+# get a result for each, and with inertia = true can choose.
+k = 3
 # Stop when the centres move by at most beta: the sum over all clusters of the squared distance
 # between old and new centre, measured in encoded units (0..ub). 0 means: until nothing moves.
 # Whole number, decimal or fraction such as "1/3".
 beta = 0
 max_iter = 100               # stop after so many iterations in any case, 1 to 10000
-# "random": k records chosen by the seed. Or k public centres in real units, for example
+# "k-means++": records far apart, by the seed; nobody learns which (suite shares). "random": records
+# of k rows that follow from the seed. Or k public centres in real units, for example
 # [[30, 36.6, 120], [50, 38.0, 140], [80, 36.9, 160]].
 init = "random"
 seed = 1                     # public; the same seed gives the same result to the last bit
+# So many starts from other records; the one of least inertia wins, and nobody learns which. Both
+# clouds learn how many iterations each took. Suite shares.
+# n_init = 1
 labels = true                # may owners fetch the cluster of each of their own records?
 # Owners learn nothing of a cluster with fewer records than this (its size is told as 0). The centre
 # of a small one is nearly a record, and who knows all others in it knows the last. Without this
 # key every cluster is told of.
 min_size = 5
+# May owners learn the inertia, the sum of squared distances to the centres in units of 0..ub, over
+# the clusters that they are told of? Suite shares.
+# inertia = false
 # A record that matches one of an owner before (in order of upload) counts once, and nobody learns
 # which: sum of weight * (difference)^2 over the columns <= dedup_limit, in units of 0..ub. One
 # pair, suite shares. Owners learn the number of distinct records through the cluster sizes.
@@ -108,35 +122,62 @@ class Job:
     k: int
     beta: Fraction = Fraction(0)
     max_iter: int = 100
-    init: Literal["random"] | Centres = "random"
+    init: ByRecords | Centres = "random"
     seed: int = 0
     labels: bool = False
     dedup: SquaredDistance | None = None
     products: Products = "auto"
     min_size: int = MIN_SIZE
+    n_init: int = 1
+    inertia: bool = False
+    ks: tuple[int, ...] = ()  # several numbers of clusters, of which k is the last; (): k alone
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
+        for k in self.ks:
+            check_whole(k, "each of job.k", 1, MAX_CLUSTERS)
+        if self.ks and (self.ks[-1] != self.k or list(self.ks) != sorted(set(self.ks))):
+            raise InputError("several of job.k must be different and in ascending order")
+        check_whole(self.n_init, "job.n_init", 1, MAX_STARTS)
         check_whole(self.max_iter, "job.max_iter", 1, MAX_ITERATIONS)
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
         check_whole(self.min_size, "job.min_size", _ANY_SIZE, _MAX_MIN_SIZE)
         if not isinstance(self.labels, bool):
             raise InputError("job.labels must be true or false")
+        if not isinstance(self.inertia, bool):
+            raise InputError("job.inertia must be true or false")
         if self.products not in get_args(Products):
             raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
+        if not self.from_records and (self.n_init > 1 or self.ks):
+            raise InputError(
+                "job.init gives public centres: that is one start with one k. "
+                'Use init = "k-means++" for n_init above 1 or several of job.k'
+            )
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
+        later = ("n_init", "inertia")
         dedup = ("dedup_limit", "dedup_weights")
-        check_keys(table, "job", required=("k",), optional=(*optional, *dedup))
+        check_keys(table, "job", required=("k",), optional=(*optional, *later, *dedup))
         own = {key: value for key, value in table.items() if key not in dedup}
+        own |= _parse_k(table["k"])
         return cls(**{"min_size": _ANY_SIZE, **own}, dedup=_parse_dedup(table))
 
+    @property
+    def clusters(self) -> tuple[int, ...]:
+        """The numbers of clusters that are asked for, ascending."""
+        return self.ks or (self.k,)
+
+    @property
+    def from_records(self) -> bool:
+        """Whether the clusters start from records and not from public centres."""
+        return isinstance(self.init, str)
+
     def to_dict(self) -> dict[str, Any]:
-        init = self.init if self.init == "random" else [list(centre) for centre in self.init]
+        public = self.init if isinstance(self.init, str) else [list(row) for row in self.init]
         later: dict[str, Any] = {}  # left out where they say what specs without them mean
         if self.dedup is not None:
             later["dedup_limit"] = self.dedup.limit
@@ -145,11 +186,15 @@ class Job:
             later["products"] = self.products
         if self.min_size != _ANY_SIZE:
             later["min_size"] = self.min_size
+        if self.n_init > 1:
+            later["n_init"] = self.n_init
+        if self.inertia:
+            later["inertia"] = True
         return {
-            "k": self.k,
+            "k": list(self.ks) if self.ks else self.k,
             "beta": str(self.beta),
             "max_iter": self.max_iter,
-            "init": init,
+            "init": public,
             "seed": self.seed,
             "labels": self.labels,
             **later,
@@ -157,15 +202,17 @@ class Job:
 
     def in_words(self) -> list[str]:
         """What is revealed, to whom and how often."""
-        start = f"{self.k} records chosen by the public seed {self.seed}"
-        if self.init != "random":
-            start = f"{self.k} public centres that the spec gives"
         labels = "the cluster of each of its own records" if self.labels else "no record's cluster"
         told = f"of at least {self.min_size} records" if self.min_size > 1 else "of any size"
+        inertia = f" and the inertia of the clusters {told}" if self.inertia else ""
+        several = ", for each number of clusters" if self.ks else ""
+        counts = " or ".join(map(str, self.clusters))
         return [
-            f"k-means with {self.k} clusters, from {start}, at most {self.max_iter} iterations.",
+            f"k-means with {counts} clusters, from {self._start_in_words()}, "
+            f"at most {self.max_iter} iterations{' each time' * self.several_runs}.",
             "Every owner with records in it learns, at the end, the size and centre of each "
-            f"cluster {told}, and the number of iterations.",
+            f"cluster {told}{inertia}{several}, and the number of iterations"
+            f"{' of all starts together' * self.several_runs}.",
             f"Every owner learns {labels}.",
             *(
                 ["An entity that several owners hold counts once; owners learn how many there are."]
@@ -173,7 +220,37 @@ class Job:
                 else []
             ),
             f"Both clouds learn after each iteration whether it was the last (beta {self.beta}).",
+            *(
+                ["The start of least inertia wins. Nobody learns which it was."]
+                if self.n_init > 1
+                else []
+            ),
         ]
+
+    @property
+    def beyond_published(self) -> list[str]:
+        """Keys whose steps only the shares suite has, as the spec says them."""
+        return [
+            *(["dedup_limit"] if self.dedup is not None else []),
+            *(['init = "k-means++"'] if self.init == "k-means++" else []),
+            *(["n_init"] if self.n_init > 1 else []),
+            *(["inertia"] if self.inertia else []),
+            *(["several of k"] if self.ks else []),
+        ]
+
+    @property
+    def several_runs(self) -> bool:
+        """Whether the iterations begin anew within the job."""
+        return self.n_init > 1 or bool(self.ks)
+
+    def _start_in_words(self) -> str:
+        if not self.from_records:
+            return f"{self.k} public centres that the spec gives"
+        records = f"{self.k} records chosen by the public seed {self.seed}"
+        if self.init == "k-means++":
+            records = f"{self.k} records far apart (k-means++, public seed {self.seed}; the first "
+            records += "is of a row that follows from the seed, which the others are nobody learns)"
+        return records + (f", {self.n_init} times" if self.n_init > 1 else "")
 
     def check(self, schema: Schema) -> None:
         """Refuse initial centres, or a rule for duplicates, that do not fit the schema.
@@ -188,7 +265,7 @@ class Job:
 
     def initial_centres(self, schema: Schema) -> NDArray[np.int64] | None:
         """The public initial centres in encoded units, or None if records are chosen instead."""
-        if self.init == "random":
+        if isinstance(self.init, str):
             return None
         columns = len(schema.columns)
         if any(len(centre) != columns for centre in self.init):
@@ -200,7 +277,7 @@ class Job:
 
     def parameters(self, schema: Schema, m: int) -> Parameters:
         """The public numbers of the job for m records; beta stays in squared encoded units."""
-        least = self.k if self.init == "random" else 1
+        least = self.k if self.from_records else 1
         if m < least:
             raise InputError(f"the job needs at least {least} records, but there are {m}")
         columns = len(schema.columns)
@@ -209,11 +286,23 @@ class Job:
         )
 
 
-def _parse_init(init: Any, k: int) -> Literal["random"] | Centres:
-    if init == "random":
-        return "random"
+def _parse_k(k: Any) -> dict[str, Any]:
+    """job.k, one number or a list of several; `Job` checks them."""
+    if not isinstance(k, list):
+        return {"k": k}
+    if len(k) < 2:
+        raise InputError("job.k must be a whole number or a list of at least two")
+    return {"k": k[-1], "ks": tuple(k)}
+
+
+def _parse_init(init: Any, k: int) -> ByRecords | Centres:
+    if init == "random" or init == "k-means++":
+        chosen: ByRecords = init
+        return chosen
     if not isinstance(init, list | tuple) or len(init) != k:
-        raise InputError(f'job.init must be "random" or a list of {k} centres, as many as job.k')
+        raise InputError(
+            f'job.init must be "k-means++", "random" or a list of {k} centres, as many as job.k'
+        )
     for centre in init:
         if not isinstance(centre, list | tuple):
             raise InputError("each centre of job.init must be a list of numbers, one per column")

@@ -45,8 +45,14 @@ class KMeansKind:
             raise InputError(
                 f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
             ) from error
-        if job_of(spec).dedup is not None and suite != suites.DEFAULT:
-            raise InputError(f"job.dedup_limit needs the suite {suites.DEFAULT!r}.")
+        beyond = job_of(spec).beyond_published
+        if beyond and suite != suites.DEFAULT:
+            raise InputError(
+                f"job: {', '.join(beyond)} needs the suite {suites.DEFAULT!r}. Run the job with "
+                f'it, or create a dataset without (init = "random").'
+            )
+        if set(beyond) - {"dedup_limit"}:
+            raise InputError(f"job: {', '.join(beyond)} is not in this release yet.")
         suites.check(suites.named(suite), params, key_bits)
 
     def most_pairs(self, spec: Spec) -> int | None:

@@ -66,7 +66,7 @@ class KMeansPlan:
 
     def initial(self) -> list[Run]:
         """The records that the clusters start from; none if the centres are public."""
-        if self.job.init != "random":
+        if not self.job.from_records:
             return []
         return runs(initial_rows(self.job.seed, self.m, self.job.k), self.shards)
 

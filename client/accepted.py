@@ -9,6 +9,7 @@ from pathlib import Path
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.records.names import is_digest
+from ppodc.records.upload_form import SpendsPrivacy
 from ppodc.spec import Spec
 
 Agreed = Spec | Path | str  # a spec, its file, or its digest in hex
@@ -20,8 +21,11 @@ class AcceptedSpecs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def accept(self, shown: Spec, agreed: Agreed) -> None:
-        """Remember the spec that the clouds show; InputError unless it is the one agreed to."""
+    def accept(self, shown: Spec, agreed: Agreed, epsilon: float | None = None) -> None:
+        """Remember the spec that the clouds show; InputError unless it is the one agreed to.
+
+        `epsilon` is what this owner typed out, where a record spends more than is claimed.
+        """
         digest = _digest(agreed)
         if digest != shown.digest:
             raise InputError(
@@ -29,6 +33,9 @@ class AcceptedSpecs:
                 f"{shown.digest}, yours {digest}); nothing was sent. Read theirs with: ppodc spec "
                 f"{shown.name}"
             )
+        form = shown.kind.upload(shown)
+        if isinstance(form, SpendsPrivacy):
+            form.privacy().check_accepted(epsilon)
         private_folder(self._folder)
         write_private(self._folder / digest, shown.canonical())
 

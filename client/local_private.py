@@ -25,7 +25,6 @@ from ppodc.ldp.bit_reports import (
     privbv,
     privbv_as_published,
 )
-from ppodc.ldp.budget import PrivacyReport
 from ppodc.ldp.categories import AttributeResponse
 from ppodc.ldp.distances import distance_matrix
 from ppodc.ldp.job import Job, build, category_sizes
@@ -35,6 +34,7 @@ from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism
 from ppodc.ldp.report_streams import RecordStreams, ReportKey, row_ids
 from ppodc.ldp.weighted_kmeans import nearest
 from ppodc.records.encode import encode
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Column, Schema
 
 _CHUNK = 1 << 16

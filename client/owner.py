@@ -30,6 +30,7 @@ from ppodc.records.output_half import (
     open_output,
     unpack_facts,
 )
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Cloud, Part, RowsPart, SpendsPrivacy
 from ppodc.service.config import OwnerConfig
@@ -59,13 +60,17 @@ _POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a run
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A finished upload. `repeated`: it was finished before, and this call changed nothing."""
+    """A finished upload. `repeated`: it was finished before, and this call changed nothing.
+
+    `privacy`: what it tells of one record, where it tells anything.
+    """
 
     dataset: str
     upload_id: str
     rows: int
     spec_digest: str
     repeated: bool
+    privacy: PrivacyReport | None = None
 
 
 class Owner:
@@ -101,13 +106,14 @@ class Owner:
         """The spec that both clouds present; `in_words` says what it means."""
         return self._clouds.spec(dataset)
 
-    def accept(self, dataset: str, spec: Agreed) -> Spec:
+    def accept(self, dataset: str, spec: Agreed, accept_epsilon: float | None = None) -> Spec:
         """Agree to this spec of a dataset: a Spec, the Path of its file, or its digest.
 
-        Remembered in the owner's folder; refused if the clouds present another.
+        Remembered in the owner's folder; refused if the clouds present another. A spec whose
+        published claim does not hold needs `accept_epsilon`: what a record really spends.
         """
         shown = self._clouds.spec(dataset)
-        self._accepted.accept(shown, spec)
+        self._accepted.accept(shown, spec, accept_epsilon)
         return shown
 
     def upload(
@@ -116,6 +122,7 @@ class Owner:
         data: "pd.DataFrame | NDArray[Any] | str | Path",
         *,
         spec: Agreed | None = None,
+        accept_epsilon: float | None = None,
         header: bool = True,
         progress: bool = True,
     ) -> Receipt:
@@ -126,7 +133,7 @@ class Owner:
         """
         shown = self._clouds.spec(dataset)
         if spec is not None:
-            self._accepted.accept(shown, spec)
+            self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
         return self._upload(shown, data, header, progress)
 
@@ -137,7 +144,7 @@ class Owner:
             record = self._records.find(spec, digest)
             if record is not None and record.finished:
                 if self._committed(spec, record):
-                    return Receipt(spec.name, record.upload_id, len(values), spec.digest, True)
+                    return _receipt(spec, record, repeated=True)
                 record = None  # it was withdrawn, or the clouds have started anew since
             record = record or self._begin(spec, digest, values)
         try:
@@ -148,7 +155,7 @@ class Owner:
             record = self._begin(spec, digest, values)  # a new id and a new secret
             self._send(spec, record, values, progress)
         self._records.finish(spec, record)
-        return Receipt(spec.name, record.upload_id, len(values), spec.digest, False)
+        return _receipt(spec, record, repeated=False)
 
     def uploads(self, dataset: str) -> list[Upload]:
         """This owner's uploads that either cloud has and that were not removed there."""
@@ -260,6 +267,28 @@ class Owner:
         facts = unpack_facts(halves[0].facts)
         return spec.kind.open_result(spec, OpenedResult(facts, values, rows))
 
+    def labels(
+        self,
+        dataset: str,
+        data: "pd.DataFrame | NDArray[Any] | str | Path",
+        *,
+        header: bool = True,
+    ) -> NDArray[np.int64]:
+        """The cluster of each of these rows, found here from the result: nothing of them is sent.
+
+        For jobs whose clusters are public to owners; others offer labels with the result.
+        """
+        spec = self._clouds.spec(dataset)
+        values = spec.kind.upload(spec).encode(data, header=header)
+        result = self.result(dataset)
+        if not hasattr(result, "label"):
+            raise InputError(
+                f"labels of a job of the kind {spec.job.kind} come with its result, if the spec "
+                f"offers them: `ppodc result {dataset} --labels FILE`."
+            )
+        labels: NDArray[np.int64] = result.label(values)
+        return labels
+
     def _halves(self, spec: Spec, wait: bool, timeout: float | None) -> list["_Half"]:
         """What each cloud has of the result, once all have it."""
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -309,6 +338,12 @@ class Owner:
             pieces.append(arrays[0])
             have += count
         return OutputHalf(modulus_from_bytes(reply.modulus), np.concatenate(pieces))
+
+
+def _receipt(spec: Spec, record: UploadRecord, *, repeated: bool) -> Receipt:
+    form = spec.kind.upload(spec)
+    privacy = form.privacy() if isinstance(form, SpendsPrivacy) else None
+    return Receipt(spec.name, record.upload_id, record.rows, spec.digest, repeated, privacy)
 
 
 def _parts(spec: Spec) -> dict[Cloud, Part]:

@@ -52,8 +52,8 @@ def collect(store: Store, dataset: str, progress: Progress = lambda done, m: Non
         m = store.uploads.sealed(dataset).m
         if state != JobState.DONE:
             _cluster(store, dataset, m, progress)
-            guaranteed = {"epsilon": report.guaranteed.epsilon, "delta": report.guaranteed.delta}
-            store.ledger.append("reports clustered", dataset, {"guaranteed": guaranteed})
+            learnt = "the collector and owners with records: the clusters, estimated from reports"
+            store.ledger.append("reports clustered", dataset, {"privacy": str(report)}, learnt)
             store.jobs.transition(dataset, JobState.DONE)
         facts = dict(store.results.half(dataset).facts)
     return Collected(dataset, m, str(report), facts)

@@ -112,12 +112,12 @@ class Spec:
         """TOML text that loads as this spec."""
         lines = [f"name = {_toml(self.name)}", "", "[schema]", f"ub = {self.schema.ub}"]
         lines.append("columns = [")
-        lines += [
-            f"    {{ name = {_toml(c.name)}, low = {c.low!r}, high = {c.high!r} }},"
-            for c in self.schema.columns
-        ]
+        lines += [f"    {_table(column.to_dict())}," for column in self.schema.columns]
         lines += ["]", "", "[job]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in self.to_dict()["job"].items()]
+        lines += [
+            f"{key} = {_table(value) if isinstance(value, dict) else _toml(value)}"
+            for key, value in self.to_dict()["job"].items()
+        ]
         if self.owners is not None:
             lines += ["", self.owners.to_toml().rstrip()]
         return "\n".join(lines) + "\n"
@@ -138,10 +138,7 @@ class Spec:
             *self._owners_in_words(),
             f"Each record has {len(self.schema.columns)} values, rounded to steps of "
             f"1/{self.schema.ub} of their range; these bounds are public:",
-            *(
-                f"  {column.name}: from {column.low:g} to {column.high:g}"
-                for column in self.schema.columns
-            ),
+            *(f"  {column.name}: {column.in_words()}" for column in self.schema.columns),
             f"The job, run once ({self.job.kind}):",
             *(f"  {line}" for line in self.kind.in_words(self)),
             "Both clouds and their operators learn who uploads, and how many records each time.",
@@ -156,6 +153,11 @@ class Spec:
             f"At least {least} of {len(names)} must have uploaded before the job can run."
             + (" One owner alone is enough." if least == 1 else ""),
         ]
+
+
+def _table(entries: dict[str, Any]) -> str:
+    """An inline table."""
+    return "{ " + ", ".join(f"{key} = {_toml(value)}" for key, value in entries.items()) + " }"
 
 
 def _toml(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import Config1, Dataset, JobSuite, OperatorConfig, out
+from ppodc.cli.options import AcceptEpsilon, Config1, Dataset, JobSuite, OperatorConfig, out
 from ppodc.cli.privacy import show_explanation
 from ppodc.errors import PpodcError
 
@@ -20,12 +20,17 @@ records = typer.Typer()
 def dataset_create_command(
     spec: Annotated[Path, typer.Argument(help="Spec file; `ppodc sample-spec` prints one.")],
     config: OperatorConfig,
+    accept_epsilon: AcceptEpsilon = None,
 ) -> None:
     """Create a dataset at both clouds from one spec file; owners may upload from then on."""
     from client.operator import Operator
+    from ppodc.records.upload_form import SpendsPrivacy
     from ppodc.spec import Spec
 
     loaded = Spec.load(spec)
+    form = loaded.kind.upload(loaded)
+    if isinstance(form, SpendsPrivacy):
+        form.privacy().check_accepted(accept_epsilon)
     with Operator.connect(config) as operator:
         digest = operator.create(loaded)
     out.print(f"dataset {loaded.name}: digest {digest}", soft_wrap=True)

@@ -42,6 +42,12 @@ Config1 = Annotated[
 Config2 = Annotated[Path, typer.Option("--config", help="cloud2.toml of this deployment.")]
 OwnConfig = Annotated[Path, typer.Option("--config", help="owner.toml of this owner.")]
 OperatorConfig = Annotated[Path, typer.Option("--config", help="operator.toml of the operator.")]
+AcceptEpsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="Local jobs as_published: what one record really spends, typed out to agree to it."
+    ),
+]
 Dataset = Annotated[str, typer.Argument(help="Name of the dataset.")]
 Pairs = Annotated[
     int | None, typer.Option(min=1, help="Worker pairs; cloud1.toml says how many else.")

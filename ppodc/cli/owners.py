@@ -1,12 +1,13 @@
 """Commands of owners: read what they agree to, give records, take them back, fetch results."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import Dataset, JsonFile, OwnConfig, out, write_json
+from ppodc.cli.options import AcceptEpsilon, Dataset, JsonFile, OwnConfig, out, write_json
 from ppodc.errors import InputError
 
 owners = typer.Typer()
@@ -45,6 +46,7 @@ def upload_command(
     digest: Annotated[
         str | None, typer.Option(help="Or its digest, as `ppodc spec` prints it.")
     ] = None,
+    accept_epsilon: AcceptEpsilon = None,
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
 ) -> None:
     """Split a table into shares and give one to each cloud. Safe to repeat after any failure.
@@ -56,9 +58,13 @@ def upload_command(
     if spec is not None and digest is not None:
         raise InputError("give --spec or --digest, not both.")
     with Owner.connect(config) as owner:
-        receipt = owner.upload(name, data, spec=spec or digest, header=header)
+        receipt = owner.upload(
+            name, data, spec=spec or digest, accept_epsilon=accept_epsilon, header=header
+        )
     again = " (already there; nothing was sent)" if receipt.repeated else ""
     out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
+    if receipt.privacy is not None:
+        out.print(str(receipt.privacy), markup=False, soft_wrap=True)
 
 
 @owners.command("withdraw")
@@ -76,6 +82,27 @@ def withdraw_command(
         out.print(f"withdrawn: upload {upload_id}")
     if not withdrawn:
         out.print("nothing to withdraw: the clouds have no upload of yours")
+
+
+@owners.command("labels")
+def labels_command(
+    name: Dataset,
+    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table of own rows.")],
+    config: OwnConfig,
+    to: Annotated[Path, typer.Option(help="Write the cluster of each row here (CSV).")],
+    header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+) -> None:
+    """Find the cluster of each own row from the result of a local job; nothing of them is sent."""
+    from client.owner import Owner
+
+    with Owner.connect(config) as owner:
+        labels = owner.labels(name, data, header=header)
+    _write_labels(to, "label", labels.tolist())
+
+
+def _write_labels(file: Path, name: str, values: Iterable[int]) -> None:
+    file.write_text(f"{name}\n" + "".join(f"{x}\n" for x in values))
+    out.print(f"written: {file}", markup=False)
 
 
 @owners.command("result")
@@ -101,8 +128,9 @@ def result_command(
     out.print(result.summary())
     if labels is not None:
         if not result.own_rows():
-            raise InputError("the spec of this dataset does not offer labels.")
-        name, values = next(iter(result.own_rows().items()))
-        labels.write_text(f"{name}\n" + "".join(f"{x}\n" for x in values))
-        out.print(f"written: {labels}")
+            raise InputError(
+                "the spec of this dataset does not offer labels. If it is a local job, `ppodc "
+                "labels` finds them from your own table."
+            )
+        _write_labels(labels, *next(iter(result.own_rows().items())))
     write_json(json_file, result.figures())

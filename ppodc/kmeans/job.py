@@ -257,6 +257,7 @@ class Job:
 
         Of equal centres all but the first stay empty: a spec could ask for that on purpose.
         """
+        schema.require_numbers()
         centres = self.initial_centres(schema)
         if centres is not None and len(np.unique(centres, axis=0)) < len(centres):
             raise InputError("job.init has two centres that are equal once they are encoded")

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.ldp.bit_codes import BitCode, bit_vector, random_centres, thermometer
-from ppodc.ldp.budget import DELTA, Guarantee, PrivacyReport, tight_epsilon
+from ppodc.ldp.budget import DELTA, tight_epsilon
 from ppodc.ldp.chances import check_epsilon
 from ppodc.ldp.flips import Flips, MoueVariant
 from ppodc.ldp.packed_bits import Packed, check_padding, words_for
 from ppodc.ldp.report_streams import RecordStreams
 from ppodc.mpc.compiled import compiled, out_u8_2
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
 Rounding = Literal["floor", "stochastic"]

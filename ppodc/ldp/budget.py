@@ -1,4 +1,4 @@
-"""What a mechanism guarantees for one record, exactly; composition; the report of it.
+"""What a mechanism guarantees for one record, exactly, and composition.
 
 The unit is one record with all its attributes, against a collector that knows the mechanism and
 every public parameter. Independent parts of a report add up: epsilon is the sum over attributes.
@@ -17,14 +17,13 @@ Noise in the two clouds is accounted in zero-concentrated privacy: rho adds up o
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.records.privacy_report import Guarantee
 
 DELTA = 1e-6  # at which the second figure of a report is given
 _HALVINGS = 100
@@ -114,58 +113,7 @@ def _check_delta(delta: float) -> None:
         raise InputError("delta must be at least 0 and less than 1")
 
 
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """Epsilon with its delta."""
-
-    epsilon: float
-    delta: float = 0.0
-
-    def __str__(self) -> str:
-        return f"{_number(self.epsilon)}" + (f" at delta {self.delta:g}" if self.delta else "")
-
-
 def composed(guarantees: Iterable[Guarantee]) -> Guarantee:
     """Of everything together: epsilons and deltas add up (and hold for any later choice)."""
     parts = list(guarantees)
     return Guarantee(math.fsum(g.epsilon for g in parts), math.fsum(g.delta for g in parts))
-
-
-@dataclass(frozen=True, slots=True)
-class PrivacyReport:
-    """What is guaranteed for one record, beside what the source of a mechanism claims.
-
-    `guaranteed` is pure (delta = 0) unless the mechanism is approximate by design;
-    `guaranteed_at_delta` is a smaller epsilon of the same reports, where one is known.
-    """
-
-    guaranteed: Guarantee
-    per_attribute: tuple[float, ...]
-    guaranteed_at_delta: Guarantee | None = None
-    claimed: Guarantee | None = None
-    source: str = ""
-    claimed_for: str = ""
-    unit: str = "record"
-
-    @property
-    def claim_holds(self) -> bool:
-        """Whether nothing more than what is guaranteed is claimed."""
-        return self.claimed is None or self.claimed.epsilon >= self.guaranteed.epsilon
-
-    def __str__(self) -> str:
-        text = f"privacy of one {self.unit}: guaranteed epsilon {self.guaranteed}"
-        if self.guaranteed_at_delta is not None:
-            text += f" ({self.guaranteed_at_delta})"
-        if self.claimed is not None:
-            claim = f"({_number(self.claimed.epsilon)}, {self.claimed.delta:.2g})"
-            verdict = "" if self.claim_holds else "; that does not hold"
-            text += f". {self.source} states {claim} for {self.claimed_for}{verdict}"
-        return text + "."
-
-    def to_dict(self) -> dict[str, Any]:
-        """For results and ledgers: plain types."""
-        return asdict(self)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".") if value >= 100 else f"{value:.4g}"

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.ldp.budget import Guarantee, PrivacyReport
 from ppodc.ldp.chances import WORD, log_ratio, other_words
 from ppodc.ldp.oracles import MAX_CELLS, Counts, respond
 from ppodc.ldp.report_streams import RecordStreams
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
 SOURCE = "LDPK-modes"

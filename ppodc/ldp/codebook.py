@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.ldp.budget import Guarantee, PrivacyReport
 from ppodc.ldp.frequencies import possible
 from ppodc.ldp.oracles import Counts, Oracle, oracle
 from ppodc.ldp.report_streams import RecordStreams
 from ppodc.ldp.spread_points import spread_points
 from ppodc.ldp.weighted_kmeans import nearest, weighted_kmeans
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
 MAX_POINTS = 4096

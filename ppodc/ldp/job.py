@@ -1,7 +1,7 @@
 """The job of a spec of the kind `local`: how records are perturbed, and what is made of them."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, get_args
 
@@ -14,6 +14,7 @@ from ppodc.ldp.codebook import MAX_POINTS, Codebook, points_for
 from ppodc.ldp.mechanism import EachAttribute, FlippedBits, JointCell, Mechanism, NearestPoint
 from ppodc.ldp.mechanism_names import NUMERIC, MechanismName
 from ppodc.ldp.oracles import MAX_CELLS, oracle
+from ppodc.ldp.published import Columns, Setting, fits, setting_of, to_dict
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
 from ppodc.service.store.uploads import MAX_ROWS
@@ -38,11 +39,12 @@ columns = [
     { name = "age", low = 0, high = 120 },
     { name = "pressure", low = 40, high = 260 },
 ]
+# A column of categories: { name = "smoker", values = ["no", "former", "yes"] }
 
 [job]
 kind = "local"
 # "codebook": numbers; each record tells its nearest public point. The best for numbers.
-# "joint": categories, written as whole numbers low..high; each record tells its joint cell.
+# "joint": categories (values, or whole numbers low..high); each record tells its joint cell.
 # "privbv", "ldpseg" (numbers), "ldpk-modes" (categories): the published systems with an honest
 # budget; far less accurate, for comparison.
 mechanism = "codebook"
@@ -51,30 +53,38 @@ k = 5                        # clusters, 1 to 512
 expected_rows = 100000       # of all owners; codebook: chooses the number of points
 # points = 256               # codebook: instead of expected_rows
 # bits = 8                   # privbv, ldpseg: bits for each value, 1 to 64
+# as_published = { b = 1.0, s = 1000, t = 0.5 }    # privbv, instead of epsilon and bits, or
+# as_published = { epsilon = 1.0, s = 10, flips = "moue" }    # ldpseg (or "uer"), or
+# as_published = { epsilon = 1.0 }                 # ldpk-modes: what the sources print, which is
+#                            # not what a record spends; who agrees must type out what it does
 seed = 1                     # public: points, thresholds and starts follow from it
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to compute; `epsilon` is guaranteed for one record."""
+    """What to compute; `epsilon` is guaranteed for one record.
+
+    With `as_published` there is none: what is guaranteed follows from the published setting.
+    """
 
     kind: ClassVar[str] = "local"
 
     k: int
-    epsilon: float
+    epsilon: float | None = None
     mechanism: MechanismName = "codebook"
     expected_rows: int = 0
     points: int = 0
     bits: int = 8
     seed: int = 0
+    as_published: Setting | None = None
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(MechanismName):
             known = ", ".join(get_args(MechanismName))
             raise InputError(f"job.mechanism must be one of {known}")
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
-        object.__setattr__(self, "epsilon", float(check_epsilon(self.epsilon, "job.epsilon")))
+        self._check_privacy()
         check_whole(self.expected_rows, "job.expected_rows", 0, MAX_ROWS)
         check_whole(self.points, "job.points", 0, MAX_POINTS)
         check_whole(self.bits, "job.bits", 1, MAX_SPEC_BITS)
@@ -84,24 +94,48 @@ class Job:
         if self.points and self.points < self.k:
             raise InputError("job.points must be at least job.k")
 
+    def _check_privacy(self) -> None:
+        if self.as_published is None:
+            if self.epsilon is None:
+                raise InputError("job: missing epsilon")
+            object.__setattr__(self, "epsilon", float(check_epsilon(self.epsilon, "job.epsilon")))
+        elif self.epsilon is not None:
+            raise InputError("give job.epsilon or job.as_published, not both")
+        elif not fits(self.as_published, self.mechanism):
+            raise InputError(f"job.as_published is not a setting of {self.mechanism}")
+
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        optional = ("mechanism", "expected_rows", "points", "bits", "seed")
-        check_keys(table, "job", required=("k", "epsilon"), optional=optional)
-        return cls(**table)
+        optional = ("epsilon", "mechanism", "expected_rows", "points", "bits", "seed")
+        check_keys(table, "job", required=("k",), optional=(*optional, "as_published"))
+        if "as_published" not in table:
+            return cls(**table)
+        unused = [key for key in ("points", "bits") if key in table]
+        if unused:
+            raise InputError(f"job.{unused[0]} has no meaning beside job.as_published")
+        setting = setting_of(table.get("mechanism", "codebook"), table["as_published"])
+        return cls(**{**table, "as_published": setting})
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        common = {"k": self.k, "mechanism": self.mechanism, "seed": self.seed}
+        common["expected_rows"] = self.expected_rows
+        if self.as_published is not None:
+            return {**common, "as_published": to_dict(self.as_published)}
+        return {**common, "epsilon": self.epsilon, "points": self.points, "bits": self.bits}
 
     def in_words(self) -> list[str]:
         """What is revealed, to whom and how often."""
         return [
             f"Clustering into {self.k} groups of perturbed reports by one collector, which sees "
             "the reports and no record.",
-            f"Each record is reported once, by {self.mechanism}, with epsilon {self.epsilon:g}; "
-            "the owner perturbs it before it leaves, and its budget is charged.",
+            f"Each record is reported once, by {self.mechanism}{self._asked}; the owner perturbs "
+            "it before it leaves, and its budget is charged.",
             "Every owner with records in it, and the collector, learn the clusters that follow.",
         ]
+
+    @property
+    def _asked(self) -> str:
+        return " as published" if self.epsilon is None else f" with epsilon {self.epsilon:g}"
 
     def check(self, schema: Schema) -> None:
         """Refuse what does not fit the columns, by building the mechanism."""
@@ -124,14 +158,18 @@ def category_sizes(schema: Schema) -> tuple[int, ...]:
 
 def build(job: Job, schema: Schema) -> Mechanism:
     """The mechanism that the job and the columns fix, the same at every party."""
+    if job.numeric:
+        schema.require_numbers()
+    sizes = () if job.numeric else category_sizes(schema)
     columns = len(schema.columns)
+    if job.epsilon is None:
+        if job.as_published is None:
+            raise InputError("job: missing epsilon")
+        return job.as_published.build(
+            Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
+        )
     if not job.numeric:
-        sizes = category_sizes(schema)
-        if job.mechanism == "ldpk-modes":
-            return EachAttribute(AttributeResponse.of(sizes, job.epsilon))
-        if math.prod(sizes) > MAX_CELLS:
-            raise InputError(f"{math.prod(sizes)} joint cells are more than {MAX_CELLS}")
-        return JointCell(sizes, oracle(math.prod(sizes), job.epsilon))
+        return _of_categories(job.mechanism, sizes, job.epsilon)
     if job.mechanism == "codebook":
         points = job.points or points_for(job.expected_rows, job.k, job.epsilon)
         return NearestPoint(Codebook.of(columns, schema.ub, job.epsilon, points, job.seed))
@@ -140,6 +178,14 @@ def build(job: Job, schema: Schema) -> Mechanism:
     random = SecureRandom(job.seed.to_bytes(32, "big"))
     made = privbv(columns, schema.ub, epsilon=job.epsilon, bits=job.bits, random=random)
     return FlippedBits(made)
+
+
+def _of_categories(name: MechanismName, sizes: tuple[int, ...], epsilon: float) -> Mechanism:
+    if name == "ldpk-modes":
+        return EachAttribute(AttributeResponse.of(sizes, epsilon))
+    if math.prod(sizes) > MAX_CELLS:
+        raise InputError(f"{math.prod(sizes)} joint cells are more than {MAX_CELLS}")
+    return JointCell(sizes, oracle(math.prod(sizes), epsilon))
 
 
 @lru_cache(maxsize=16)

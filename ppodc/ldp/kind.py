@@ -18,9 +18,10 @@ from ppodc.ldp.mechanism import Mechanism
 from ppodc.ldp.owner_reports import OwnerReports
 from ppodc.ldp.report_streams import ReportKey, row_ids
 from ppodc.ldp.result import LocalResult, open_result
-from ppodc.records.encode import encode
+from ppodc.records.encode import fitting, scaled
 from ppodc.records.output_half import OpenedResult
-from ppodc.records.read_table import read, some
+from ppodc.records.privacy_report import PrivacyReport
+from ppodc.records.read_table import Table, some
 from ppodc.records.upload_form import Cloud, Part, RowsPart, UploadForm
 from ppodc.spec import Spec
 
@@ -44,26 +45,17 @@ class PerturbedRows:
 
     def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
         """Numbers 0..ub, or categories 0..size - 1; refused as a whole if a value does not fit."""
-        values = encode(data, self._spec.schema, header=header)
-        if job_of(self._spec).numeric:
-            return values
-        table = read(data, header=header)
-        places = np.argwhere(table.values != np.floor(table.values))
-        if len(places):
-            shown = [f"{table.row_name(row)}, column {self._spec.schema.names[s]!r}"
-                     for row, s in places[:5].tolist()]  # fmt: skip
-            raise InputError(
-                f"{table.source}: a category must be a whole number, so nothing was encoded: "
-                + some(shown, len(places))
-            )
-        low = np.array([column.low for column in self._spec.schema.columns])
-        return np.asarray(table.values - low, np.int64)
+        return encoded(fitting(data, self._spec.schema, header=header), self._spec)
 
     def part(self, cloud: Cloud) -> Part | None:
         if cloud == 2:
             return None
         form = self._mechanism.part
         return ReportRows(form.dtype, form.columns, form.largest, self._mechanism)
+
+    def privacy(self) -> PrivacyReport:
+        """What an upload tells of one record."""
+        return self._mechanism.guarantee()
 
     def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
         """Charge the owner's budget; the secret of these reports, the same for the same data."""
@@ -76,6 +68,22 @@ class PerturbedRows:
     ) -> NDArray[Any]:
         streams = ReportKey(secret).streams(b"report", row_ids(first_row, len(values)), values)
         return self._mechanism.perturb(values, streams)
+
+
+def encoded(table: Table, spec: Spec) -> NDArray[np.int64]:
+    """Numbers 0..ub, or categories 0..size - 1, of a table that fits the columns."""
+    if job_of(spec).numeric:
+        return scaled(table, spec.schema)
+    places = np.argwhere(table.values != np.floor(table.values))
+    if len(places):
+        shown = [f"{table.row_name(row)}, column {spec.schema.names[s]!r}"
+                 for row, s in places[:5].tolist()]  # fmt: skip
+        raise InputError(
+            f"{table.source}: a category must be a whole number, so nothing was encoded: "
+            + some(shown, len(places))
+        )
+    low = np.array([column.low for column in spec.schema.columns])
+    return np.asarray(table.values - low, np.int64)
 
 
 class LocalKind:
@@ -91,7 +99,7 @@ class LocalKind:
         return PerturbedRows(spec)
 
     def in_words(self, spec: Spec) -> list[str]:
-        return job_of(spec).in_words()
+        return [*job_of(spec).in_words(), *mechanism_of(spec).guarantee().in_words()]
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return ()

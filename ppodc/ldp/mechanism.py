@@ -18,7 +18,6 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.ldp.bit_estimates import bit_shares, centres_of
 from ppodc.ldp.bit_reports import BitReports
-from ppodc.ldp.budget import Guarantee, PrivacyReport
 from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
 from ppodc.ldp.codebook import Codebook, Expectation
 from ppodc.ldp.frequencies import possible
@@ -27,6 +26,7 @@ from ppodc.ldp.kmodes import weighted_kmodes
 from ppodc.ldp.oracles import Counts, Oracle
 from ppodc.ldp.packed_bits import unpack
 from ppodc.ldp.report_streams import RecordStreams
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
 Chunks = Callable[[], Iterator[NDArray[Any]]]  # all reports, from the start, at every call

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ppodc.errors import KeyFileError
 from ppodc.files import disk_errors, private_folder, write_private
-from ppodc.ldp.budget import Guarantee
 from ppodc.ldp.report_streams import KEY_BYTES, ReportKey
 from ppodc.records.privacy_budget import DEFAULT_LIMIT, Drawing, PrivacyBudget
+from ppodc.records.privacy_report import Guarantee
 
 POPULATION = "everybody in this owner's data"
 

@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.ldp.budget import PrivacyReport
 from ppodc.ldp.job import category_sizes, job_of, mechanism_of
+from ppodc.ldp.kmodes import nearest_mode
 from ppodc.ldp.mechanism import Chunks
+from ppodc.ldp.weighted_kmeans import nearest
 from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
+from ppodc.records.privacy_report import PrivacyReport
+from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
 CLUSTERS = "clusters"
@@ -24,26 +27,47 @@ _FRACTION = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class LocalResult:
-    """Clusters of perturbed reports; `usable_` is False where they are little but noise."""
+    """Clusters of perturbed reports; `usable_` is False where they are little but noise.
+
+    A column of words has the number of its word in `cluster_centers_`; `modes_` has the words.
+    """
 
     cluster_centers_: NDArray[np.float64]
     sizes_: NDArray[np.float64]
     count_: int
     privacy_: PrivacyReport
     noise_: float | None
-    columns: tuple[str, ...]
+    schema: Schema
+    numeric: bool
+    encoded: NDArray[np.float64]  # the centres in units of the encoded records
 
     @property
     def usable_(self) -> bool:
         return self.noise_ is None or self.noise_ <= 1.0
 
+    @property
+    def modes_(self) -> list[list[float | str]]:
+        """The centres with words where a column has them."""
+        return [
+            [column.values[int(x)] if column.values else float(x)
+             for column, x in zip(self.schema.columns, centre, strict=True)]
+            for centre in self.cluster_centers_
+        ]  # fmt: skip
+
+    def label(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cluster of each of these encoded records: the nearest centre or mode."""
+        if self.numeric:
+            return nearest(values.astype(np.float64), self.encoded)
+        return nearest_mode(values, np.rint(self.encoded).astype(np.int64))
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows, one for each cluster."""
         rows = [
-            [str(h), f"{self.sizes_[h]:.0f}", *(f"{x:.6g}" for x in centre)]
-            for h, centre in enumerate(self.cluster_centers_)
-        ]
-        return ["cluster", "records, estimated", *self.columns], rows
+            [str(h), f"{self.sizes_[h]:.0f}",
+             *(x if isinstance(x, str) else f"{x:.6g}" for x in centre)]
+            for h, centre in enumerate(self.modes_)
+        ]  # fmt: skip
+        return ["cluster", "records, estimated", *self.schema.names], rows
 
     def summary(self) -> str:
         """How far to trust it, in a line or two."""
@@ -58,7 +82,7 @@ class LocalResult:
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
-            "cluster_centers": self.cluster_centers_.tolist(),
+            "cluster_centers": self.modes_,
             "sizes": self.sizes_.tolist(),
             "count": self.count_,
             "noise": self.noise_,
@@ -75,7 +99,10 @@ def make_result(spec: Spec, chunks: Chunks, n: int) -> ResultHalf:
     found = mechanism.collect(chunks, n, job.k, job.seed)
     table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
     values = np.rint(np.maximum(table, 0.0) * _FRACTION).astype(np.uint64)
-    facts = {"records": n, "guaranteed": mechanism.guarantee().guaranteed.epsilon}
+    report = mechanism.guarantee()
+    facts = {"records": n, "guaranteed": report.guaranteed.epsilon}
+    if report.claimed is not None:  # never alone
+        facts |= {"claimed": report.claimed.epsilon, "claim_holds": report.claim_holds}
     return ResultHalf(facts, {CLUSTERS: OutputHalf.of_words(values.reshape(-1))})
 
 
@@ -101,5 +128,7 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
         count_=count,
         privacy_=mechanism.guarantee(),
         noise_=None if expected is None else expected.noise,
-        columns=tuple(spec.schema.names),
+        schema=spec.schema,
+        numeric=job.numeric,
+        encoded=table[:, :-1],
     )

@@ -69,6 +69,7 @@ class Job:
 
     def check(self, schema: Schema) -> None:
         """Refuse a rule that does not fit the columns."""
+        schema.require_numbers()
         self.rule.check_columns(len(schema.columns), schema.ub)
         self.numbers(schema)
 

@@ -33,9 +33,25 @@ def encode(
 
     `header=False` reads a CSV file whose first line is already a record.
     """
-    table = read(data, header=header)
+    return scaled(fitting(data, schema, header=header), schema)
+
+
+def fitting(
+    data: "pd.DataFrame | NDArray[Any] | str | Path",
+    schema: Schema,
+    *,
+    header: bool = True,
+    aside: str = "",
+) -> Table:
+    """The table, if every value of it fits the schema; `aside`: a column of names taken out."""
+    table = read(data, header=header, words=schema.words, aside=aside)
     _check_columns(table, schema)
     _check_values(table, schema)
+    return table
+
+
+def scaled(table: Table, schema: Schema) -> NDArray[np.int64]:
+    """The values of a fitting table as integers 0..ub."""
     encoded = np.empty(table.values.shape, np.int64)
     for s, column in enumerate(schema.columns):
         encoded[:, s] = _scaled(table.values[:, s], column, schema.ub)
@@ -105,7 +121,7 @@ def _check_values(table: Table, schema: Schema) -> None:
 def _fault(table: Table, row: int, s: int, column: Column) -> str:
     value = table.values[row, s]
     if (row, s) in table.not_numbers:
-        return "not a number"
+        return "not one of the values in the spec" if column.values else "not a number"
     if np.isnan(value):
         return "missing"
     if np.isinf(value):

@@ -1,5 +1,6 @@
 """Tables as owners have them (CSV, Parquet, DataFrame, array), read into doubles.
 
+Columns of words are read as the numbers of their words; a column of names may be set aside as text.
 Reading is strict and keeps the way back: which entry was no number, and under which name the user
 knows a row (the line of a CSV file, the label of a DataFrame's row). Values themselves never
 appear in an error, since they are what the owner wants to keep secret.
@@ -10,11 +11,12 @@ import gzip
 import math
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -26,17 +28,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 5
+_UNKNOWN = "?"  # stands for a word that a column does not have, and is no number
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Doubles with NaN where a value is missing or, if listed in `not_numbers`, no number."""
+    """Doubles with NaN where a value is missing or, if listed in `not_numbers`, no number.
+
+    `aside` is the column of names that was asked for, one for each row.
+    """
 
     source: str
     names: list[str] | None
     values: NDArray[np.float64]
     row_name: Callable[[int], str]
     not_numbers: set[tuple[int, int]] = field(default_factory=set)
+    aside: list[str] = field(default_factory=list)
+
+
+Words = Mapping[int, Mapping[str, int]]  # of each column of words, by its place: their numbers
 
 
 def some(places: Iterable[str], total: int) -> str:
@@ -46,22 +56,41 @@ def some(places: Iterable[str], total: int) -> str:
     return "; ".join(shown) + (f"; and {rest} more" if rest else "")
 
 
-def read(data: "pd.DataFrame | NDArray[Any] | str | Path", *, header: bool = True) -> Table:
-    """A table from a path (.csv, .csv.gz, .parquet), a DataFrame or a two-dimensional array."""
+def read(
+    data: "pd.DataFrame | NDArray[Any] | str | Path",
+    *,
+    header: bool = True,
+    words: Words = MappingProxyType({}),
+    aside: str = "",
+) -> Table:
+    """A table from a path (.csv, .csv.gz, .parquet), a DataFrame or a two-dimensional array.
+
+    `aside` names a column that is taken out and kept as text; places in `words` do not count it.
+    """
     if isinstance(data, str | Path):
-        table = _from_path(Path(data), header)
+        table = _from_path(Path(data), header, words, aside)
     elif isinstance(data, np.ndarray):
-        table = _from_array(data)
+        if aside:
+            raise _no_column("the array", aside)
+        table = _from_array(data, words)
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
-        table = _from_frame(data, "the DataFrame")
+        table = _from_frame(data, "the DataFrame", words, aside)
     else:
         raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
     if not len(table.values):
         raise InputError(f"{table.source} holds no records")
+    nameless = [table.row_name(row) for row, name in enumerate(table.aside) if not name]
+    if nameless:
+        places = some(nameless, len(nameless))
+        raise InputError(f"{table.source}: column {aside!r} is empty in {places}")
     return table
 
 
-def _from_path(path: Path, header: bool) -> Table:
+def _no_column(source: str, name: str) -> InputError:
+    return InputError(f"{source} has no one column named {name!r}")
+
+
+def _from_path(path: Path, header: bool, words: Words, aside: str) -> Table:
     name = path.name.lower()
     if not path.is_file():
         what = "is not a file" if path.exists() else "does not exist"
@@ -70,9 +99,9 @@ def _from_path(path: Path, header: bool) -> Table:
         if name.endswith((".csv", ".csv.gz")):
             opener: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
             with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-                return _from_csv(stream, str(path), header)
+                return _from_csv(stream, str(path), header, words, aside)
         if name.endswith((".parquet", ".pq")):
-            return _from_parquet(path)
+            return _from_parquet(path, words, aside)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
@@ -84,7 +113,7 @@ def _from_path(path: Path, header: bool) -> Table:
     raise InputError(f"{path}: the name must end in .csv, .csv.gz or .parquet")
 
 
-def _from_parquet(path: Path) -> Table:
+def _from_parquet(path: Path, words: Words, aside: str) -> Table:
     import pyarrow
     import pyarrow.parquet
 
@@ -92,7 +121,7 @@ def _from_parquet(path: Path) -> Table:
         frame = pyarrow.parquet.read_table(path).to_pandas()
     except pyarrow.ArrowException as error:
         raise InputError(f"{path} is not a readable Parquet file") from error
-    return _from_frame(frame, str(path))
+    return _from_frame(frame, str(path), words, aside)
 
 
 def _csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
@@ -110,7 +139,7 @@ def _csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
         start = reader.line_num + 1
 
 
-def _from_csv(stream: TextIO, source: str, header: bool) -> Table:
+def _from_csv(stream: TextIO, source: str, header: bool, words: Words, aside: str) -> Table:
     rows = _csv_rows(stream)
     names = None
     if header:
@@ -119,6 +148,9 @@ def _from_csv(stream: TextIO, source: str, header: bool) -> Table:
             raise InputError(f"{source} is empty")
         names = [field.strip() for field in first[1]]
     width = len(names) if names else 0
+    if aside and (names is None or names.count(aside) != 1):
+        raise _no_column(source, aside)
+    out, texts = names.index(aside) if names and aside else None, []
     values, lines = array("d"), array("q")
     not_numbers: set[tuple[int, int]] = set()
     ragged: list[str] = []
@@ -126,7 +158,11 @@ def _from_csv(stream: TextIO, source: str, header: bool) -> Table:
         width = width or len(fields)
         if not fields or len(fields) != width:
             ragged.append(f"line {line} has {len(fields)}")
-        elif _plain_numbers(fields, values):
+            continue
+        if out is not None:
+            texts.append(fields.pop(out).strip())
+        _number_words(fields, words)
+        if _plain_numbers(fields, values):
             lines.append(line)
         else:
             _mixed_fields(fields, len(lines), values, not_numbers)
@@ -134,8 +170,19 @@ def _from_csv(stream: TextIO, source: str, header: bool) -> Table:
     if ragged:
         places = some(ragged, len(ragged))
         raise InputError(f"{source}: each line must have {width} fields separated by ',': {places}")
+    if names and out is not None:
+        names.pop(out)
+    width -= out is not None
     numbers = np.frombuffer(values, np.float64).reshape(len(lines), width)
-    return Table(source, names, numbers, lambda i: f"line {lines[i]}", not_numbers)
+    return Table(source, names, numbers, lambda i: f"line {lines[i]}", not_numbers, texts)
+
+
+def _number_words(fields: list[str], words: Words) -> None:
+    """Put the number of its word into every field of a column of words."""
+    for place, numbers in words.items():
+        text = fields[place].strip() if place < len(fields) else ""
+        if text:
+            fields[place] = str(numbers.get(text, _UNKNOWN))
 
 
 def _plain_numbers(fields: list[str], values: "array[float]") -> bool:
@@ -162,36 +209,44 @@ def _mixed_fields(
             values.append(math.nan)
 
 
-def _from_array(data: NDArray[Any]) -> Table:
+def _from_array(data: NDArray[Any], words: Words) -> Table:
     if data.ndim != 2:
         raise InputError(f"the array must have two dimensions (records, columns), not {data.ndim}")
     not_numbers: set[tuple[int, int]] = set()
-    if data.dtype.kind in "iuf":
+    if data.dtype.kind in "iuf" and not words:
         values = data.astype(np.float64)
-    elif data.dtype.kind == "O":
-        columns = [_objects(data[:, s], s, not_numbers) for s in range(data.shape[1])]
+    elif data.dtype.kind == "O" or words:
+        entries = data.astype(object)
+        columns = [_objects(entries[:, s], s, not_numbers, words) for s in range(data.shape[1])]
         values = np.stack(columns, axis=1) if columns else np.empty(data.shape)
     else:
         raise InputError(f"the array must hold numbers, not {data.dtype.name}")
     return Table("the array", None, values, _counted, not_numbers)
 
 
-def _from_frame(frame: "pd.DataFrame", source: str) -> Table:
+def _from_frame(frame: "pd.DataFrame", source: str, words: Words, aside: str) -> Table:
     from pandas.api import types
 
+    texts: list[str] = []
+    if aside:
+        if list(frame.columns).count(aside) != 1:
+            raise _no_column(source, aside)
+        texts = [_word(entry) for entry in frame[aside].to_numpy(dtype=object).tolist()]
+        frame = frame.drop(columns=aside)
     not_numbers: set[tuple[int, int]] = set()
     values = np.empty(frame.shape, np.float64)
     for s in range(frame.shape[1]):
         column = frame.iloc[:, s]
         kind = column.dtype
-        if types.is_integer_dtype(kind) or types.is_float_dtype(kind):
+        if s not in words and (types.is_integer_dtype(kind) or types.is_float_dtype(kind)):
             values[:, s] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
-            values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers)
+            values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers, words)
     labels = frame.index
     # other labels may be names of people: they stay out of messages
     row_name = (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted
-    return Table(source, [str(name) for name in frame.columns], values, row_name, not_numbers)
+    names = [str(name) for name in frame.columns]
+    return Table(source, names, values, row_name, not_numbers, texts)
 
 
 def _counted(row: int) -> str:
@@ -199,11 +254,13 @@ def _counted(row: int) -> str:
 
 
 def _objects(
-    entries: NDArray[Any], column: int, not_numbers: set[tuple[int, int]]
+    entries: NDArray[Any], column: int, not_numbers: set[tuple[int, int]], words: Words
 ) -> NDArray[np.float64]:
     """A column of arbitrary objects: numbers as doubles, None and NA as missing."""
     import pandas as pd
 
+    if column in words:
+        return _worded(entries, column, not_numbers, words[column])
     values = np.full(len(entries), np.nan)
     for row, entry in enumerate(entries.tolist()):
         try:
@@ -216,3 +273,33 @@ def _objects(
         except (OverflowError, ValueError):
             not_numbers.add((row, column))
     return values
+
+
+def _worded(
+    entries: NDArray[Any],
+    column: int,
+    not_numbers: set[tuple[int, int]],
+    numbers: Mapping[str, int],
+) -> NDArray[np.float64]:
+    """A column of words as their numbers."""
+    values = np.full(len(entries), np.nan)
+    for row, entry in enumerate(entries.tolist()):
+        text = _word(entry)
+        if text in numbers:
+            values[row] = numbers[text]
+        elif text:
+            not_numbers.add((row, column))
+    return values
+
+
+def _word(entry: Any) -> str:
+    """The text of an entry, 3 for 3.0; empty if it is missing."""
+    import pandas as pd
+
+    if entry is None or entry is pd.NA or entry is pd.NaT:
+        return ""
+    if isinstance(entry, float):
+        if math.isnan(entry):
+            return ""
+        return str(int(entry)) if entry.is_integer() else str(entry)
+    return str(entry).strip()

@@ -1,7 +1,12 @@
-"""The schema of a dataset: its columns with their public bounds, and the largest encoded value."""
+"""The schema of a dataset: its columns with their public bounds, and the largest encoded value.
+
+A column holds numbers between public bounds, or one of some public words (`values`), which count as
+0, 1, ... in the order given; jobs that need numbers refuse columns of words.
+"""
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,20 +15,29 @@ from ppodc.records.sharing import MAX_VALUE
 from ppodc.records.toml_document import check_keys, double, is_whole, quoted
 
 MAX_COLUMNS = 4096
+MAX_VALUES = 1 << 16
 _MAX_NAME = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One attribute: its name and the public bounds that no value may leave."""
+    """One attribute: its name and the public bounds that no value may leave.
+
+    With `values` it holds these words instead of numbers; low is 0 and high the last one's number.
+    """
 
     name: str
     low: float
     high: float
+    values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         where = f"column {self.name!r}"
+        if self.values:
+            _check_values(self.values, where)
+            if (self.low, self.high) != (0, len(self.values) - 1):
+                raise InputError(f"{where}: words have no low and high")
         # + 0.0 makes -0.0 and 0.0 the same column
         object.__setattr__(self, "low", double(self.low, f"low of {where}") + 0.0)
         object.__setattr__(self, "high", double(self.high, f"high of {where}") + 0.0)
@@ -31,6 +45,33 @@ class Column:
             raise InputError(f"{where}: low must be less than high")
         if math.isinf(self.high - self.low):
             raise InputError(f"{where}: low and high are too far apart")
+
+    @classmethod
+    def of_words(cls, name: str, values: Sequence[str]) -> "Column":
+        """A column of these words."""
+        if isinstance(values, str) or not isinstance(values, Sequence) or len(values) < 2:
+            raise InputError(f"column {name!r}: values must be a list of at least two words")
+        return cls(name, 0.0, float(len(values) - 1), tuple(values))
+
+    @classmethod
+    def from_dict(cls, entry: Any, where: str) -> "Column":
+        """From {"name", "low", "high"} or {"name", "values"}."""
+        if isinstance(entry, Mapping) and "values" in entry:
+            check_keys(entry, where, required=("name", "values"))
+            return cls.of_words(entry["name"], entry["values"])
+        check_keys(entry, where, required=("name", "low", "high"))
+        return cls(**entry)
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.values:
+            return {"name": self.name, "values": list(self.values)}
+        return {"name": self.name, "low": self.low, "high": self.high}
+
+    def in_words(self) -> str:
+        """What it may hold, for people."""
+        if self.values:
+            return f"one of {', '.join(self.values)}"
+        return f"from {self.low:g} to {self.high:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +101,43 @@ class Schema:
         check_keys(table, where, required=("columns",), optional=("ub",))
         if not isinstance(table["columns"], list):
             raise InputError(f"{where}.columns must be a list of tables with name, low and high")
-        columns = []
-        for number, entry in enumerate(table["columns"], 1):
-            check_keys(entry, f"{where}.columns, entry {number}", required=("name", "low", "high"))
-            columns.append(Column(**entry))
-        return cls(tuple(columns), table.get("ub", 1000))
+        columns = tuple(
+            Column.from_dict(entry, f"{where}.columns, entry {number}")
+            for number, entry in enumerate(table["columns"], 1)
+        )
+        return cls(columns, table.get("ub", 1000))
 
     def to_dict(self) -> dict[str, Any]:
-        columns = [{"name": c.name, "low": c.low, "high": c.high} for c in self.columns]
-        return {"ub": self.ub, "columns": columns}
+        return {"ub": self.ub, "columns": [column.to_dict() for column in self.columns]}
+
+    @property
+    def words(self) -> dict[int, dict[str, int]]:
+        """Of each column of words, by its place: the number of every word."""
+        return {
+            place: {word: number for number, word in enumerate(column.values)}
+            for place, column in enumerate(self.columns)
+            if column.values
+        }
+
+    def require_numbers(self) -> None:
+        """Refuse columns of words, for a job that computes with numbers."""
+        named = [column.name for column in self.columns if column.values]
+        if named:
+            raise InputError(
+                f"columns {quoted(named)} hold words, and this job needs numbers: give low and high"
+            )
+
+
+def _check_values(values: tuple[str, ...], where: str) -> None:
+    if not 2 <= len(values) <= MAX_VALUES:
+        raise InputError(f"{where}: values must be 2 to {MAX_VALUES} words")
+    for word in values:
+        if not isinstance(word, str) or not word or word != word.strip():
+            raise InputError(f"{where}: every value must be a word without blanks at its ends")
+        if not word.isprintable() or len(word) > _MAX_NAME:
+            raise InputError(f"{where}: a value has more than {_MAX_NAME} or unprintable signs")
+    if len(set(values)) < len(values):
+        raise InputError(f"{where}: a value is given more than once")
 
 
 def _check_name(name: Any) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ppodc.errors import InputError
 from ppodc.records.encode import encode
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import SEED_BYTES, mask, split
 
@@ -84,6 +85,9 @@ class UploadForm(Protocol):
 @runtime_checkable
 class SpendsPrivacy(Protocol):
     """A form whose parts tell something of every record, and are charged to the owner first."""
+
+    def privacy(self) -> PrivacyReport:
+        """What an upload tells of one record."""
 
     def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
         """The 32 secret bytes of this upload, the same for the same data; BudgetError if refused.

@@ -72,7 +72,8 @@ class Job:
         ]
 
     def check(self, schema: Schema) -> None:
-        """Any columns will do."""
+        """Any columns of numbers will do."""
+        schema.require_numbers()
 
     def to_dict(self) -> dict[str, Any]:
         least = {} if self.least == _ANY_NUMBER else {"least": self.least}

@@ -8,8 +8,6 @@ import pytest
 
 from ppodc.errors import InputError
 from ppodc.ldp.budget import (
-    Guarantee,
-    PrivacyReport,
     bit_epsilon,
     composed,
     concentrated_rho,
@@ -17,6 +15,7 @@ from ppodc.ldp.budget import (
     tight_epsilon,
 )
 from ppodc.ldp.chances import WORD, log_ratio, other_words
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
 
 
 def enumerated_delta(b, differing, epsilon):

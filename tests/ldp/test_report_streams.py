@@ -5,9 +5,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ppodc.errors import BudgetError, InputError, KeyFileError
-from ppodc.ldp.budget import Guarantee
 from ppodc.ldp.owner_reports import OwnerReports
 from ppodc.ldp.report_streams import ReportKey, insecure_streams, row_ids
+from ppodc.records.privacy_report import Guarantee
 
 VALUES = np.arange(35).reshape(7, 5)
 

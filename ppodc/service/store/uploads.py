@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError, WithdrawnError
 from ppodc.records.names import Name, UploadId, is_upload_id
-from ppodc.records.upload_form import Cloud, Part, RowsPart, SeedPart
+from ppodc.records.upload_form import Cloud, Part, RowsPart, SeedPart, SpendsPrivacy
 from ppodc.service.job_state import JobState, check_transition
 from ppodc.service.quotas import Quotas
 from ppodc.service.store.chunks import chunk_digest, load_chunk, save_chunk
@@ -242,7 +242,14 @@ class Uploads:
             sql.execute("UPDATE upload SET committed = 1 WHERE upload_id = ?", (upload_id,))
             detail = {"upload": upload_id, "owner": upload.owner, "rows": upload.rows}
             learnt = "this cloud and its operators: whose upload it is, and its number of records"
-            self._ledger.append("upload committed", upload.dataset, detail, learnt)
+            privacy = self._privacy(upload.dataset)
+            self._ledger.append("upload committed", upload.dataset, {**detail, **privacy}, learnt)
+
+    def _privacy(self, dataset: str) -> dict[str, str]:
+        """What an upload tells of one record, for the ledger; nothing if it tells nothing."""
+        spec = self._datasets.spec(dataset)
+        form = spec.kind.upload(spec)
+        return {"privacy": str(form.privacy())} if isinstance(form, SpendsPrivacy) else {}
 
     def seal(self, dataset: str, upload_ids: Sequence[str]) -> str:
         """Fix the records and their order; the digest that both clouds must agree on.

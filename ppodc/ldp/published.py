@@ -1,0 +1,132 @@
+"""The settings of the published systems, as their sources give them: for comparison only.
+
+A spec names one by `as_published`. What its source calls epsilon is for one bit (PrivBV), for the
+whole table (LDPseg) or for one attribute (LDPK-modes); what one record really spends follows from
+the mechanism and stands beside it wherever it is told, and whoever agrees must type it out.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import InputError
+from ppodc.ldp.bit_codes import MAX_BITS, thermometer
+from ppodc.ldp.bit_reports import ldpseg_as_published, privbv_as_published
+from ppodc.ldp.categories import AttributeResponse
+from ppodc.ldp.chances import check_epsilon
+from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism
+from ppodc.ldp.mechanism_names import MechanismName
+from ppodc.records.toml_document import check_keys, check_whole, double
+
+WHERE = "job.as_published"
+Flipping = Literal["moue", "uer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a setting must know of the records: columns of 0..ub, categories of each, their number.
+
+    `seed` is the public one of thresholds, `rows` how many records there will be.
+    """
+
+    count: int
+    ub: int
+    sizes: tuple[int, ...]
+    rows: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrivBVSetting:
+    """s bits a value, each flipped with epsilon b; thresholds reach t, in parts of the range."""
+
+    b: float
+    s: int
+    t: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "b")
+        check_whole(self.s, f"{WHERE}.s", 1, MAX_BITS)
+        object.__setattr__(self, "t", double(self.t, f"{WHERE}.t"))
+        if not 0.5 <= self.t <= 10:
+            raise InputError(f"{WHERE}.t must be from 0.5 to 10: centres need half the range")
+
+    def build(self, columns: Columns) -> Mechanism:
+        t = max(1, math.ceil(self.t * columns.ub))
+        random = SecureRandom(columns.seed.to_bytes(32, "big"))
+        made = privbv_as_published(
+            columns.count, columns.ub, b=self.b, bits=self.s, t=t, random=random
+        )
+        return FlippedBits(made)
+
+
+@dataclass(frozen=True, slots=True)
+class LDPsegSetting:
+    """s segments a value, flipped by MOUE or UER with a; epsilon for all values of a column."""
+
+    epsilon: float
+    s: int = 10
+    a: float = 5.0
+    flips: Flipping = "moue"
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "epsilon", "a")
+        check_whole(self.s, f"{WHERE}.s", 1, MAX_BITS)
+        if self.flips not in get_args(Flipping):
+            raise InputError(f"{WHERE}.flips must be one of {', '.join(get_args(Flipping))}")
+
+    def build(self, columns: Columns) -> Mechanism:
+        if columns.rows < 1:
+            raise InputError("ldpseg as published needs job.expected_rows: it merges their strings")
+        code = thermometer(columns.ub, self.s)
+        made = ldpseg_as_published(
+            columns.count, code, rows=columns.rows, epsilon=self.epsilon, a=self.a, flips=self.flips
+        )
+        return FlippedBits(made)
+
+
+@dataclass(frozen=True, slots=True)
+class LDPKModesSetting:
+    """epsilon for every attribute."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "epsilon")
+
+    def build(self, columns: Columns) -> Mechanism:
+        return EachAttribute(AttributeResponse.as_published(columns.sizes, self.epsilon))
+
+
+Setting = PrivBVSetting | LDPsegSetting | LDPKModesSetting
+_SETTINGS: dict[MechanismName, tuple[type[Setting], tuple[str, ...], tuple[str, ...]]] = {
+    "privbv": (PrivBVSetting, ("b", "s"), ("t",)),
+    "ldpseg": (LDPsegSetting, ("epsilon",), ("s", "a", "flips")),
+    "ldpk-modes": (LDPKModesSetting, ("epsilon",), ()),
+}
+
+
+def setting_of(mechanism: MechanismName, table: Any) -> Setting:
+    """The setting in a spec's `as_published`; InputError for a mechanism that nobody published."""
+    if mechanism not in _SETTINGS:
+        raise InputError(f"{WHERE} is for {', '.join(_SETTINGS)}; give job.epsilon to {mechanism}")
+    make, required, optional = _SETTINGS[mechanism]
+    check_keys(table, WHERE, required=required, optional=optional)
+    return make(**table)
+
+
+def fits(setting: Setting, mechanism: MechanismName) -> bool:
+    """Whether this is a setting of this mechanism."""
+    return mechanism in _SETTINGS and isinstance(setting, _SETTINGS[mechanism][0])
+
+
+def to_dict(setting: Setting) -> dict[str, Any]:
+    """What the spec's digest covers."""
+    return asdict(setting)
+
+
+def _check_positive(setting: Setting, *names: str) -> None:
+    for name in names:
+        exact = check_epsilon(getattr(setting, name), f"{WHERE}.{name}")
+        object.__setattr__(setting, name, float(exact))

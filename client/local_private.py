@@ -14,26 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from client.estimator import Estimator
-from client.one_machine import Bounds, Tables, schema_of, tables_of
+from client.one_machine import Bounds, schema_of, tables_of
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.ldp.bit_codes import thermometer
 from ppodc.ldp.bit_estimates import DistanceScale
-from ppodc.ldp.bit_reports import (
-    BitReports,
-    ldpseg_as_published,
-    privbv,
-    privbv_as_published,
-)
-from ppodc.ldp.categories import AttributeResponse
+from ppodc.ldp.bit_reports import BitReports, privbv, privbv_as_published
+from ppodc.ldp.categories import numbered
+from ppodc.ldp.codebook import Expectation
 from ppodc.ldp.distances import distance_matrix
-from ppodc.ldp.job import Job, build, category_sizes
+from ppodc.ldp.job import Job, build
 from ppodc.ldp.kcluster import dbscan
 from ppodc.ldp.kmodes import nearest_mode
-from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism
+from ppodc.ldp.mechanism import FlippedBits, Mechanism
+from ppodc.ldp.published import Setting, setting_of
 from ppodc.ldp.report_streams import RecordStreams, ReportKey, row_ids
 from ppodc.ldp.weighted_kmeans import nearest
-from ppodc.records.encode import encode
+from ppodc.records.encode import encode, fitting
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Column, Schema
 
@@ -63,6 +59,17 @@ class _LocalEstimator(Estimator):
         if not self.privacy_.claim_holds:
             warnings.warn(str(self.privacy_), stacklevel=4)
         return np.concatenate(parts)
+
+    def _expect(self, expected: Expectation | None) -> None:
+        """Warn where little but noise is to be expected."""
+        self.usable_: bool = expected is None or expected.noise <= 1.0
+        if not self.usable_ and expected is not None:
+            warnings.warn(expected.verdict(), stacklevel=3)
+
+
+def _check_rows(rows: int, clusters: int) -> None:
+    if rows < clusters:
+        raise InputError(f"{clusters} clusters need at least as many records, not {rows}.")
 
 
 def _chunked(reports: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -116,7 +123,7 @@ class LocalPrivateKMeans(_LocalEstimator):
         self.random_state = random_state
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
-        self._published: dict[str, float] | None = None
+        self._published: Setting | None = None
 
     @classmethod
     def as_published(
@@ -132,8 +139,9 @@ class LocalPrivateKMeans(_LocalEstimator):
 
         `fit` warns with the epsilon that one record really spends.
         """
-        made = cls(mechanism=mechanism, epsilon=b, bits=s, **rest)
-        made._published = {"b": b, "t": t}
+        made = cls(mechanism=mechanism, **rest)
+        setting = {"b": b, "s": s, "t": t} if mechanism == "privbv" else {"epsilon": b, "s": s}
+        made._published = setting_of(mechanism, setting)
         return made
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
@@ -142,8 +150,7 @@ class LocalPrivateKMeans(_LocalEstimator):
         schema = schema_of(tables, self.bounds, self.ub)
         owners = [encode(table, schema) for table in tables]
         rows = sum(map(len, owners))
-        if rows < self.n_clusters:
-            raise InputError(f"{self.n_clusters} clusters need at least as many records.")
+        _check_rows(rows, self.n_clusters)
         mechanism = self._mechanism(schema, rows)
         reports = self._reports(owners, mechanism)
         found = mechanism.collect(
@@ -157,9 +164,7 @@ class LocalPrivateKMeans(_LocalEstimator):
         expected = mechanism.expectation(rows, self.n_clusters)
         error = None if expected is None else expected.centre_error * (high - low)
         self.standard_error_: NDArray[np.float64] | None = error
-        self.usable_: bool = expected is None or expected.noise <= 1.0
-        if not self.usable_ and expected is not None:
-            warnings.warn(expected.verdict(), stacklevel=2)
+        self._expect(expected)
         self.n_features_in_: int = len(schema.columns)
         return self
 
@@ -168,38 +173,29 @@ class LocalPrivateKMeans(_LocalEstimator):
         return self.fit(X).labels_
 
     def _mechanism(self, schema: Schema, rows: int) -> Mechanism:
-        columns, seed = len(schema.columns), self.random_state
-        if self._published is None:
-            job = Job(
-                self.n_clusters, self.epsilon, self.mechanism, expected_rows=rows,
-                points=self.points or 0, bits=self.bits, seed=seed,
-            )  # fmt: skip
-            return build(job, schema)
-        if self.mechanism == "ldpseg":
-            code = thermometer(self.ub, self.bits)
-            return FlippedBits(
-                ldpseg_as_published(columns, code, rows=rows, epsilon=self._published["b"])
-            )
-        t = max(1, round(self._published["t"] * self.ub))
-        return FlippedBits(
-            _published_privbv(columns, self.ub, self._published["b"], self.bits, t, seed)
-        )
+        asked = self.epsilon if self._published is None else None
+        job = Job(
+            self.n_clusters, asked, self.mechanism, expected_rows=rows, points=self.points or 0,
+            bits=self.bits, seed=self.random_state, as_published=self._published,
+        )  # fmt: skip
+        return build(job, schema)
 
 
 class LocalPrivateKModes(_LocalEstimator):
-    """k-modes of perturbed records of categories, which are whole numbers from 0.
+    """k-modes of perturbed records of categories: words, or whole numbers from 0.
 
     Parameters
     ----------
     n_clusters : number of modes.
     epsilon : guaranteed for one record with all its columns.
     mechanism : "joint" (the better one) or "ldpk-modes" (the published one, made honest).
-    categories : how many categories each column has; public.
+    categories : for each column a list of its words, or how many numbers it has; public.
     random_state, insecure_noise_seed : as in LocalPrivateKMeans.
 
     Attributes
     ----------
-    cluster_centers_ : modes. sizes_, labels_, privacy_ : as in LocalPrivateKMeans.
+    cluster_centers_ : modes, words where a column has words. sizes_, labels_, privacy_, usable_ :
+    as in LocalPrivateKMeans.
     """
 
     def __init__(
@@ -208,7 +204,7 @@ class LocalPrivateKModes(_LocalEstimator):
         *,
         epsilon: float = 1.0,
         mechanism: Literal["joint", "ldpk-modes"] = "joint",
-        categories: Sequence[int] = (),
+        categories: Sequence[int | Sequence[str]] = (),
         random_state: int = 0,
         insecure_noise_seed: int | None = None,
     ) -> None:
@@ -218,46 +214,57 @@ class LocalPrivateKModes(_LocalEstimator):
         self.categories = categories
         self.random_state = random_state
         self.insecure_noise_seed = insecure_noise_seed
-        self._published = False
+        self._published: Setting | None = None
 
     @classmethod
     def as_published(cls, *, epsilon: float, **rest: Any) -> "LocalPrivateKModes":
         """LDPK-modes with epsilon for every attribute: a record spends as many times that."""
-        made = cls(epsilon=epsilon, mechanism="ldpk-modes", **rest)
-        made._published = True
+        made = cls(mechanism="ldpk-modes", **rest)
+        made._published = setting_of("ldpk-modes", {"epsilon": epsilon})
         return made
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """The modes of the owners' arrays: a list with one array for each owner, or one array."""
-        tables = tables_of(X)
-        owners = self._records(tables)
-        columns = (Column(f"x{i}", 0, size - 1) for i, size in enumerate(self.categories))
-        schema = Schema(tuple(columns))
-        job = Job(self.n_clusters, self.epsilon, self.mechanism, seed=self.random_state)
+        tables = tables_of(X, object)
+        schema = Schema(tuple(_category_column(i, c) for i, c in enumerate(self.categories)))
+        owners = [numbered(fitting(table, schema), schema) for table in tables]
+        _check_rows(sum(map(len, owners)), self.n_clusters)
+        asked = self.epsilon if self._published is None else None
+        job = Job(
+            self.n_clusters, asked, self.mechanism, seed=self.random_state,
+            as_published=self._published,
+        )  # fmt: skip
         mechanism = build(job, schema)
-        if self._published:
-            sizes = category_sizes(schema)
-            mechanism = EachAttribute(AttributeResponse.as_published(sizes, self.epsilon))
         reports = self._reports(owners, mechanism)
         found = mechanism.collect(
             lambda: _chunked(reports), len(reports), self.n_clusters, self.random_state
         )
-        self.cluster_centers_: NDArray[np.int64] = found.centres.astype(np.int64)
+        modes = found.centres.astype(np.int64)
+        self.cluster_centers_: NDArray[Any] = _in_words(modes, schema)
         self.sizes_: NDArray[np.float64] = found.sizes
-        whole = np.concatenate(owners)
-        self.labels_: NDArray[np.int64] = nearest_mode(whole, self.cluster_centers_)
+        self.labels_: NDArray[np.int64] = nearest_mode(np.concatenate(owners), modes)
+        self._expect(mechanism.expectation(len(reports), self.n_clusters))
         return self
 
-    def _records(self, tables: Tables) -> list[NDArray[np.int64]]:
-        sizes = np.array(self.categories)
-        if len(sizes) != tables[0].shape[1]:
-            raise InputError("categories must say how many there are, for each column.")
-        for table in tables:
-            fits = (table == np.floor(table)) & (table >= 0) & (table < sizes)
-            if not fits.all():
-                row = int(np.argwhere(~fits)[0, 0])
-                raise InputError(f"row {row} (counted from 0) holds what is no category.")
-        return [table.astype(np.int64) for table in tables]
+    def fit_predict(self, X: Any, y: object = None) -> Any:  # noqa: N803
+        """`fit`, and the labels."""
+        return self.fit(X).labels_
+
+
+def _category_column(place: int, categories: int | Sequence[str]) -> Column:
+    if isinstance(categories, int):
+        return Column(f"x{place}", 0, categories - 1)
+    return Column.of_words(f"x{place}", categories)
+
+
+def _in_words(modes: NDArray[np.int64], schema: Schema) -> NDArray[Any]:
+    """The modes, as words where a column has them."""
+    if not schema.words:
+        return modes
+    shown = modes.astype(object)
+    for place in schema.words:
+        shown[:, place] = np.array(schema.columns[place].values, object)[modes[:, place]]
+    return shown
 
 
 class LocalPrivateDBSCAN(_LocalEstimator):
@@ -331,16 +338,13 @@ class LocalPrivateDBSCAN(_LocalEstimator):
         return self.fit(X).labels_
 
     def _mechanism(self, columns: int) -> BitReports:
+        random = SecureRandom(self.random_state.to_bytes(32, "big"))
         if self._b is not None:
             t = max(1, (self.ub + 1) // 2)
-            return _published_privbv(columns, self.ub, self._b, self.bits, t, self.random_state)
-        random = SecureRandom(self.random_state.to_bytes(32, "big"))
+            return privbv_as_published(
+                columns, self.ub, b=self._b, bits=self.bits, t=t, random=random
+            )
         return privbv(columns, self.ub, epsilon=self.epsilon, bits=self.bits, random=random)
-
-
-def _published_privbv(columns: int, ub: int, b: float, bits: int, t: int, seed: int) -> BitReports:
-    random = SecureRandom(seed.to_bytes(32, "big"))
-    return privbv_as_published(columns, ub, b=b, bits=bits, t=t, random=random)
 
 
 def _bounds(schema: Schema) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from client.operator import Operator
 from client.owner import Owner
@@ -23,7 +23,7 @@ from ppodc.records.toml_document import quoted
 from ppodc.spec import Spec
 
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Literal["data"] | None
-Tables = list[NDArray[np.float64]]
+Tables = list[NDArray[Any]]
 
 
 def run_here(spec: Spec, tables: Tables, suite: str | None = None, pairs: int = 1) -> list[Any]:
@@ -46,11 +46,14 @@ def run_here(spec: Spec, tables: Tables, suite: str | None = None, pairs: int = 
     return results
 
 
-def tables_of(data: Any) -> Tables:
-    """One two-dimensional array for each owner."""
+def tables_of(data: Any, kind: DTypeLike = np.float64) -> Tables:
+    """One two-dimensional array for each owner, of numbers unless another kind is wanted."""
     if hasattr(data, "to_numpy") or (isinstance(data, np.ndarray) and data.ndim == 2):
         data = [data]
-    tables = [np.asarray(part, dtype=np.float64) for part in _aligned(list(data))]
+    try:
+        tables = [np.asarray(part, dtype=kind) for part in _aligned(list(data))]
+    except (TypeError, ValueError):
+        raise InputError("the tables must hold numbers, in rows of the same length.") from None
     if tables and all(part.ndim == 1 for part in tables):  # a table given as nested lists
         tables = [np.stack(tables)]
     if not tables or any(part.ndim != 2 or not len(part) for part in tables):

@@ -20,6 +20,8 @@ from ppodc.ldp.chances import WORD, log_ratio, other_words
 from ppodc.ldp.oracles import MAX_CELLS, Counts, respond
 from ppodc.ldp.report_streams import RecordStreams
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
+from ppodc.records.read_table import Table, some
+from ppodc.records.schema import Schema
 from ppodc.records.upload_form import RowsPart
 
 SOURCE = "LDPK-modes"
@@ -30,6 +32,20 @@ def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     if not sizes or any(not 2 <= size <= 1 << 16 for size in sizes):
         raise InputError("every attribute needs 2 to 65536 values")
     return tuple(int(size) for size in sizes)
+
+
+def numbered(table: Table, schema: Schema) -> NDArray[np.int64]:
+    """Categories 0..size - 1 of a table that fits the columns: whole numbers, less the lowest."""
+    places = np.argwhere(table.values != np.floor(table.values))
+    if len(places):
+        shown = [f"{table.row_name(row)}, column {schema.names[s]!r}"
+                 for row, s in places[:5].tolist()]  # fmt: skip
+        raise InputError(
+            f"{table.source}: a category must be a whole number, so nothing was encoded: "
+            + some(shown, len(places))
+        )
+    low = np.array([column.low for column in schema.columns])
+    return np.asarray(table.values - low, np.int64)
 
 
 def cells_of(records: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.ldp.categories import numbered
 from ppodc.ldp.job import SAMPLE, Job, job_of, mechanism_of
 from ppodc.ldp.mechanism import Mechanism
 from ppodc.ldp.owner_reports import OwnerReports
@@ -21,7 +21,6 @@ from ppodc.ldp.result import LocalResult, open_result
 from ppodc.records.encode import fitting, scaled
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.privacy_report import PrivacyReport
-from ppodc.records.read_table import Table, some
 from ppodc.records.upload_form import Cloud, Part, RowsPart, UploadForm
 from ppodc.spec import Spec
 
@@ -45,7 +44,9 @@ class PerturbedRows:
 
     def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
         """Numbers 0..ub, or categories 0..size - 1; refused as a whole if a value does not fit."""
-        return encoded(fitting(data, self._spec.schema, header=header), self._spec)
+        schema = self._spec.schema
+        table = fitting(data, schema, header=header)
+        return scaled(table, schema) if job_of(self._spec).numeric else numbered(table, schema)
 
     def part(self, cloud: Cloud) -> Part | None:
         if cloud == 2:
@@ -68,22 +69,6 @@ class PerturbedRows:
     ) -> NDArray[Any]:
         streams = ReportKey(secret).streams(b"report", row_ids(first_row, len(values)), values)
         return self._mechanism.perturb(values, streams)
-
-
-def encoded(table: Table, spec: Spec) -> NDArray[np.int64]:
-    """Numbers 0..ub, or categories 0..size - 1, of a table that fits the columns."""
-    if job_of(spec).numeric:
-        return scaled(table, spec.schema)
-    places = np.argwhere(table.values != np.floor(table.values))
-    if len(places):
-        shown = [f"{table.row_name(row)}, column {spec.schema.names[s]!r}"
-                 for row, s in places[:5].tolist()]  # fmt: skip
-        raise InputError(
-            f"{table.source}: a category must be a whole number, so nothing was encoded: "
-            + some(shown, len(places))
-        )
-    low = np.array([column.low for column in spec.schema.columns])
-    return np.asarray(table.values - low, np.int64)
 
 
 class LocalKind:

@@ -74,7 +74,7 @@ def test_kmodes(mechanism):
     assert (model.labels_[words[:, 3] % 2 == 0] == model.labels_[0]).mean() in (
         pytest.approx(0, abs=0.15), pytest.approx(1, abs=0.15),
     )  # fmt: skip
-    with pytest.raises(InputError, match="no category"):
+    with pytest.raises(InputError, match="row 0"):
         model.fit(np.array([[0, 2, 0]]))
     published = LocalPrivateKModes.as_published(
         epsilon=2.0, n_clusters=2, categories=(3, 2, 3), insecure_noise_seed=2
@@ -82,6 +82,22 @@ def test_kmodes(mechanism):
     with pytest.warns(UserWarning, match="does not hold"):
         published.fit(records)
     assert published.privacy_.guaranteed.epsilon == pytest.approx(6.0, abs=1e-6)
+
+
+def test_kmodes_of_words():
+    words = insecure_streams(2000, 3).words(3).astype(np.int64)
+    smoker = np.array(["no", "yes"])[np.where(words[:, 0] % 5 == 0, words[:, 2], words[:, 1]) % 2]
+    records = np.stack([smoker, np.array(["f", "m"])[words[:, 1] % 2]], axis=1)
+    model = LocalPrivateKModes(
+        2, epsilon=4.0, categories=(["no", "yes"], ["f", "m"]), insecure_noise_seed=2
+    ).fit([records[:500], records[500:]])
+    assert sorted(map(tuple, model.cluster_centers_.tolist())) == [("no", "f"), ("yes", "m")]
+    assert model.usable_
+    records[3, 0] = "often"
+    with pytest.raises(InputError, match="row 3"):
+        model.fit(records)
+    with pytest.raises(InputError, match="must hold numbers"):
+        LocalPrivateKMeans(2, bounds=(0, 1)).fit(records)
 
 
 def test_dbscan_finds_groups_with_a_published_budget():

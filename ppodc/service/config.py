@@ -19,12 +19,12 @@ from ppodc.errors import AccessError, InputError
 from ppodc.files import write_private
 from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
+from ppodc.service.addresses import PATTERN, check_address, check_ports, collide, host_of
 from ppodc.service.quotas import Quotas
 from ppodc.transport.call_server import Peer
 from ppodc.transport.front_door import Limits
 
 _MAX_BYTES = 1 << 20
-_ENDPOINT = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
 
 PublicKeyText = Annotated[str, Meta(pattern=_Z85)]
@@ -35,7 +35,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A cloud as seen by another party."""
 
     endpoint: Annotated[
-        str, Meta(pattern=_ENDPOINT, description="Where this cloud listens: tcp://host:port.")
+        str, Meta(pattern=PATTERN, description="Where this cloud listens: tcp://host:port.")
     ]
     public_key: Annotated[
         PublicKeyText, Meta(description="This cloud's public key; any other cloud is refused.")
@@ -54,7 +54,7 @@ class _Listening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     listen: Annotated[
         str,
         Meta(
-            pattern=_ENDPOINT,
+            pattern=PATTERN,
             description="Where the service listens; port 0 takes a free one, * all interfaces.",
         ),
     ]
@@ -146,7 +146,7 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     listen_control: Annotated[
         str,
         Meta(
-            pattern=_ENDPOINT,
+            pattern=PATTERN,
             description="Where cloud 1, and nobody else, calls: a port apart from the owners'.",
         ),
     ]
@@ -227,6 +227,13 @@ class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cloud2: Annotated[Remote | None, Meta(description="Cloud 2: takes the seeds.")] = None
 
 
+_WHOSE = {
+    "cloud1": "cloud 1",
+    "cloud2": "cloud 2",
+    "collector": "a collector",
+    "owner": "an owner",
+    "operator": "an operator",
+}
 CloudConfig = Cloud1Config | Cloud2Config | CollectorConfig
 _Config = TypeVar("_Config", Cloud1Config, Cloud2Config, CollectorConfig, OwnerConfig)
 _FOLDERS: dict[type, tuple[str, ...]] = {
@@ -239,13 +246,8 @@ _FOLDERS: dict[type, tuple[str, ...]] = {
 def load(path: str | Path, kind: type[_Config]) -> _Config:
     """The configuration in this file; InputError names the key that is wrong."""
     path = Path(path)
-    try:
-        data = path.read_bytes()
-        text = data[:_MAX_BYTES].decode("utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text.") from error
+    document = _read(path)
+    _check_role(path, document, kind)
     folder = path.resolve().parent
 
     def resolve(wanted: type, value: Any) -> Any:
@@ -254,12 +256,13 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         return folder / value
 
     try:
-        document = parse_toml(text)
-        _check_role(document, kind)
+        _check_addresses(document)
         # defaults that are paths, and so relative to the file
         for place in _FOLDERS.get(kind, ()):
             document.setdefault(place, place)
         config: _Config = msgspec.convert(document, kind, dec_hook=resolve)
+        if isinstance(config, Cloud2Config):
+            check_ports("worker_ports", *config.worker_ports)
     except (InputError, msgspec.ValidationError) as error:
         known = ", ".join(get_type_hints(kind))
         raise InputError(f"{path}: {error}. Known keys: {known}.") from error
@@ -270,30 +273,46 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
 
 def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:
     """The configuration of cloud 1: beside another cloud, or alone, as its role says."""
+    if _read(Path(path)).get("role") == "collector":
+        return load(path, CollectorConfig)
+    return load(path, Cloud1Config)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        return load(path, Cloud1Config)
+        return parse_toml(path.read_bytes()[:_MAX_BYTES].decode("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text.") from error
     except InputError as error:
-        try:
-            return load(path, CollectorConfig)
-        except InputError as other:
-            raise (other if "role must say so" in str(error) else error) from None
+        raise InputError(f"{path}: {error}.") from error
+
+
+def _check_addresses(document: Mapping[str, Any]) -> None:
+    """In words, before the types are checked; what is no text or table is theirs to refuse."""
+    named = {key: document.get(key) for key in ("listen", "listen_control")}
+    for cloud in ("cloud1", "cloud2"):
+        remote = document.get(cloud)
+        named[f"{cloud}.endpoint"] = remote.get("endpoint") if isinstance(remote, dict) else None
+    given = {key: value for key, value in named.items() if isinstance(value, str)}
+    for key, value in given.items():
+        check_address(key, value)
+    if {"listen", "listen_control"} <= given.keys() and collide(
+        given["listen"], given["listen_control"]
+    ):
+        raise InputError("listen and listen_control must be two ports")
 
 
 def check_worker_endpoint(config: Cloud1Config, endpoint: str) -> None:
     """Refuse an endpoint, as cloud 2 named it, that cloud 1's workers have no business at."""
-    host = _host(endpoint)
-    allowed = (_host(config.cloud2.endpoint), *config.cloud2_workers)
+    host = host_of(endpoint)
+    allowed = (host_of(config.cloud2.endpoint), *config.cloud2_workers)
     if host is None or not any(_within(host, place) for place in allowed if place):
         raise AccessError(
             "cloud 2 named a place for its workers that cloud 1 does not allow. If it is theirs, "
             "add its host or network to cloud2_workers."
         )
-
-
-def _host(endpoint: str) -> str | None:
-    """The host of tcp://host:port; None for anything else."""
-    match = re.fullmatch(_ENDPOINT, endpoint)
-    return None if match is None or match[1] == "*" else match[1].strip("[]")
 
 
 def _within(host: str, place: str) -> bool:
@@ -304,10 +323,17 @@ def _within(host: str, place: str) -> bool:
         return host == place
 
 
-def _check_role(document: Mapping[str, Any], kind: type) -> None:
-    roles = get_args(get_type_hints(kind)["role"])
-    if document.get("role") not in roles:
-        raise InputError(f"this is no configuration of {' or '.join(roles)}: role must say so")
+def _check_role(path: Path, document: Mapping[str, Any], kind: type) -> None:
+    role, roles = document.get("role"), get_args(get_type_hints(kind)["role"])
+    if role in roles:
+        return
+    wanted = " or ".join(_WHOSE[name] for name in roles)
+    if role in _WHOSE:
+        raise InputError(
+            f"{path} is the configuration of {_WHOSE[role]}; this needs that of {wanted}."
+        )
+    known = " or ".join(f'role = "{name}"' for name in roles)
+    raise InputError(f"{path} does not say that it is the configuration of {wanted}: {known}.")
 
 
 def owners_of(config: CloudConfig) -> dict[bytes, Peer]:

@@ -18,6 +18,7 @@ from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
 from ppodc.records.names import is_name
+from ppodc.service.addresses import check_address, collide, host_of, port_of
 from ppodc.service.config import (
     Caller,
     Cloud1Config,
@@ -90,11 +91,15 @@ def create(
     An endpoint is where others reach a cloud; it is the address it listens on unless given.
     """
     names = _owner_names(owners)
+    remote1 = cloud1_endpoint or cloud1_listen
+    remote2 = cloud2_endpoint or cloud2_listen
+    control = cloud2_endpoint_control or cloud2_listen_control
+    _check_listening(cloud1_listen, cloud2_listen, cloud2_listen_control)
+    _check_reached(remote1, remote2, control)
+    if collide(cloud2_listen, cloud2_listen_control):
+        raise InputError("cloud 2 needs two ports: one for owners, one for cloud 1.")
     with _new_folder(Path(folder).resolve()) as home:
         secret = generate_insecure(insecure_key_bits) if insecure_key_bits else generate(key_bits)
-        remote1 = cloud1_endpoint or cloud1_listen
-        remote2 = cloud2_endpoint or cloud2_listen
-        control = cloud2_endpoint_control or cloud2_listen_control
         builder = _Builder(home, names, remote1, remote2, control)
         parties = [
             builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
@@ -119,10 +124,33 @@ def create_local(
 ) -> Deployment:
     """The same for a single server, which collects perturbed reports: no second cloud."""
     names = _owner_names(owners)
+    _check_listening(listen)
+    _check_reached(endpoint or listen)
     with _new_folder(Path(folder).resolve()) as home:
         builder = _Builder(home, names, endpoint or listen)
         parties = [builder.collector(listen), *builder.callers()]
     return Deployment(home, tuple(parties))
+
+
+def _check_listening(*addresses: str) -> None:
+    for address in addresses:
+        check_address("where a cloud listens", address)
+
+
+def _check_reached(*addresses: str) -> None:
+    """Refuse addresses at which others cannot tell the clouds apart, or reach them at all."""
+    for address in addresses:
+        check_address("where a cloud is reached", address)
+        if host_of(address) is None:
+            raise InputError(
+                f"nobody can call {address}: name the host under which others reach this cloud "
+                "as its endpoint."
+            )
+    fixed = [address for address in addresses if port_of(address)]
+    if len(set(fixed)) < len(fixed):
+        raise InputError(
+            f"{', '.join(fixed)}: each needs a port of its own, cloud 1 one, cloud 2 two."
+        )
 
 
 @contextlib.contextmanager

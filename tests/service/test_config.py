@@ -94,8 +94,11 @@ def test_a_written_configuration_loads_as_it_was(deployment, tmp_path):
         ("pairs = 3", "pairs = 0", "pairs"),
         ("pairs = 3", "pears = 3", "unknown field `pears`"),
         ("pairs = 3", "pairs = 3\npairs = 3", "TOML"),
-        ("tcp://127.0.0.1:7401", "127.0.0.1:7401", "listen"),
-        ('role = "cloud1"', 'role = "cloud2"', "role"),
+        ("tcp://127.0.0.1:7401", "127.0.0.1:7401", "listen: '127.0.0.1:7401' must begin with tcp"),
+        ("tcp://127.0.0.1:7401", "tcp://127.0.0.1", "listen: 'tcp://127.0.0.1' is not tcp://HOST"),
+        ("tcp://127.0.0.1:7403", "tcp://127.0.0.1:99999", "cloud2.endpoint: 'tcp://127.0.0.1:99"),
+        ('role = "cloud1"', 'role = "cloud2"', "is the configuration of cloud 2; this needs that"),
+        ('role = "cloud1"', 'role = "clod1"', 'cloud 1: role = "cloud1"'),
         ('store = "store"', "store = 3", "path"),
         ('store = "store"', "", "store"),
         ("[owners]", "[owners]\neve = 'short'", "owners"),
@@ -110,6 +113,23 @@ def test_a_wrong_configuration_is_refused_by_name(deployment, old, new, reason):
     with pytest.raises(InputError, match=re.escape(reason)) as caught:
         load(path, Cloud1Config)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("127.0.0.1:7403", "127.0.0.1:7402", "must be two ports"),
+        ("127.0.0.1:7403", "*:7402", "must be two ports"),
+        ("worker_ports = [0, 0]", "worker_ports = [0, 99999]", "worker_ports: ports go from 0"),
+        ("worker_ports = [0, 0]", "worker_ports = [9, 8]", "worker_ports: ports go from 0"),
+    ],
+)
+def test_ports_that_cloud_2_cannot_have(deployment, old, new, reason):
+    path = deployment.party("cloud2").config
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(InputError, match=re.escape(reason)):
+        load(path, Cloud2Config)
 
 
 def test_two_names_for_one_key_are_refused(deployment):
@@ -140,6 +160,33 @@ def test_impossible_owners_are_refused(tmp_path, owners):
     with pytest.raises(InputError):
         create(tmp_path / "new", owners, insecure_key_bits=256)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"cloud1_listen": "foo"}, "'foo' must begin with tcp://"),
+        ({"cloud2_listen": "tcp://127.0.0.1:99999"}, "port above 65535"),
+        ({"cloud2_listen": "tcp://127.0.0.1:7401"}, "a port of its own"),
+        ({"cloud2_listen": "tcp://127.0.0.1:7403"}, "a port of its own"),
+        ({"cloud1_listen": "tcp://*:7401"}, "nobody can call tcp://*:7401"),
+        ({"cloud1_endpoint": "north.example:7401"}, "must begin with tcp://"),
+        (
+            {"cloud2_listen": "tcp://*:7403", "cloud2_endpoint": "tcp://c2.example:80"},
+            "cloud 2 needs two ports",
+        ),
+    ],
+)
+def test_impossible_addresses_are_refused_before_anything_is_written(tmp_path, options, reason):
+    with pytest.raises(InputError, match=re.escape(reason)):
+        create(tmp_path / "new", 1, insecure_key_bits=256, **options)
+    assert not (tmp_path / "new").exists()
+
+
+def test_clouds_on_two_machines_may_use_the_same_port(tmp_path):
+    anywhere = {"cloud1_listen": "tcp://*:7401", "cloud2_listen": "tcp://*:7401"}
+    reached = {"cloud1_endpoint": "tcp://c1:7401", "cloud2_endpoint": "tcp://c2:7401"}
+    create(tmp_path / "new", 1, insecure_key_bits=256, **anywhere, **reached)
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path):

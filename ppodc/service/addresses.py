@@ -1,0 +1,43 @@
+"""Addresses in configurations and options, tcp://HOST:PORT: what is wrong is said in words."""
+
+import re
+
+from ppodc.errors import InputError
+
+PATTERN = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
+_MAX_PORT = 65535
+_EVERYWHERE = ("*", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
+
+
+def check_address(what: str, address: str) -> None:
+    """Refuse what nobody can listen at; `what` says whose or which it is."""
+    if not address.startswith("tcp://"):
+        raise InputError(f"{what}: {address!r} must begin with tcp://, as in tcp://127.0.0.1:7401")
+    if re.fullmatch(PATTERN, address) is None:
+        raise InputError(f"{what}: {address!r} is not tcp://HOST:PORT, as in tcp://127.0.0.1:7401")
+    if port_of(address) > _MAX_PORT:
+        raise InputError(f"{what}: {address!r} names a port above {_MAX_PORT}")
+
+
+def check_ports(what: str, first: int, last: int) -> None:
+    """Refuse a range of ports that has none, or such as there are not."""
+    if not 0 <= first <= last <= _MAX_PORT:
+        raise InputError(f"{what}: ports go from 0 to {_MAX_PORT}, the first not above the last")
+
+
+def host_of(address: str) -> str | None:
+    """The host of tcp://host:port; None if it is no address, or names no host."""
+    match = re.fullmatch(PATTERN, address)
+    return None if match is None or match[1] == "*" else match[1].strip("[]")
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def collide(one: str, other: str) -> bool:
+    """Whether two services on one machine cannot listen at both."""
+    if port_of(one) != port_of(other) or port_of(one) == 0:
+        return False
+    hosts = {host_of(one) or "*", host_of(other) or "*"}
+    return len(hosts) == 1 or not hosts.isdisjoint(_EVERYWHERE)

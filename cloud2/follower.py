@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from cloud2.worker import Worker2
-from ppodc.cluster.workers import Workers, answers
+from ppodc.cluster.workers import Workers, launch
 from ppodc.crypto.paillier_keys import load_secret
 from ppodc.errors import InputError, SessionLostError, printable, without_places
 from ppodc.pairs import control_messages
@@ -227,15 +228,15 @@ class Follower:
         """Workers for these slots; where they listen, in the order of the slots."""
         config, side = self._config, session.side
         key_file, insecure = str(config.paillier_secret), bool(config.insecure_key_bits)
-        waiting = []
-        for slot, public in publics.items():
+
+        def start(slot: int, again: bool) -> Any:
             worker = self._workers.start(Worker2, session.setup, key_file, insecure)
-            side.place(slot, worker)
-            address = (config.worker_host, config.worker_ports)
-            waiting.append(
-                self._workers.call(worker, "listen", *address, public, side.pair_name(slot))
-            )
-        ends = answers(self._workers, waiting, "cloud 2's workers")
+            side.place(slot, worker, again)
+            where = (config.worker_host, config.worker_ports)
+            pair = side.pair_name(slot)
+            return self._workers.call(worker, "listen", *where, publics[slot], pair)
+
+        ends = launch(self._workers, start, list(publics), "cloud 2's workers")
         return [PairEnd(endpoint, own) for endpoint, own in ends]
 
     @contextmanager

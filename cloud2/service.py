@@ -3,7 +3,8 @@
 Each has a gateway of its own, with its sockets, threads and budgets: whatever owners send, the
 other cloud is served beside it, and only it is let in there.
 
-It is a driver of C2's own Ray, which it starts or joins when the first job asks for workers.
+A process beside it is the driver of C2's own Ray, which starts or joins it when the first job asks
+for workers: whatever becomes of Ray, this one serves.
 """
 
 from collections.abc import Callable

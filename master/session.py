@@ -12,7 +12,7 @@ from typing import Any
 
 from cloud1.worker import Worker1
 from master.cloud2_client import Cloud2Client
-from ppodc.cluster.workers import Failure, Workers, answers
+from ppodc.cluster.workers import Failure, Workers, launch, outcomes
 from ppodc.errors import CancelledError, InputError, StepFailedError, printable
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob
@@ -119,12 +119,13 @@ class MasterSession:
 
     def _spawn(self, slots: list[int]) -> list[bytes]:
         """Fresh workers in these slots; their channel keys."""
-        asked = []
-        for slot in slots:
+
+        def start(slot: int, again: bool) -> Any:
             worker = self._workers.start(Worker1, self._setup, self._modulus)
-            self.side.place(slot, worker)
-            asked.append(self._workers.call(worker, "public"))
-        return [bytes(public) for public in answers(self._workers, asked, "cloud 1's workers")]
+            self.side.place(slot, worker, again)
+            return self._workers.call(worker, "public")
+
+        return [bytes(key) for key in launch(self._workers, start, slots, "cloud 1's workers")]
 
     def _introduce(self, ends: dict[int, control_messages.PairEnd]) -> None:
         told = []
@@ -132,7 +133,7 @@ class MasterSession:
             check_worker_endpoint(self._config, end.endpoint)
             pair = (end.endpoint, end.public, self.side.pair_name(slot))
             told.append(self._workers.call(self.side.slots[slot].worker, "pair_with", *pair))
-        answers(self._workers, told, "cloud 1's workers")
+        outcomes(self._workers, told, "cloud 1's workers")  # who has died shows in the next step
 
     def _replace(self, slot: int) -> None:
         (public,) = self._spawn([slot])

@@ -3,14 +3,13 @@
 Whoever reaches a Ray cluster can run code on it, so a Ray that is started here listens on loopback
 only, asks for a random token, has no dashboard and keeps its files where only this user may look.
 It belongs to the process that started it and ends with it, however that process ends; no other Ray
-on the machine is touched.
+on the machine is touched. That process is never a gateway or a master (`driver_process`).
 """
 
 import json
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
 _REACH_SECONDS = 5.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_folder: RayFolder | None = None  # of the one Ray that this process may have started
+_NEEDED = ("gcs_server", "raylet")  # processes without which Ray is dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,15 @@ class Place:
     workers: int  # how many a "local" Ray offers
 
 
-def connect(place: Place) -> bool:
-    """Make this process a driver at that place; False if it is a driver already."""
+def connect(place: Place, folder: RayFolder) -> None:
+    """Make this process a driver at that place; `folder` is for the files of a Ray it starts."""
     _environment(place)
-    _check_reachable(place.address)
-    ray = ray_module()
-    if ray.is_initialized():
-        return False
+    _check_reachable(place)
     try:
         if place.address == "local":
-            _start_for_this_process({place.resource: float(place.workers)})
+            start_here({place.resource: float(place.workers)}, folder)
         else:
-            ray.init(
+            ray_module().init(
                 address=place.address,
                 namespace=NAMESPACE,
                 log_to_driver=False,
@@ -53,35 +49,33 @@ def connect(place: Place) -> bool:
             )
     except (ConnectionError, RuntimeError, OSError, ValueError) as error:
         raise RayUnusableError(
-            f"no Ray cluster can be used at {place.address!r} ({type(error).__name__}). Check "
-            "ray_address in the configuration, Ray's token (RAY_AUTH_TOKEN_PATH), and that the "
-            "head is running."
+            f"no Ray cluster of {place.resource} can be used at {place.address!r} "
+            f"({type(error).__name__}). Check ray_address in its configuration, Ray's token "
+            "(RAY_AUTH_TOKEN_PATH), and that the head is running."
         ) from error
-    return True
 
 
-def _check_reachable(address: str) -> None:
+def _check_reachable(place: Place) -> None:
     """Ray itself would try for minutes before it says that nobody is there."""
-    host, _, port = address.rpartition(":")
+    host, _, port = place.address.rpartition(":")
     if not host or not port.isdigit():
         return
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACH_SECONDS).close()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise RayUnusableError(
-            f"no Ray head listens at {address}. Start it, or correct ray_address in the "
-            "configuration."
+            f"no Ray head of {place.resource} listens at {place.address}. Start it, or correct "
+            "ray_address in the configuration."
         ) from error
 
 
-def disconnect() -> None:
-    """Leave the cluster; workers that this process started end."""
-    global _folder
-    if "ray" in sys.modules:
-        ray_module().shutdown()
-    if _folder is not None:
-        _folder.remove()
-        _folder = None
+def lost_process() -> str | None:
+    """A process that the Ray started by this one needs and has lost; None if it has them all."""
+    from ray._private import worker
+
+    node: Any = worker._global_node
+    dead = {str(kind) for kind, _ in node.dead_processes()} if node is not None else set()
+    return next((kind for kind in _NEEDED if kind in dead), None)
 
 
 def offers(resource: str) -> bool:
@@ -94,8 +88,8 @@ def check_workers(place: Place, wanted: int) -> None:
     offered = int(ray_module().cluster_resources().get(place.resource, 0))
     if offered < wanted:
         raise RayUnusableError(
-            f"{wanted} workers are wanted, but the Ray cluster offers {offered} "
-            f"{place.resource!r} resources. Use fewer pairs, or start nodes with "
+            f"{wanted} workers are wanted, but the Ray cluster at {place.address!r} offers "
+            f"{offered} {place.resource!r} resources. Use fewer pairs, or start nodes with "
             f"--resources '{json.dumps({place.resource: wanted})}'."
         )
 
@@ -128,16 +122,6 @@ def ray_module() -> Any:
     import ray
 
     return ray
-
-
-def _start_for_this_process(resources: Mapping[str, float]) -> None:
-    global _folder
-    _folder = RayFolder.new()
-    try:
-        start_here(resources, _folder)
-    except BaseException:
-        disconnect()
-        raise
 
 
 def start_here(resources: Mapping[str, float], folder: RayFolder) -> str:

@@ -6,10 +6,13 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ppodc.cluster.ray_cluster import ray_module, settings, start_here
+from ppodc.cluster.offspring import end_session
+from ppodc.cluster.ray_cluster import lost_process, ray_module, settings, start_here
 from ppodc.cluster.ray_folder import RayFolder
 from ppodc.errors import RayUnusableError
 
@@ -81,6 +84,7 @@ class LocalRay:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        end_session(self._process.pid)
         self._folder.remove()
 
     def __enter__(self) -> "LocalRay":
@@ -96,9 +100,17 @@ def _main() -> None:
     address = start_here(resources, folder)
     sys.stdout.write(address + "\n")
     sys.stdout.flush()
+    threading.Thread(target=_end_with_ray, daemon=True).start()
     sys.stdin.read()
     ray_module().shutdown()
     folder.remove()  # the starter may be gone
+
+
+def _end_with_ray() -> None:
+    """A head that has lost a process of its own is of no more use to anybody."""
+    while lost_process() is None:
+        time.sleep(1.0)
+    os._exit(1)  # Ray would not let us go in order
 
 
 if __name__ == "__main__":

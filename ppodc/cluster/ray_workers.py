@@ -1,93 +1,93 @@
-"""Workers as Ray actors, each in a process of its own.
+"""Workers as Ray actors, each in a process of its own, through a driver in another.
 
-Ray reads its settings from the environment when it is imported, so it is imported here, when it is
-used, and nowhere at the top of a module.
+The driver, and with a "local" address Ray itself, is started at the first need, and again when it
+has died: to whoever uses the workers that is the death of them all, and no more.
 """
 
-import logging
+import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
-from ppodc.cluster import ray_cluster
+from ppodc.cluster.driver_process import RAY_DIED, SILENT_SECONDS, DriverProcess
 from ppodc.cluster.ray_cluster import Place
-from ppodc.cluster.workers import DIED, Failure, failure_of
+from ppodc.cluster.workers import Failure, first_ended
+from ppodc.errors import RayUnusableError
 
-_WATCH = "watch"  # the group of methods that answer while the worker works
+_ATTEMPTS = 2  # to get an answer; between two a driver may die
 
-log = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class _Handle:
+    driver: DriverProcess
+    key: int
 
 
 class RayWorkers:
-    """The workers of one cloud on its Ray cluster, joined or started at the first need."""
+    """The workers of one cloud on its Ray cluster; any thread may call."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._ours = False  # whether this object made the process a driver
+    def __init__(self, place: Place, silent: float = SILENT_SECONDS) -> None:
+        self._place, self._silent = place, silent
+        self._driver: DriverProcess | None = None
+        self._starting = threading.Lock()
+        self._keys = count()
 
     def __enter__(self) -> "RayWorkers":
-        self._connect()
+        self._living()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Leave the cluster; workers that this process started end."""
-        if self._ours:
-            self._ours = False
-            ray_cluster.disconnect()
+        """Leave the cluster; workers that this object started end."""
+        with self._starting:
+            if self._driver is not None:
+                self._driver.close()
+                self._driver = None
 
     def check(self, wanted: int) -> None:
-        self._connect()
-        ray_cluster.check_workers(self._place, wanted)
+        answer = self._ask("check", wanted)
+        if isinstance(answer, Failure):
+            raise RayUnusableError(answer.text)
 
     def both_clouds(self) -> bool:
-        return all(ray_cluster.offers(cloud) for cloud in ("cloud1", "cloud2"))
+        return self._ask("both_clouds") is True
 
-    def start(self, make: type, *arguments: Any) -> Any:
-        import ray
+    def start(self, make: type, *arguments: Any) -> _Handle:
+        handle = _Handle(self._living(), next(self._keys))
+        handle.driver.call("start", handle.key, make, arguments)
+        return handle
 
-        remote: Any = ray.remote  # its types do not know concurrency groups
-        actor = remote(
-            num_cpus=0,
-            resources={self._place.resource: 1},
-            max_restarts=0,
-            concurrency_groups={_WATCH: 1},
-        )
-        return actor(make).remote(*arguments)
+    def call(self, worker: _Handle, method: str, *arguments: Any) -> Any:
+        return worker.driver.call("call", worker.key, method, arguments)
 
-    def call(self, worker: Any, method: str, *arguments: Any) -> Any:
-        return getattr(worker, method).remote(*arguments)
-
-    def watch(self, worker: Any) -> Any:
-        return worker.progress.options(concurrency_group=_WATCH).remote()
+    def watch(self, worker: _Handle) -> Any:
+        return worker.driver.call("watch", worker.key)
 
     def ended(self, references: Iterable[Any], seconds: float) -> list[Any]:
-        import ray
-
-        done, _ = ray.wait(list(references), num_returns=1, timeout=seconds)
-        return list(done)
+        return first_ended(references, seconds)
 
     def outcome(self, reference: Any) -> Any:
-        import ray
-        from ray.exceptions import RayError
+        return reference.result()
 
-        try:
-            return ray.get(reference)
-        except RayError as error:
-            return _failure(error)
+    def end(self, worker: _Handle) -> None:
+        worker.driver.call("end", worker.key)
 
-    def end(self, worker: Any) -> None:
-        import ray
-        from ray.exceptions import RayError
+    def _ask(self, operation: str, *arguments: Any) -> Any:
+        for _ in range(_ATTEMPTS):
+            answer = self._living().call(operation, *arguments).result()
+            if answer != RAY_DIED:
+                break
+        return answer
 
-        try:
-            ray.kill(worker, no_restart=True)
-        except (RayError, ValueError) as error:
-            log.info("a worker was gone already: %s", type(error).__name__)
-
-    def _connect(self) -> None:
-        self._ours = ray_cluster.connect(self._place) or self._ours
+    def _living(self) -> DriverProcess:
+        """The driver; another if the last one has died."""
+        with self._starting:
+            if self._driver is None or not self._driver.alive:
+                self._driver = DriverProcess(self._place, self._silent)
+            return self._driver
 
 
 def node_address() -> str:
@@ -95,14 +95,3 @@ def node_address() -> str:
     import ray
 
     return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-
-
-def _failure(error: Exception) -> Failure:
-    from ray.exceptions import RayActorError, RayTaskError
-
-    if isinstance(error, RayActorError):
-        return DIED
-    cause: BaseException = error.cause if isinstance(error, RayTaskError) else error
-    failure = failure_of(cause)
-    log.warning("a worker failed: %s", type(cause).__name__)
-    return failure

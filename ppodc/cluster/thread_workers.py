@@ -5,11 +5,11 @@ noticed, and releases what it holds, so that nothing of it is left, as after a k
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
-from ppodc.cluster.workers import DIED, failure_of
+from ppodc.cluster.workers import DIED, failure_of, first_ended
 
 _GONE_SECONDS = 30.0
 
@@ -54,8 +54,7 @@ class ThreadWorkers:
         return answer
 
     def ended(self, references: "Iterable[Future[Any]]", seconds: float) -> list[Any]:
-        done, _ = wait(list(references), seconds, return_when=FIRST_COMPLETED)
-        return list(done)
+        return first_ended(references, seconds)
 
     def outcome(self, reference: "Future[Any]") -> Any:
         error = reference.exception()

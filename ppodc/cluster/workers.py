@@ -5,13 +5,16 @@ threads of this process (`thread_workers`). A worker that dies shows as the `Fai
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ppodc.errors import InputError, PpodcError, RayUnusableError
 
 START_SECONDS = 120.0
+_START_ATTEMPTS = 3  # of a worker that dies before it has said anything
+_CHECK_SECONDS = 10.0  # between two looks whether a cluster that starts nothing can at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +63,45 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(f"a worker failed ({type(error).__name__}).", fatal=False)
 
 
-def answers(workers: Workers, references: Sequence[Any], who: str) -> list[Any]:
-    """What freshly started workers say; an error if they do not come up."""
+def first_ended(references: "Iterable[Future[Any]]", seconds: float) -> "list[Future[Any]]":
+    """`Workers.ended` of those whose references are futures."""
+    done, _ = wait(list(references), seconds, return_when=FIRST_COMPLETED)
+    return list(done)
+
+
+def launch(
+    workers: Workers, start: Callable[[int, bool], Any], slots: Sequence[int], who: str
+) -> list[Any]:
+    """What a fresh worker in each slot says first; one that dies meanwhile is replaced.
+
+    `start` puts a new worker into a slot, once more if that is true, and begins its first call.
+    """
+    said: dict[int, Any] = {}
+    failed: dict[int, Failure] = {}
+    for attempt in range(_START_ATTEMPTS):
+        asked = {slot: start(slot, attempt > 0) for slot in slots if slot not in said}
+        for slot, outcome in zip(asked, outcomes(workers, asked.values(), who), strict=True):
+            (failed if isinstance(outcome, Failure) else said)[slot] = outcome
+        if len(said) == len(slots):
+            return [said[slot] for slot in slots]
+        if any(failure.fatal for slot, failure in failed.items() if slot not in said):
+            break
+    reasons = sorted({failure.text for slot, failure in failed.items() if slot not in said})
+    raise RayUnusableError(f"{who} cannot start: {' '.join(reasons)}")
+
+
+def outcomes(workers: Workers, references: Iterable[Any], who: str) -> list[Any]:
+    """What the first calls of fresh workers came to; an error if they do not come up."""
+    references = list(references)
     waiting, deadline = list(references), time.monotonic() + START_SECONDS
     while waiting:
-        over = workers.ended(waiting, max(0.0, deadline - time.monotonic()))
+        over = workers.ended(waiting, _CHECK_SECONDS)
+        waiting = [reference for reference in waiting if reference not in over]
         if not over:
+            workers.check(len(waiting))  # nodes may be gone since we asked
+        if not over and time.monotonic() > deadline:
             raise RayUnusableError(
                 f"{who} did not start within {START_SECONDS:g} s: is the Ray cluster busy? Free "
                 "some of its workers or use fewer pairs."
             )
-        waiting = [reference for reference in waiting if reference not in over]
-    replies = [workers.outcome(reference) for reference in references]
-    for reply in replies:
-        if isinstance(reply, Failure):
-            raise RayUnusableError(f"{who} cannot start: {reply.text}")
-    return replies
+    return [workers.outcome(reference) for reference in references]

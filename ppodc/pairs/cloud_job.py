@@ -143,14 +143,17 @@ class CloudJob:
 
     # ---------------------------------------------------------------- workers
 
-    def place(self, slot: int, worker: Any) -> None:
-        """Put a fresh worker into a slot; one that was there is ended."""
+    def place(self, slot: int, worker: Any, again: bool = False) -> None:
+        """Put a fresh worker into a slot; one that was there is ended.
+
+        `again`: that one died before the other cloud heard of it, and the pair keeps its name.
+        """
         old = self.slots.pop(slot, None)
         if old is not None:
             self.workers.end(old.worker)
         if self._current is not None:
             self._current.forget(slot)
-        generation = old.generation + 1 if old is not None else 0
+        generation = old.generation + (not again) if old is not None else 0
         self.slots[slot] = Slot(worker, generation)
 
     def pair_name(self, slot: int) -> str:

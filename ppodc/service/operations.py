@@ -298,11 +298,7 @@ def until_signal(ready: Callable[[], None]) -> None:
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopped.set()
 
-    def handle() -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-
-    handle()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     ready()
-    while not stopped.wait(1.0):
-        handle()  # Ray, which starts later and in another thread, puts a handler of its own here
+    stopped.wait()

@@ -22,14 +22,15 @@ sys.stdin.read()
 _DRIVER = """
 import sys
 import numpy as np
-from ppodc.cluster import ray_cluster
 from ppodc.cluster.ray_cluster import Place, connect
-connect(Place("local", "cloud1", 1))
+from ppodc.cluster.ray_folder import RayFolder
+folder = RayFolder.new()
+connect(Place("local", "cloud1", 1), folder)
 import ray
 kept = [ray.put(np.full(6_000_000, i, np.uint64)) for i in range(6)]
-print(ray_cluster._folder.path, flush=True)
+print(folder.path, flush=True)
 sys.stdin.read()
-ray_cluster.disconnect()
+ray.shutdown()
 """
 
 

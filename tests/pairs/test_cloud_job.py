@@ -13,7 +13,7 @@ import pytest
 from cloud1.worker import Worker1
 from cloud2.worker import Worker2
 from ppodc.cluster.thread_workers import ThreadWorkers
-from ppodc.cluster.workers import answers
+from ppodc.cluster.workers import outcomes
 from ppodc.crypto.paillier import generate_insecure
 from ppodc.crypto.paillier_keys import save_secret
 from ppodc.errors import InputError
@@ -55,14 +55,14 @@ class Both:
         two = self.second.workers.start(Worker2, setups[1], str(self.key_file), True)
         self.first.place(slot, one)
         self.second.place(slot, two)
-        (public,) = answers(self.first.workers, [self.first.workers.call(one, "public")], "C1")
+        (public,) = outcomes(self.first.workers, [self.first.workers.call(one, "public")], "C1")
         listening = self.second.workers.call(
             two, "listen", "127.0.0.1", (0, 0), public, self.second.pair_name(slot)
         )
-        ((endpoint, other),) = answers(self.second.workers, [listening], "C2")
+        ((endpoint, other),) = outcomes(self.second.workers, [listening], "C2")
         pair = self.first.pair_name(slot)
         told = self.first.workers.call(one, "pair_with", endpoint, other, pair)
-        answers(self.first.workers, [told], "C1")
+        outcomes(self.first.workers, [told], "C1")
 
     def step(self) -> str:
         """Run the next step at both clouds; its name."""

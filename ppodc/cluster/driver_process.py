@@ -1,0 +1,148 @@
+"""A Ray driver in a process of its own, as its starter sees it: calls go in, their ends come out.
+
+Ray ends the process of a driver whose cluster is gone, writes to its screen and takes its signals.
+So no gateway and no master is a driver: it talks to one over a socket without a name that only the
+two have. What travels is what Ray itself would pickle on its way to a worker, between two processes
+of one user; nothing of another party comes this way.
+
+A driver shows every second that its Ray lives. One that ends, or is silent for 15 s, is killed with
+all processes and files of a Ray that it had started, and every call under way ends as `RAY_DIED`.
+Who needs workers then starts another.
+"""
+
+import json
+import logging
+import re
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from dataclasses import asdict
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ppodc.cluster.offspring import end_session
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_folder import RayFolder
+from ppodc.cluster.workers import Failure
+from ppodc.errors import RayUnusableError, printable
+
+CONNECT_SECONDS = 90.0
+SILENT_SECONDS = 15.0
+_STOP_SECONDS = 20.0
+_READY = 0  # the number of a driver's first answer: it is connected, or why not
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+RAY_DIED = Failure("Ray died, and its workers with it.", fatal=False)
+
+log = logging.getLogger(__name__)
+
+
+class DriverProcess:
+    """See the module. Any thread may call."""
+
+    def __init__(self, place: Place, silent: float = SILENT_SECONDS) -> None:
+        """Connected, or RayUnusableError; given up after so many silent seconds."""
+        self._place, self._silent = place, silent
+        self._folder = RayFolder.new()
+        self._log = self._folder.path / "driver.log"
+        self._line, self._process = _start(place, self._folder, self._log)
+        self._numbers = count(_READY + 1)
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+        self._over, self._stopping = threading.Event(), False
+        ready: Future[Any] = Future()
+        self._calls: dict[int, Future[Any]] = {_READY: ready}
+        threading.Thread(target=self._read, name="ray driver", daemon=True).start()
+        refused = ready.result()
+        if isinstance(refused, Failure):
+            self.close()
+            raise RayUnusableError(refused.text)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a call can still succeed."""
+        return not self._over.is_set()
+
+    @property
+    def pid(self) -> int:
+        """The process that all others of a Ray of its own descend from."""
+        return self._process.pid
+
+    def call(self, operation: str, *arguments: Any) -> "Future[Any]":
+        """Begin one of the driver's operations; its end is a value or a Failure."""
+        call: Future[Any] = Future()
+        with self._lock:
+            if self._over.is_set():
+                call.set_result(RAY_DIED)
+                return call
+            number = next(self._numbers)
+            self._calls[number] = call
+        try:
+            with self._sending:
+                self._line.send((number, operation, arguments))
+        except OSError:
+            log.debug("the driver is gone")  # whoever reads sees it too, and ends this call
+        return call
+
+    def close(self) -> None:
+        """Leave the cluster: workers end, and a Ray of our own too. Twice is harmless."""
+        self._stopping = True
+        self.call("stop")
+        if not self._over.wait(_STOP_SECONDS):
+            end_session(self._process.pid)
+            self._over.wait()
+
+    def _read(self) -> None:
+        """In a thread of its own, from the driver's start to its end."""
+        patience, silent = CONNECT_SECONDS, False
+        try:
+            while not (silent := not self._line.poll(patience)):
+                number, outcome = self._line.recv()
+                patience = self._silent
+                call = self._calls.pop(number, None)
+                if call is not None:
+                    call.set_result(outcome)
+        except (EOFError, OSError):
+            log.debug("the driver has ended")
+        end_session(self._process.pid)
+        self._process.wait()
+        self._bury(f"no sign of life for {patience:g} s" if silent else _last_words(self._log))
+
+    def _bury(self, reason: str) -> None:
+        if not self._stopping:
+            log.warning("the Ray of %s died: %s", self._place.resource, reason)
+        self._folder.remove()
+        with self._lock:
+            self._over.set()
+            left, self._calls = list(self._calls.values()), {}
+        for call in left:
+            call.set_result(RAY_DIED)
+        self._line.close()
+
+
+def _start(
+    place: Place, folder: RayFolder, log_file: Path
+) -> "tuple[Connection[Any, Any], subprocess.Popen[bytes]]":
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "ppodc.cluster.ray_driver", str(theirs.fileno())]
+    with theirs, log_file.open("wb") as screen:
+        process = subprocess.Popen(
+            [*command, str(folder.path), json.dumps(asdict(place))],
+            stdin=subprocess.DEVNULL,
+            stdout=screen,
+            stderr=screen,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,  # Ctrl-C is for us; and by the session we find all its children
+        )
+    return Connection(ours.detach()), process
+
+
+def _last_words(log_file: Path) -> str:
+    """What the driver or Ray said last; Ray's colours are for a terminal."""
+    try:
+        said = log_file.read_text(errors="replace")[-10_000:].strip().splitlines()
+    except OSError:
+        said = []
+    return printable(_COLOUR.sub("", said[-1])) if said else "nothing was said"

@@ -1,0 +1,61 @@
+"""Workers that die before they have said anything are replaced; what cannot be had is said."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
+from ppodc.cluster.workers import launch
+from ppodc.errors import InputError, RayUnusableError
+
+
+class Greeter:
+    """The first so many of all die at their first call."""
+
+    deaths = 0
+    error: Callable[[], BaseException] = WorkerDiedError
+
+    def greet(self, slot: int) -> str:
+        if Greeter.deaths > 0:
+            Greeter.deaths -= 1
+            raise Greeter.error()
+        return f"slot {slot}"
+
+    def cut(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def started(deaths: int, error=WorkerDiedError) -> tuple[list[str], list[tuple[int, bool]]]:
+    workers, asked = ThreadWorkers(id), []
+    Greeter.deaths, Greeter.error = deaths, error
+
+    def start(slot: int, again: bool):
+        asked.append((slot, again))
+        return workers.call(workers.start(Greeter), "greet", slot)
+
+    return launch(workers, start, [4, 2], "the workers"), asked
+
+
+def test_all_say_something_in_order():
+    assert started(0) == (["slot 4", "slot 2"], [(4, False), (2, False)])
+
+
+@pytest.mark.parametrize("deaths", [1, 2, 3, 4])
+def test_those_that_die_are_started_again(deaths):
+    said, asked = started(deaths)
+    assert said == ["slot 4", "slot 2"]
+    assert len(asked) == 2 + deaths
+    assert all(again for _, again in asked[2:])
+
+
+def test_not_for_ever():
+    with pytest.raises(RayUnusableError, match=r"the workers cannot start: a worker process died"):
+        started(100)
+    assert Greeter.deaths == 94
+
+
+def test_what_would_come_again_is_said_at_once():
+    with pytest.raises(RayUnusableError, match=r"cannot start: no port is free"):
+        started(100, lambda: InputError("no port is free."))
+    assert Greeter.deaths == 98

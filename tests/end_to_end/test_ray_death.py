@@ -1,0 +1,90 @@
+"""Ray's own processes are killed: the job goes on by itself, the gateways do not notice, and
+nothing is left behind; a foreign cluster that is gone is named."""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from client.operator import Operator
+from ppodc.cluster.driver_process import RAY_DIED
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_head import LocalRay
+from ppodc.cluster.ray_workers import RayWorkers
+from ppodc.errors import RayUnusableError
+from tests.end_to_end.two_services import TwoServices, ancestors, make_spec, make_tables, wait_for
+
+
+@pytest.fixture
+def temporary(monkeypatch):
+    """A place of its own for Ray's folders; short, for its sockets."""
+    with tempfile.TemporaryDirectory(prefix="t") as place:
+        monkeypatch.setenv("TMPDIR", place)
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)  # of another test's Ray
+        yield Path(place)
+
+
+def ray_processes(root: int, name: str = "") -> list[int]:
+    """Processes below this one whose program is of Ray, such as raylet."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            program = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
+        except OSError:
+            continue
+        if name in program and "ray" in program and root in ancestors(int(entry.name)):
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path):
+    services = TwoServices(
+        tmp_path / "parties",
+        dict.fromkeys(("cloud1", "cloud2"), "local"),
+        {"cloud1": {}, "cloud2": {}},
+        owners=2,
+    )
+    spec, tables = make_spec("outlives", 2, k=3), make_tables(17, (13, 11), 2)
+    try:
+        for party in ("cloud1", "cloud2"):
+            services.start(party)
+        gateway = services.processes["cloud2"].pid
+        services.upload(spec, tables)
+        master = services.master("outlives", "shares", 1)
+        master.until("assign 1")
+        (raylet,) = ray_processes(gateway, "raylet/raylet")
+        os.kill(raylet, signal.SIGKILL)
+        with Operator.connect(services.parties.party("operator").config) as operator:
+            assert [entry.name for entry in operator.datasets()] == ["outlives"]
+        master.until("assign 2")
+        (gcs,) = ray_processes(master.process.pid, "gcs_server")
+        os.kill(gcs, signal.SIGKILL)
+        code, said = master.end()
+        assert code == 0, said
+        assert "\x1b" not in said
+        services.check(spec, tables)
+        assert services.processes["cloud2"].poll() is None
+    finally:
+        services.stop()
+    assert not ray_processes(os.getpid(), str(temporary))
+    assert not list(temporary.glob("ppodc-ray-*"))
+
+
+def test_a_cluster_that_is_gone_is_named(monkeypatch):
+    with LocalRay.start({"cloud2": 1}) as head:
+        for name, value in head.environment.items():
+            monkeypatch.setenv(name, value)
+        with RayWorkers(Place(head.address, "cloud2", 1), silent=4.0) as workers:
+            workers.check(1)
+            driver = workers._driver
+            assert driver is not None
+            os.kill(head.pid, signal.SIGKILL)
+            wait_for(lambda: not driver.alive, 60)
+            assert driver.call("both_clouds").result() == RAY_DIED
+            with pytest.raises(RayUnusableError, match=f"no Ray head of cloud2 .*{head.address}"):
+                workers.check(1)

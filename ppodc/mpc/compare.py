@@ -29,7 +29,7 @@ from ppodc.mpc.compiled import (
     out_u8_2,
 )
 from ppodc.mpc.correlated_ot import Bits
-from ppodc.mpc.digit_ot import DIGIT
+from ppodc.mpc.digit_ot import DIGIT, permuted
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
@@ -126,23 +126,8 @@ def _nibbles(limbs: Words, width: int, complement: int, out: Array) -> None:
 def _masked_tables(pads: Array, wishes: Bits, digits: Bits, masks: Words, out: Array) -> None:
     """Entry y of table i: ([y > digit] ^ mask, [y = digit] ^ mask) under pad y ^ wish."""
     for i in range(out.shape[0]):
-        pad = pads[i]
         wish = (wishes[i // 2] >> np.uint8(4 * (i % 2))) & np.uint8(15)
-        # Exchanging entries y and y ^ wish: a swap of neighbours, pairs, fours and halves.
-        if wish & 1:
-            pad = ((pad & np.uint32(0x33333333)) << np.uint32(2)) | (
-                (pad >> np.uint32(2)) & np.uint32(0x33333333)
-            )
-        if wish & 2:
-            pad = ((pad & np.uint32(0x0F0F0F0F)) << np.uint32(4)) | (
-                (pad >> np.uint32(4)) & np.uint32(0x0F0F0F0F)
-            )
-        if wish & 4:
-            pad = ((pad & np.uint32(0x00FF00FF)) << np.uint32(8)) | (
-                (pad >> np.uint32(8)) & np.uint32(0x00FF00FF)
-            )
-        if wish & 8:
-            pad = (pad << np.uint32(16)) | (pad >> np.uint32(16))
+        pad = permuted(pads[i], wish)
         digit = U64(digits[i])
         # Bit 2y for y > digit, and bit 2 digit + 1 for equality.
         truth = (U64(0x55555555) << (U64(2) * digit + U64(2))) | (U64(2) << (U64(2) * digit))

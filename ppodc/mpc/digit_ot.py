@@ -71,6 +71,17 @@ def multiples(delta: Words) -> Words:
     return table
 
 
+@inlined
+def permuted(pads: np.uint32, wish: np.uint8) -> np.uint32:
+    """Pad v in the place of pad v ^ wish: a swap of neighbours, pairs, fours and halves."""
+    for bit, within in enumerate((0x33333333, 0x0F0F0F0F, 0x00FF00FF, 0x0000FFFF)):
+        shift = np.uint32(2 << bit)
+        swap = np.uint32(0) - np.uint32((wish >> np.uint8(bit)) & np.uint8(1))
+        both = ((pads >> shift) ^ pads) & np.uint32(within) & swap
+        pads = pads ^ both ^ (both << shift)
+    return pads
+
+
 def _tables(ot: ObliviousTransfer, combined: Words, first: int) -> Array:
     """The 16 pads of each leaf, two bits each in a word of 32."""
     tables = np.empty(len(combined), np.uint32)

@@ -1,35 +1,35 @@
 """Taking in a table of small numbers, once: from t + r at C1 and r at C2 to shares of t.
 
-1. The low b bits of (t + r) - r by a ripple subtractor give XOR-shared bits of t. Whatever was
-   uploaded is thereby a number of b bits.
-2. With a largest value u, t becomes min(t, u): one comparison with u and one select (`clamp`), so
-   that no upload can be a number that no record has. Nothing to do if u = 2^b - 1.
-3. Static transfers (`static_ot`) with these bits as choices; they serve any later step in which
-   the bits of t choose.
-4. Additive shares of t modulo 2^(64 L): sum_j 2^j tbit_j by correlated transfers from C1.
+Additive shares modulo 2^(64 L) of min(t mod 2^b, u) by `bounded`: whatever was uploaded is thereby
+a number of 0..u, or of b bits where no largest value u is given.
 
-Who learns what: nothing; whether a value was too large stays shared. Rounds: b + 3 per chunk of
-rows, at most b + 1 more for step 2. Bytes per value: 4 b each way for the transfers, 8 b L from C1
-to C2, and b/2 for the subtractor with its offline part. Supplies: b - 1 AND pairs per value and at
-most 3 b / 2 more for step 2. Memory: 32 b bytes per value for the keys (on disk beyond a budget)
-and 8 L + 4 for the shares.
+Made only if someone asks, alike at both clouds:
+
+1. XOR-shared bits of t, from its additive shares by a ripple adder of b bits (`low_bits`).
+2. Static transfers (`static_ot`) with these bits as choices; they serve any later step in which
+   the bits of t choose.
+
+Who learns what: nothing; whether a value was too large stays shared. Rounds per chunk of values:
+those of `bounded`; b for the bits, 1 for the transfers. Bytes per value and direction: those of
+`bounded`; b/2 and 4 b. Supplies: see `needs`. Memory: 8 L bytes per value for the shares; 4 and
+32 b more for bits and keys (all on disk beyond a budget).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.mpc import and_bits, circuits, correlated_ot
-from ppodc.mpc.additive import U64, AdditiveShare, Words, limbs_of
-from ppodc.mpc.circuits import Circuit, Gate
-from ppodc.mpc.correlated_ot import Batch, Bits, Sending
-from ppodc.mpc.oblivious_transfer import ObliviousTransfer
+from ppodc.mpc import and_bits
+from ppodc.mpc.additive import U64, AdditiveShare, Words
+from ppodc.mpc.bounded import bounded
+from ppodc.mpc.bounded import needs as bounded_needs
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget, Spool
-from ppodc.mpc.static_ot import StaticKeys, StaticTransfers
+from ppodc.mpc.static_ot import StaticTransfers
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
@@ -39,30 +39,21 @@ _VALUES = 1 << 18  # values taken in at a time
 
 @dataclass(slots=True, repr=False)
 class SharedTable:
-    """One cloud's shares of a table, and the transfers whose choices are its bits.
+    """One cloud's shares of a table; bits and transfers whose choices they are on demand.
 
-    Bits and transfers are numbered row by row, column by column, lowest bit first.
+    Bits and transfers are numbered row by row, column by column, lowest bit first. They are made
+    for the whole table when they are asked for first, so both clouds must ask alike.
     """
 
+    session: Session
     rows: int
     columns: int
     bits: int  # per value
     limbs: int  # of the additive shares
     values: Spool  # additive shares: rows x (columns * limbs) words
-    xor: Spool  # XOR shares: rows x columns words of 32 bits
-    ot: ObliviousTransfer
     budget: Budget
-    kept_keys: StaticTransfers | None
-
-    @property
-    def transfers(self) -> StaticTransfers:
-        """The keys; if they were not kept they are made now, so both clouds must ask alike."""
-        if self.kept_keys is None:
-            self.kept_keys = StaticTransfers(self.ot, self.rows * self.per_row, self.budget)
-            step = _step(self.columns)
-            for start in range(0, self.rows, step):
-                self.kept_keys.append(self.choices(start, min(start + step, self.rows)))
-        return self.kept_keys
+    xor: Spool | None = None  # XOR shares: rows x columns words of 32 bits
+    keys: StaticTransfers | None = None
 
     @property
     def per_row(self) -> int:
@@ -76,26 +67,51 @@ class SharedTable:
 
     def choices(self, start: int, end: int) -> Bits:
         """This cloud's shares of the bits of rows start..end-1, a byte per bit."""
+        if self.xor is None:
+            self.xor = self._bits()
         words = np.ascontiguousarray(self.xor.read(start, end), "<u4").view(np.uint8)
         shape = (end - start, self.columns, MAX_BITS // 8)
         bits = np.unpackbits(words.reshape(shape), axis=-1, count=self.bits, bitorder="little")
         return bits.reshape(-1)
 
+    @property
+    def transfers(self) -> StaticTransfers:
+        """Transfers whose choices are all bits."""
+        if self.keys is None:
+            self.keys = StaticTransfers(self.session.ot, self.rows * self.per_row, self.budget)
+            for start, end in _stretches(self.rows, self.columns):
+                self.keys.append(self.choices(start, end))
+        return self.keys
+
     def close(self) -> None:
         """Forget all shares and keys."""
-        self.values.close()
-        self.xor.close()
-        if self.kept_keys is not None:
-            self.kept_keys.close()
+        for held in (self.values, self.xor, self.keys):
+            if held is not None:
+                held.close()
+
+    def _bits(self) -> Spool:
+        """The bits of t = t1 + t2 modulo 2^b."""
+        xor = Spool(self.rows, self.columns, np.uint32, self.budget)
+        for start, end in _stretches(self.rows, self.columns):
+            own = self.additive(start, end).limbs[..., 0].reshape(-1)
+            bits = low_bits(self.session, own if self.session.role == 1 else -own, self.bits)
+            xor.append(_woven(bits).reshape(end - start, self.columns))
+        return xor
 
 
 def needs(rows: int, columns: int, bits: int, largest: int | None = None) -> Needs:
     """Supplies for taking in a table."""
-    step = _step(columns)
-    full, rest = divmod(rows, step)
-    values = full * padded(step * columns, WORD) + padded(rest * columns, WORD)
-    pairs = bits - 1 + (0 if largest is None else _clamp_pairs(bits, largest))
-    return Needs(pairs=pairs * values // WORD)
+    total = Needs()
+    for start, end in _stretches(rows, columns):
+        total += bounded_needs((end - start) * columns, bits, largest)
+    return total
+
+
+def bit_needs(rows: int, columns: int, bits: int) -> Needs:
+    """Supplies for the bits of a table."""
+    stretches = _stretches(rows, columns)
+    words = sum(padded((end - start) * columns, WORD) // WORD for start, end in stretches)
+    return Needs(pairs=(bits - 1) * words)
 
 
 def unmask(
@@ -107,88 +123,26 @@ def unmask(
     largest: int | None = None,
     limbs: int = 1,
     top: int = 8,
-    keep_keys: bool = True,
 ) -> SharedTable:
     """Shares of the table (rows, columns) of which this cloud has t + r (C1) or r (C2).
 
     A value is t mod 2^bits, or `largest` if it is more than that. The additive shares have `limbs`
     limbs, of the last of which `top` bytes (1, 2, 4, 8) count.
-    Without `keep_keys` the transfers' keys are forgotten, and made again if anyone asks.
     """
     if share.ndim != 2 or share.dtype != np.uint64:
         raise InputError("a shard must be a two-dimensional array of 64-bit unsigned integers.")
     rows, columns = share.shape
-    table = SharedTable(
-        rows,
-        columns,
-        bits,
-        limbs,
-        Spool(rows, columns * limbs, np.uint64, budget),
-        Spool(rows, columns, np.uint32, budget),
-        session.ot,
-        budget,
-        StaticTransfers(session.ot, rows * columns * bits, budget) if keep_keys else None,
-    )
-    step = _step(columns)
-    for start in range(0, rows, step):
-        end = min(start + step, rows)
-        values = np.ascontiguousarray(share[start:end]).reshape(-1)
-        choices = low_bits(session, values, bits, largest)
-        table.xor.append(_woven(choices).reshape(end - start, columns))
-        flat, keys = choices.reshape(-1), table.kept_keys
-        first = start * table.per_row
-        if keys is None:  # of this step only
-            first, keys = 0, StaticTransfers(session.ot, len(flat), Budget(32 * len(flat)))
-        keys.append(flat)
-        table.values.append(_numbers(session, table, flat, keys.starting_at(first), top))
-    return table
+    values = Spool(rows, columns * limbs, np.uint64, budget)
+    for start, end in _stretches(rows, columns):
+        own = np.ascontiguousarray(share[start:end]).reshape(-1)
+        numbers = bounded(session, own, bits, largest, limbs, top)
+        values.append(numbers.reshape(end - start, columns * limbs))
+    return SharedTable(session, rows, columns, bits, limbs, values, budget)
 
 
-def low_bits(session: Session, values: Words, bits: int, largest: int | None = None) -> Bits:
-    """XOR shares of the low bits of C1's numbers minus C2's: (n) -> (n, bits), a byte per bit.
-
-    A number above `largest` becomes it.
-    """
-    digits = _difference(session, values, bits)
-    if largest is not None:
-        (clamped,) = circuits.run(session, [clamp([digits[j] for j in range(bits)], largest)])
-        digits = XorShare(np.stack([digit.words for digit in clamped]))
-    return np.ascontiguousarray(digits.unpack(len(values)).T)
-
-
-def clamp(digits: Sequence[XorShare], largest: int) -> Circuit[list[XorShare]]:
-    """The binary digits of min(x, largest), lowest first; `largest` has as many digits as x.
-
-    o = [x > largest]; then x_j becomes x_j ^ (o & x_j) where `largest` has 0 and
-    x_j ^ (o & x_j) ^ o where it has 1. Digits above its highest 0 stay: if o, they are ones.
-    """
-    changed = _below_leading_ones(len(digits), largest)
-    if not changed:
-        return list(digits)
-    over = yield from circuits.above(digits, largest)
-    low = digits[:changed]
-    products = yield [Gate(over, *low[j : j + 2]) for j in range(0, changed, 2)]
-    chosen = [
-        digit ^ product ^ over if largest >> j & 1 else digit ^ product
-        for j, (digit, product) in enumerate(zip(low, products, strict=True))
-    ]
-    return [*chosen, *digits[changed:]]
-
-
-def _below_leading_ones(bits: int, largest: int) -> int:
-    """How many of the lowest digits end with the highest 0 of `largest`."""
-    if not 1 << (bits - 1) <= largest < 1 << bits:
-        raise InputError(f"the largest value of {bits} bits cannot be {largest}.")
-    return ((1 << bits) - 1 - largest).bit_length()
-
-
-def _clamp_pairs(bits: int, largest: int) -> int:
-    """AND pairs of `clamp` per value: a gate for each digit above the lowest 0, and the select."""
-    changed = _below_leading_ones(bits, largest)
-    if not changed:
-        return 0
-    lowest = (~largest & (largest + 1)).bit_length() - 1
-    return bits - 1 - lowest + -(-changed // 2)
+def low_bits(session: Session, values: Words, bits: int) -> Bits:
+    """XOR shares of the low bits of C1's numbers minus C2's: (n) -> (n, bits), a byte per bit."""
+    return np.ascontiguousarray(_difference(session, values, bits).unpack(len(values)).T)
 
 
 def _difference(session: Session, values: Words, bits: int) -> XorShare:
@@ -213,9 +167,9 @@ def _difference(session: Session, values: Words, bits: int) -> XorShare:
     return XorShare(out)
 
 
-def _step(columns: int) -> int:
-    """Rows taken in at a time."""
-    return max(1, _VALUES // columns)
+def _stretches(rows: int, columns: int) -> list[tuple[int, int]]:
+    """Rows taken in at a time, start and end."""
+    return list(pairwise([*range(0, rows, max(1, _VALUES // columns)), rows]))
 
 
 def _woven(bits: Bits) -> NDArray[np.uint32]:
@@ -223,19 +177,3 @@ def _woven(bits: Bits) -> NDArray[np.uint32]:
     full = np.pad(bits, ((0, 0), (0, MAX_BITS - bits.shape[1])))
     words = np.packbits(full, axis=-1, bitorder="little").view("<u4")
     return words.astype(np.uint32, copy=False)
-
-
-def _numbers(
-    session: Session, table: SharedTable, choices: Bits, keys: StaticKeys, top: int
-) -> Words:
-    """Additive shares of t = sum_j 2^j (u_j xor v_j), u_j at C1, v_j at C2: one transfer a bit."""
-    sums = np.zeros((len(choices) // table.bits, table.limbs), U64)
-    first = session.ot.tweaks.reserve(len(choices))
-    batch = Batch(len(choices), table.bits, table.limbs, first, sums, top)
-    if session.role == 1:
-        powers = limbs_of([1 << j for j in range(table.bits)], table.limbs)
-        sending = Sending(powers, choices, np.zeros_like(choices))
-        correlated_ot.run(session.ot, keys, batch, sending, None)
-    else:
-        correlated_ot.run(session.ot, keys, batch, None, choices)
-    return sums.reshape(-1, table.columns * table.limbs)

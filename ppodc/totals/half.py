@@ -1,7 +1,8 @@
 """One cloud's half of a job of totals, on the two-party engine.
 
-Records are taken in as XOR-shared bits and additive shares of b = bits(ub) bits (`mpc.unmask`);
-whatever an owner uploads counts as min(t mod 2^b, ub). Then, for each column modulo 2^64,
+Records are taken in as additive shares, and XOR-shared bits where variances are wanted
+(`mpc.unmask`); whatever an owner uploads counts as min(t mod 2^b, ub), b = bits(ub). Then, for each
+column modulo 2^64,
 
     S = sum_i t_i                                        local
     Q = sum_i t_i^2 = sum_i sum_j tbit_ij * (2^j t_i)    one correlated transfer a bit
@@ -117,6 +118,8 @@ class TotalsHalf:
         needs = Needs()
         for size in rows or [self._m]:
             needs += unmask.needs(size, self._columns, self._bits, self._ub)
+            if self._variance:
+                needs += unmask.bit_needs(size, self._columns, self._bits)
         return needs - self._session.supplies.available()
 
     def close(self) -> None:

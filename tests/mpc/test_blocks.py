@@ -8,8 +8,8 @@ import pytest
 from ppodc.mpc import additive, and_bits, compare, correlated_ot, look_up, multiply, select
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.truncate import drop_bits
+from ppodc.mpc.unmask import bit_needs, unmask
 from ppodc.mpc.unmask import needs as unmask_needs
-from ppodc.mpc.unmask import unmask
 from ppodc.mpc.widen import widen
 from ppodc.mpc.xor_bits import XorShare, pack
 from ppodc.records.sharing import mask, split
@@ -124,14 +124,14 @@ def test_unmask_gives_bits_and_numbers(pair, ub, limbs, top):
     records = np.random.default_rng(ub).integers(0, ub + 1, (70, 3))
     records[0], records[1] = 0, ub
     bits = ub.bit_length()
-    needs = unmask_needs(70, 3, bits)
+    needs = unmask_needs(70, 3, bits) + bit_needs(70, 3, bits)
     pair.run(lambda session: session.supplies.reserve(needs))
     before = pair.sessions[0].supplies.available()
     (first, second), values = unmasked(pair, records, bits, limbs=limbs, top=top)
+    shared = np.bitwise_xor(*pair.run(lambda _, table: table.choices(5, 60), (first, second)))
     assert before - pair.sessions[0].supplies.available() == needs, "needs() must be what is used"
     modulus = 1 << (64 * (limbs - 1) + 8 * top)
     assert [x % modulus for x in values] == records.reshape(-1).tolist()
-    shared = first.choices(5, 60) ^ second.choices(5, 60)
     expected = (records[5:60, :, None] >> np.arange(bits)) & 1
     assert np.array_equal(shared, expected.reshape(-1))
     first.close()
@@ -151,6 +151,44 @@ def test_sums_of_squares_from_bits_and_numbers(pair):
         return sum(powers[1:], powers[0])
 
     assert opened(pair.run(squares, tables)) == [int((records**2).sum())]
+
+
+@pytest.mark.parametrize("ub", [1, 2, 5, 8, 14, 15])
+def test_every_pair_of_words_becomes_a_number_up_to_the_largest(pair, ub):
+    """All x and r of as many bits, sent by either cloud: min((x - r) mod 2^b, ub)."""
+    bits = ub.bit_length()
+    x, r = (plane.reshape(-1, 1) for plane in np.indices((1 << bits, 1 << bits), np.uint64))
+    x, r = np.concatenate([x, x[::-1]]), np.concatenate([r, r[::-1]])
+    for largest in (ub, None):
+        needs = unmask_needs(len(x), 1, bits, largest)
+        pair.run(lambda session, needs=needs: session.supplies.reserve(needs))
+        before = pair.sessions[0].supplies.available()
+        tables = pair.run(
+            lambda session, own, largest=largest: unmask(
+                session, own, bits, Budget(1 << 20), largest=largest, limbs=2, top=4
+            ),
+            (x, r),
+        )
+        assert before - pair.sessions[0].supplies.available() == needs
+        expected = np.minimum((x - r).reshape(-1) % (1 << bits), largest or x.max())
+        values = opened(tuple(table.additive(0, len(x)) for table in tables))
+        assert [value % (1 << 96) for value in values] == expected.tolist()
+
+
+@pytest.mark.parametrize("ub", [1000, (1 << 20) - 3, 1 << 20])
+def test_hostile_words_count_as_numbers_up_to_the_largest(pair, ub):
+    bits, g = ub.bit_length(), np.random.default_rng(ub)
+    x, r = g.integers(0, 2**64, (2, 210, 3), np.uint64)
+    edges = np.array([0, 1, ub - 1, ub, ub + 1, (1 << bits) - 1, 1 << bits], np.uint64)
+    x[0, :], x[:7, 1] = r[0, :], r[:7, 1] + edges
+    tables = pair.run(
+        lambda session, own: unmask(session, own, bits, Budget(1 << 20), largest=ub), (x, r)
+    )
+    expected = np.minimum((x - r).reshape(-1) % np.uint64(1 << bits), ub)
+    assert opened(tuple(table.additive(0, 210) for table in tables)) == expected.tolist()
+    shared = np.bitwise_xor(*pair.run(lambda _, table: table.choices(0, 210), tables))
+    planes = (expected[:, None] >> np.arange(bits, dtype=np.uint64)) & np.uint64(1)
+    assert np.array_equal(shared, planes.reshape(-1))
 
 
 def test_an_upload_out_of_range_becomes_a_number_of_the_agreed_bits(pair):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ppodc.mpc import compare, multiply, select
+from ppodc.mpc import bounded, compare, multiply, select
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.supplies import Needs
 from tests.mpc.pair import Pair
@@ -41,6 +41,10 @@ def zero_compare(session):
     return compare.sign(session, AdditiveShare(np.zeros((1024, 2), np.uint64)), 100)
 
 
+def zero_bounded(session):
+    return bounded.bounded(session, np.zeros(4096, np.uint64), 10, 1000, 1, 8)
+
+
 def zero_extension(session):
     return list(session.ot.extend([np.zeros(128, np.uint64)]))
 
@@ -52,6 +56,7 @@ ZERO_STEPS = pytest.mark.parametrize(
         (zero_select, ["shares.choices", "shares.correlated"]),
         (zero_multiply, ["shares.choices", "shares.correlated"]),
         (zero_compare, ["shares.digits", "shares.tables"]),
+        (zero_bounded, ["shares.digits", "shares.tables", "shares.extension", "shares.correlated"]),
         (zero_extension, ["shares.extension"]),
     ],
 )

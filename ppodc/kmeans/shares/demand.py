@@ -21,8 +21,9 @@ _DIGIT_BYTES = 12  # of supplies per digit of a comparison: leaves and AND pairs
 class Demand:
     """Chunks and supplies of one job."""
 
-    def __init__(self, parameters: Parameters, rings: Rings) -> None:
-        self._p, self._rings = parameters, rings
+    def __init__(self, parameters: Parameters, rings: Rings, *, bits: bool = False) -> None:
+        """With `bits`, the records' bits are made when they are taken in."""
+        self._p, self._rings, self._bits = parameters, rings, bits
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
         """Stretches of rows, full ones and a rest; distances and supplies of one fit in memory."""
@@ -74,4 +75,6 @@ class Demand:
         total = Needs()
         for rows in shards:
             total += unmask.needs(rows, self._p.l, self._rings.bits, self._p.ub)
+            if self._bits:
+                total += unmask.bit_needs(rows, self._p.l, self._rings.bits)
         return total

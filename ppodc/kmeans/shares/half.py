@@ -64,9 +64,9 @@ class SharesHalf:
     ) -> None:
         p = self._p = parameters
         self._rings = Rings.of(p)
-        self._demand = Demand(p, self._rings)
         self._budget = Budget(memory, scratch)
         self._products = product_step(p, self._rings, self._budget)
+        self._demand = Demand(p, self._rings, bits=p.k > 1 and self._products.needs_bits)
         self._makers: dict[str, ShardProducts] = {}
         self._shards: dict[str, Shard] = {}
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
@@ -120,14 +120,7 @@ class SharesHalf:
                     f"shard {shard!r} brings this worker to {total} records; "
                     f"the job was announced with {self._p.m}. Start a job of the right size."
                 )
-            held = taking_in.ingest(
-                self._session,
-                share,
-                self._p.ub,
-                self._rings,
-                self._budget,
-                keep_keys=self._products.needs_keys,
-            )
+            held = taking_in.ingest(self._session, share, self._p.ub, self._rings, self._budget)
             self._shards[shard] = held
             if self._p.k > 1:
                 chunks = self._demand.chunks(held.rows)

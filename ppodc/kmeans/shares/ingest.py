@@ -3,7 +3,7 @@
 Whatever was uploaded counts as min((t + r) - r mod 2^b, ub), b = bits(ub): a value of 0..ub.
 
 Who learns what, rounds, bytes, supplies: as in `mpc.unmask`, with b bits per value, the largest
-value ub and the L limbs of a distance.
+value ub and the L limbs of a distance. Bits of the records are made only for who needs them.
 """
 
 from dataclasses import dataclass, field
@@ -68,20 +68,9 @@ def ingest(
     ub: int,
     rings: Rings,
     budget: Budget,
-    *,
-    keep_keys: bool = True,
 ) -> Shard:
     """A shard from this cloud's share (rows, l): t + r at C1, r at C2."""
     # The sums over records need the values modulo 2^64, whatever the distances need.
     top = ALL_BYTES if rings.distance == 1 else rings.distance_top
-    table = unmask(
-        session,
-        share,
-        rings.bits,
-        budget,
-        largest=ub,
-        limbs=rings.distance,
-        top=top,
-        keep_keys=keep_keys,
-    )
+    table = unmask(session, share, rings.bits, budget, largest=ub, limbs=rings.distance, top=top)
     return Shard(table, rings.distance_top)

@@ -48,9 +48,9 @@ class ShardProducts(Protocol):
 
 
 class ProductStep(Protocol):
-    """A way to make random products; some need the keys of the records' transfers."""
+    """A way to make random products; some need the bits of the records."""
 
-    needs_keys: bool
+    needs_bits: bool
 
     def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
         """Get ready for products of these chunks; both clouds call it alike."""
@@ -89,7 +89,7 @@ class LatticeProducts:
     Rounds, bytes, operations: theirs; both grow with the number of columns, not of bits.
     """
 
-    needs_keys = False
+    needs_bits = False
 
     def __init__(self, parameters: LatticeParameters, budget: Budget) -> None:
         self._parameters, self._budget = parameters, budget
@@ -127,10 +127,11 @@ class TransferProducts:
     per column. Operations per bit: 3 L / 2 hash blocks per column.
     """
 
-    needs_keys = True
+    needs_bits = True
 
     def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
-        """Nothing to do: the keys came with the records."""
+        """The records' bits and the keys of their transfers are made now, not in an iteration."""
+        _ = shard.table.transfers
         return _TransferShard(shard)
 
 

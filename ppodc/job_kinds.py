@@ -23,7 +23,9 @@ ROOMS = {
     "linkage": "ppodc.linkage.kind",
     "totals": "ppodc.totals.kind",
     "local": "ppodc.ldp.kind",
+    "private-kmeans": "ppodc.kmeans.noisy.kind",
 }
+_PRIVATE = {"kmeans": "private-kmeans"}  # what a table [privacy] in the spec makes of a kind
 
 
 class Job(Protocol):
@@ -65,6 +67,16 @@ class Kind(Protocol):
 
     def open_result(self, spec: "Spec", opened: OpenedResult) -> Any:
         """At the owner: the result in real units; InputError for values that cannot be one."""
+
+
+def with_privacy(name: Any) -> Any:
+    """The kind that a job of this one is in a spec with a table [privacy]."""
+    if name in _PRIVATE.values():
+        return name
+    private = _PRIVATE.get(name) if isinstance(name, str) else None
+    if private is None:
+        raise InputError(f"a job of the kind {name!r} takes no table [privacy]")
+    return private
 
 
 def named(name: Any) -> Kind:

@@ -61,12 +61,17 @@ class Spec:
     @classmethod
     def from_dict(cls, document: Any) -> "Spec":
         required = ("name", "schema", "job")
-        check_keys(document, "the spec", required=required, optional=("owners",))
+        check_keys(document, "the spec", required=required, optional=("owners", "privacy"))
         schema, table = Schema.from_dict(document["schema"]), document["job"]
         if not isinstance(table, dict):
             raise InputError("job must be a table")
         rest = {key: value for key, value in table.items() if key != "kind"}
-        kind = job_kinds.named(table.get("kind", job_kinds.DEFAULT))
+        name = table.get("kind", job_kinds.DEFAULT)
+        if "privacy" in rest:
+            raise InputError("job: unknown key 'privacy'; [privacy] is a table of its own")
+        if "privacy" in document:  # a part of the job that has a table of its own
+            name, rest["privacy"] = job_kinds.with_privacy(name), document["privacy"]
+        kind = job_kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
         return cls(document["name"], schema, kind.parse_job(rest), owners)
 
@@ -103,7 +108,8 @@ class Spec:
         job = self.job.to_dict()
         if self.job.kind != job_kinds.DEFAULT:  # left out: digests from before there were kinds
             job = {"kind": self.job.kind, **job}
-        document = {"name": self.name, "schema": self.schema.to_dict(), "job": job}
+        privacy = {"privacy": job.pop("privacy")} if "privacy" in job else {}
+        document = {"name": self.name, "schema": self.schema.to_dict(), "job": job, **privacy}
         if self.owners is not None:  # left out: digests from before specs named their owners
             document["owners"] = self.owners.to_dict()
         return document
@@ -114,10 +120,10 @@ class Spec:
         lines.append("columns = [")
         lines += [f"    {_table(column.to_dict())}," for column in self.schema.columns]
         lines += ["]", "", "[job]"]
-        lines += [
-            f"{key} = {_table(value) if isinstance(value, dict) else _toml(value)}"
-            for key, value in self.to_dict()["job"].items()
-        ]
+        document = self.to_dict()
+        lines += _keys(document["job"])
+        if "privacy" in document:
+            lines += ["", "[privacy]", *_keys(document["privacy"])]
         if self.owners is not None:
             lines += ["", self.owners.to_toml().rstrip()]
         return "\n".join(lines) + "\n"
@@ -158,6 +164,13 @@ class Spec:
 def _table(entries: dict[str, Any]) -> str:
     """An inline table."""
     return "{ " + ", ".join(f"{key} = {_toml(value)}" for key, value in entries.items()) + " }"
+
+
+def _keys(table: dict[str, Any]) -> list[str]:
+    return [
+        f"{key} = {_table(value) if isinstance(value, dict) else _toml(value)}"
+        for key, value in table.items()
+    ]
 
 
 def _toml(value: Any) -> str:

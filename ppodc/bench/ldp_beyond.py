@@ -65,7 +65,8 @@ def by_codebook(records: Integers, k: int, epsilon: float, run: int) -> Reals:
 
 def by_two_clouds(records: Integers, k: int, epsilon: float, run: int) -> Reals:
     plan = NoisePlan(k=k, columns=records.shape[1], ub=UB, epsilon=epsilon, delta=DELTA, seed=run)
-    return noisy_kmeans(records, plan, two_clouds_noise(seeded(run, 1), seeded(run, 2))).centres
+    noise = two_clouds_noise(plan, seeded(run, 1), seeded(run, 2))
+    return noisy_kmeans(records, plan, noise).centres
 
 
 def by_privbv(records: Integers, k: int, epsilon: float, run: int) -> Reals:

@@ -1,18 +1,27 @@
-"""k-means with noise in the two clouds: the plaintext reference that the protocol must equal.
+"""k-means with noise in the two clouds: the plaintext reference that the protocol equals.
 
 Every iteration opens noisy sums and counts to both clouds, and only these; each cloud has added its
 own discrete Gaussian noise to its own share before. Centres are public from then on.
 
 *Proof.* Neighbours differ in one record replaced (row numbers are public). A record within the
 radius r of its nearest public centre c_h adds its residual t - c_h, of length at most r, to the
-sums of h and 1 to its count; a record farther away adds nothing. One record replaced moves the sums
-of one cluster by at most 2r and no count, or those of two clusters by r each and two counts by 1,
-or less. With variances s of a sum and c of a count the iteration keeps rho-concentrated privacy,
-rho = max(2 r^2/s, r^2/s + 1/c); s = 2 r^2/rho and c = 2/rho make both terms rho. T iterations, each
-chosen after seeing the ones before, keep T rho, which gives (epsilon, delta)
-(`budget.concentrated_rho`). Starting points come from the public seed, merging sees only released
-values. Each cloud's noise alone has these variances, so one cloud, also together with owners, faces
-a full guarantee; what is released has twice the variance.
+sums of h and 1 to its count; a record farther away adds nothing. One record replaced moves
+
+    one cluster's sums by at most 2r, no count:          (2r)^2 / (2s)            = 2 r^2/s
+    two clusters' sums by at most r, two counts by 1:    2 r^2/(2s) + 2/(2c)      = r^2/s + 1/c
+    one cluster's sums by at most r, one count by 1:     r^2/(2s) + 1/(2c)        (half of it)
+
+with variances s of a sum and c of a count: the discrete Gaussian keeps D^2/(2 variance) of
+zero-concentrated privacy for whole numbers that move by D, and independent coordinates add up.
+s = 2 r^2/rho and c = 2/rho make the first two terms rho, so an iteration keeps rho. T iterations,
+each chosen after seeing the ones before, keep T rho, which gives (epsilon, delta)
+(`budget.concentrated_rho`). One record added or removed is the third line: half the rho. Starting
+points come from the public seed, moving and merging see only released values.
+
+Each cloud's noise alone has these variances. C2 sees the opened values less its own noise, and so
+do owners who help it: S + C1's noise, a full guarantee, and the same for C1. (Next centres depend
+on C2's noise too, which only chooses the next question: the proof holds for any choice.) What is
+released to owners has twice the variance.
 
 *Uneven clusters.* Points spread over the whole domain do not split clusters that lie close
 together. So between iterations a centre that holds next to nobody moves beside the heaviest one
@@ -27,7 +36,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
@@ -42,7 +53,7 @@ ITERATIONS = 3
 HEAVY = 8
 
 Integers = NDArray[np.int64]
-Noise = Callable[[tuple[int, ...], Fraction], Integers]  # both clouds' noise, added up
+Noise = Callable[[int, Integers], Integers]  # both clouds' (K, l + 1), of an iteration, at centres
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +80,26 @@ class NoisePlan:
 
     @property
     def radius(self) -> int:
-        """r = ub sqrt(l) K^(-1/l) / 2, a whole number from 1."""
-        share = math.pow(self.centres, -1 / self.columns)
-        wanted = 0.5 * self.ub * math.sqrt(self.columns) * share
-        return max(1, math.ceil(wanted))
+        """r = ub sqrt(l) K^(-1/l) / 2, rounded up: the least with (2r)^2l K^2 >= ub^2l l^l."""
+        l, least = self.columns, self.ub ** (2 * self.columns) * self.columns**self.columns
+        low, high = 0, self.ub * l + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = (2 * middle) ** (2 * l) * self.centres**2 >= least
+            low, high = (low, middle) if enough else (middle, high)
+        return high
 
     @property
     def rho(self) -> Fraction:
-        """Of one iteration, rounded down to a multiple of 2^-40 of itself."""
-        return _rounded(concentrated_rho(self.epsilon, self.delta) / self.iterations, up=False)
+        """Of one iteration, rounded down: (epsilon / (sqrt(L + epsilon) + sqrt(L)))^2 / T.
+
+        In numbers of 160 bits, which round alike on every machine.
+        """
+        with gmpy2.context(precision=160):
+            log = -gmpy2.log(mpfr(self.delta))
+            root = mpfr(self.epsilon) / (gmpy2.sqrt(log + mpfr(self.epsilon)) + gmpy2.sqrt(log))
+            whole = gmpy2.mpq(root * root) / self.iterations
+        return _rounded(Fraction(int(whole.numerator), int(whole.denominator)), up=False)
 
     @property
     def sum_variance(self) -> Fraction:
@@ -90,7 +112,7 @@ class NoisePlan:
     @property
     def least_count(self) -> int:
         """A cluster with a smaller noisy count keeps its centre: 2 sqrt(2) sigma_c."""
-        return math.ceil(2 * math.sqrt(2 * self.count_variance))
+        return math.isqrt(math.ceil(8 * self.count_variance) - 1) + 1
 
     @property
     def count_deviation(self) -> int:
@@ -102,11 +124,11 @@ class NoisePlan:
         return spread_points(self.centres, self.columns, self.ub, self.seed)
 
 
-def _rounded(value: float | Fraction, *, up: bool) -> Fraction:
-    """A fraction with a power of 2 below, near to the value and on the wanted side of it."""
-    exact = Fraction(value) * (Fraction(1) - Fraction(1, 1 << 44) if not up else 1)
-    power = 40 - math.floor(math.log2(exact))
-    scaled = exact * Fraction(2) ** power
+def _rounded(exact: Fraction, *, up: bool) -> Fraction:
+    """A fraction of about 40 bits over a power of 2, near to the value and on the wanted side."""
+    below = exact * (1 - Fraction(1, 1 << 44))  # more than what made `exact` may have rounded off
+    power = 40 - (exact.numerator.bit_length() - exact.denominator.bit_length())
+    scaled = (exact if up else below) * Fraction(2) ** power
     return Fraction(math.ceil(scaled) if up else math.floor(scaled)) / Fraction(2) ** power
 
 
@@ -174,31 +196,42 @@ class Opened:
     sums: Integers
     counts: Integers
 
+    @classmethod
+    def of(cls, table: Integers) -> "Opened":
+        """From (K, l + 1): the sums of each cluster and behind them its count."""
+        return cls(table[:, :-1].copy(), table[:, -1].copy())
+
+
+def next_centres(centres: Integers, opened: Opened, plan: NoisePlan, done: int) -> Integers:
+    """Where the centres of iteration `done` go, by released values only; idle ones not last."""
+    moved = moved_centres(centres, opened.sums, opened.counts, plan)
+    return relocated(moved, opened.counts, plan, done) if done < plan.iterations else moved
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyResult:
-    """The merged centres in encoded units with their sizes, and everything that was opened."""
+    """The merged centres in encoded units with their sizes, and everything that was opened.
+
+    `points` and `counts` are the K centres of the last iteration, before merging.
+    """
 
     centres: NDArray[np.float64]
     sizes: NDArray[np.float64]
     opened: tuple[Opened, ...]
+    points: Integers
+    counts: Integers
 
 
 def noisy_kmeans(records: Integers, plan: NoisePlan, noise: Noise) -> NoisyResult:
     """All iterations on plaintext, with the given noise (both clouds' together)."""
     centres, opened = plan.start(), list[Opened]()
-    for iteration in range(plan.iterations):
-        if opened:
-            centres = relocated(centres, opened[-1].counts, plan, iteration)
+    for iteration in range(1, plan.iterations + 1):
         sums, counts = residual_sums(records, centres, plan.radius)
-        noisy = Opened(
-            sums + noise(sums.shape, plan.sum_variance),
-            counts + noise(counts.shape, plan.count_variance),
-        )
-        opened.append(noisy)
-        centres = moved_centres(centres, noisy.sums, noisy.counts, plan)
+        exact = np.concatenate([sums, counts[:, None]], axis=1)
+        opened.append(Opened.of(exact + noise(iteration, centres)))
+        centres = next_centres(centres, opened[-1], plan, iteration)
     merged, sizes = merge(centres, opened[-1].counts, plan)
-    return NoisyResult(merged, sizes, tuple(opened))
+    return NoisyResult(merged, sizes, tuple(opened), centres, opened[-1].counts)
 
 
 def merge(
@@ -212,11 +245,17 @@ def merge(
     return weighted_kmeans(centres.astype(np.float64), weights, plan.k, random=random)
 
 
-def two_clouds_noise(first: SecureRandom, second: SecureRandom) -> Noise:
-    """Both clouds' noise from their generators, as the protocol would add it up."""
+def own_noise(plan: NoisePlan, random: SecureRandom) -> Integers:
+    """One cloud's noise of one iteration, (K, l + 1): of all sums, then of all counts."""
+    sums = gaussian_noise(random, plan.sum_variance, (plan.centres, plan.columns))
+    counts = gaussian_noise(random, plan.count_variance, (plan.centres, 1))
+    return np.concatenate([sums, counts], axis=1)
 
-    def draw(shape: tuple[int, ...], variance: Fraction) -> Integers:
-        own, other = (gaussian_noise(random, variance, shape) for random in (first, second))
-        return np.asarray(own + other)
+
+def two_clouds_noise(plan: NoisePlan, first: SecureRandom, second: SecureRandom) -> Noise:
+    """Both clouds' noise from their generators, as the protocol adds it up."""
+
+    def draw(_iteration: int, _centres: Integers) -> Integers:
+        return own_noise(plan, first) + own_noise(plan, second)
 
     return draw

@@ -10,6 +10,7 @@ the slot's next tasks.
 """
 
 import contextlib
+import json
 import shutil
 import time
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ from ppodc.pairs import shards
 from ppodc.pairs.pair_worker import Setup, pools_of_job
 from ppodc.pairs.plan import (
     MAX_ATTEMPTS,
+    DrawsNoise,
     Place,
     PlanStep,
     Step,
@@ -33,6 +35,8 @@ from ppodc.pairs.plan import (
 )
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Checkpoint, Store
+
+_REVEAL = "reveal begun"  # in the ledger
 
 
 @dataclass(slots=True)
@@ -100,6 +104,8 @@ class CloudJob:
         self.shards = shards.split(self.sealed.m, self.pairs, shards_per_pair)
         self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
         self.plan.prepare = prepare
+        if isinstance(self.plan, DrawsNoise):
+            self.plan.noise_key = store.noise_key.of_job(self.spec.digest, self.sealed.digest)
         self.slots: dict[int, Slot] = {}
         self.run = ""  # the session's id, the same at both clouds; set when it is opened
         self.worked = 0.0  # seconds of protocol work in iterations: of each step its slowest pair
@@ -198,7 +204,11 @@ class CloudJob:
                 "attempt": attempt,
                 "slots": list(slots),
             }
-            self.store.ledger.append("reveal begun", self.dataset, detail, line.reveals)
+            asked = line.asks(self.plan)
+            if asked:
+                self._check_asked(step, asked)
+                detail["asked"] = asked
+            self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
         for slot in slots:
             tasks = self._tasks(line, slot)
             current.forget(slot)
@@ -264,6 +274,20 @@ class CloudJob:
         if self._current is None:
             raise InputError("no step is under way.")
         return self._current
+
+    def _check_asked(self, step: Step, asked: str) -> None:
+        """Refuse to reveal in an iteration anything else than what was begun to be."""
+        for entry in self.store.ledger.entries(self.dataset):
+            if entry.event != _REVEAL:
+                continue
+            detail = json.loads(entry.detail)
+            place = detail["step"], detail["iteration"]
+            if place == (step.name, step.iteration) and detail.get("asked") != asked:
+                raise InputError(
+                    f"{step.name} of iteration {step.iteration} was begun with other centres or "
+                    "another noise key; a second one would reveal more than the owners agreed "
+                    "to. Put the stores of both clouds back as they were, or create a new dataset."
+                )
 
     def _collect(self, current: _Current, slot: int, call: Any) -> None:
         outcome = self.workers.outcome(call)

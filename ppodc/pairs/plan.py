@@ -113,6 +113,12 @@ class PlanStep(Protocol[P]):
     def reveals(self) -> str:
         """What leaves the protocol in it, and to whom, for the ledger; empty: nothing."""
 
+    def asks(self, plan: P) -> str:
+        """A digest of exactly what it reveals; once begun, nothing else is in that iteration.
+
+        Empty: repeated, it reveals the same whatever happens.
+        """
+
     def due(self, plan: P) -> bool:
         """Whether it must come now, if none above it does."""
 
@@ -160,12 +166,22 @@ class Plan(Protocol):
         """This cloud's half, once no step is due."""
 
 
+@runtime_checkable
+class DrawsNoise(Protocol):
+    """A plan whose steps add this cloud's own noise, the same whenever a step is repeated."""
+
+    noise_key: bytes  # 32 bytes of this cloud and this job alone
+
+
 class BaseStep(Generic[Q]):
     """What most steps have in common; a step says what differs."""
 
     counts_rows = False
     uses_records = True
     reveals = ""
+
+    def asks(self, plan: Q) -> str:
+        return ""
 
     def iteration(self, plan: Q) -> int:
         return plan.iteration

@@ -7,9 +7,9 @@ column modulo 2^64,
     S = sum_i t_i                                        local
     Q = sum_i t_i^2 = sum_i sum_j tbit_ij * (2^j t_i)    one correlated transfer a bit
 
-with the static transfers whose choices are the bits of t. Who learns what: nothing; `output` gives
-each cloud a freshly masked half. Rounds: those of taking in, 1 for the squares, 1 for the output.
-Bytes per value, in each direction: 8 b for the squares, besides taking it in.
+with the static transfers whose choices are the bits of t (`mpc.squares`). Who learns what: nothing;
+`output` gives each cloud a freshly masked half. Rounds: those of taking in, 1 for the squares, 1
+for the output. Bytes per value, in each direction: 8 b for the squares, besides taking it in.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.mpc import correlated_ot, unmask
+from ppodc.mpc import unmask
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.correlated_ot import Batch, Sending
 from ppodc.mpc.remask import remask
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.squares import squares
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.unmask import SharedTable
 from ppodc.pairs.plan import Material, Progress
@@ -71,23 +71,10 @@ class TotalsHalf:
                 for start, end in self._chunks(table.rows):
                     total[0] += table.additive(start, end).limbs[..., 0].sum(axis=0, dtype=U64)
                     if self._variance:
-                        total[1] += self._squares(table, start, end)
+                        found = squares(self._session, table, start, end)
+                        total[1] += found.sum(axis=0, dtype=U64)
                     progress(end - start)
             return total
-
-    def _squares(self, table: SharedTable, start: int, end: int) -> Words:
-        """Shares of Q over rows start..end-1: tbit_ij * (2^j t_i), summed over i and j."""
-        values = table.additive(start, end).limbs.reshape(-1, 1)
-        shifted = values << np.arange(self._bits, dtype=U64)
-        bits = table.choices(start, end)
-        squares = np.zeros((len(values), 1), U64)
-        first = self._session.ot.tweaks.reserve(len(bits))
-        batch = Batch(len(bits), self._bits, 1, first, squares)
-        keys = table.transfers.starting_at(start * table.per_row)
-        sending = Sending(shifted.reshape(-1, 1), bits, np.zeros_like(bits))
-        correlated_ot.run(self._session.ot, keys, batch, sending, bits)
-        total: Words = squares.reshape(-1, self._columns).sum(axis=0, dtype=U64)
-        return total
 
     def _chunks(self, rows: int) -> Iterator[tuple[int, int]]:
         step = max(1, _CHUNK_BITS // (self._columns * self._bits))

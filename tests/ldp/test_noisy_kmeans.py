@@ -8,11 +8,13 @@ import pytest
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
+from ppodc.ldp.budget import concentrated_rho
 from ppodc.ldp.discrete_noise import discrete_gaussian, discrete_laplace, gaussian_noise
 from ppodc.ldp.noisy_kmeans import (
     NoisePlan,
     moved_centres,
     noisy_kmeans,
+    own_noise,
     relocated,
     residual_sums,
     two_clouds_noise,
@@ -28,8 +30,8 @@ def seeded(seed=0):
     return SecureRandom(seed.to_bytes(32, "big"))
 
 
-def no_noise(shape, variance):
-    return np.zeros(shape, np.int64)
+def no_noise(iteration, centres):
+    return np.zeros((len(centres), centres.shape[1] + 1), np.int64)
 
 
 def chi_square(draws, weight, reach):
@@ -77,6 +79,27 @@ def test_the_plans_numbers():
         NoisePlan(k=4, columns=2, ub=10, epsilon=1.0, delta=0.0)
     with pytest.raises(InputError):
         NoisePlan(k=4, columns=2, ub=10, epsilon=1.0, delta=1e-6, centres=3)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 10, 60])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 300.0])
+def test_public_numbers_are_exact_and_on_the_private_side(columns, epsilon):
+    plan = NoisePlan(k=3, columns=columns, ub=1000, epsilon=epsilon, delta=1e-9, iterations=7)
+    wanted = 500 * math.sqrt(columns) * 9 ** (-1 / columns)
+    assert plan.radius - 1 <= wanted * (1 + 1e-12)
+    assert wanted <= plan.radius * (1 + 1e-12)
+    rho = concentrated_rho(epsilon, 1e-9)
+    assert rho * (1 - 1e-11) < plan.rho * 7 < rho * (1 + 1e-15)
+    for variance, least in ((plan.sum_variance, 2 * plan.radius**2), (plan.count_variance, 2)):
+        assert least / plan.rho <= variance < least / plan.rho * (1 + Fraction(1, 1 << 38))
+    assert (plan.least_count - 1) ** 2 < 8 * plan.count_variance <= plan.least_count**2
+
+
+def test_one_record_added_costs_half_the_rho():
+    centre, r = np.array([[500, 500]]), PLAN.radius
+    sums, counts = residual_sums(np.array([[500 + r, 500]]), centre, r)
+    rho = (sums**2).sum() / (2 * PLAN.sum_variance) + counts[0] / (2 * PLAN.count_variance)
+    assert float(rho) == pytest.approx(float(PLAN.rho) / 2, rel=1e-9)
 
 
 def test_one_record_replaced_moves_no_more_than_the_proof_says():
@@ -148,7 +171,7 @@ def test_close_clusters_beside_far_small_ones_are_split():
     group = np.where(words[:, 8] % 40 == 0, 3, words[:, 8] % 3)
     records = np.clip(corner[group] + noise // 3, 0, 1000)
     plan = NoisePlan(k=4, columns=2, ub=1000, epsilon=2.0, delta=1e-6, seed=3)
-    found = noisy_kmeans(records, plan, two_clouds_noise(seeded(1), seeded(2))).centres
+    found = noisy_kmeans(records, plan, two_clouds_noise(plan, seeded(1), seeded(2))).centres
     floats = records.astype(float)
     exact = mean_squared_distance(floats, corner.astype(float))
     assert mean_squared_distance(floats, found) < 3 * exact
@@ -159,22 +182,21 @@ def test_given_noise_is_added_and_nothing_else():
     records = groups(3000)
     drawn = []
 
-    def noise(shape, variance):
-        drawn.append(gaussian_noise(seeded(len(drawn)), variance, shape))
+    def noise(iteration, centres):
+        drawn.append(own_noise(PLAN, seeded(iteration)))
         return drawn[-1]
 
     result = noisy_kmeans(records, PLAN, noise)
     exact = residual_sums(records, PLAN.start(), PLAN.radius)
-    assert np.array_equal(result.opened[0].sums - drawn[0], exact[0])
-    assert np.array_equal(result.opened[0].counts - drawn[1], exact[1])
-    assert len(result.opened) == PLAN.iterations
-    assert len(drawn) == 2 * PLAN.iterations
+    assert np.array_equal(result.opened[0].sums, exact[0] + drawn[0][:, :-1])
+    assert np.array_equal(result.opened[0].counts, exact[1] + drawn[0][:, -1])
+    assert len(result.opened) == len(drawn) == PLAN.iterations
 
 
 def test_the_result_is_near_that_without_noise():
     records = groups(20_000)
     clean = noisy_kmeans(records, PLAN, no_noise)
-    noisy = noisy_kmeans(records, PLAN, two_clouds_noise(seeded(1), seeded(2)))
+    noisy = noisy_kmeans(records, PLAN, two_clouds_noise(PLAN, seeded(1), seeded(2)))
     floats = records.astype(float)
     reference = mean_squared_distance(floats, clean.centres)
     assert mean_squared_distance(floats, noisy.centres) < 1.2 * reference

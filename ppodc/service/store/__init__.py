@@ -15,6 +15,7 @@ from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import Dataset, Datasets
 from ppodc.service.store.jobs import Checkpoint, JobInfo, Jobs
 from ppodc.service.store.ledger import Ledger
+from ppodc.service.store.noise_key import NoiseKey
 from ppodc.service.store.removal import Removal
 from ppodc.service.store.results import Results
 from ppodc.service.store.uploads import Sealed, Upload, Uploads
@@ -36,6 +37,7 @@ class Store:
         )
         self.jobs = Jobs(database, self.ledger, self.datasets)
         self.results = Results(database, self.ledger, self.datasets, self.uploads)
+        self.noise_key = NoiseKey(folder).ensure()
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)
 
     @classmethod

@@ -53,12 +53,15 @@ class JobInfo:
 class Checkpoint:
     """This cloud's half of all that a job needs to go on after an iteration, and the stop bit.
 
-    Which arrays there are is the kind's business.
+    Which arrays there are is the kind's business. `event` and `learnt` are the ledger's words for
+    what both clouds have learnt in the iteration.
     """
 
     iteration: int
     stop: bool
     arrays: Mapping[str, NDArray[Any]] = field(repr=False)
+    event: str = "stop bit revealed"
+    learnt: str = "both clouds: whether this iteration is the last"
 
 
 class Jobs:
@@ -117,7 +120,7 @@ class Jobs:
             sql.execute("UPDATE dataset SET cancel_requested = 1 WHERE name = ?", (dataset,))
 
     def save_checkpoint(self, dataset: str, checkpoint: Checkpoint, run: str = "") -> None:
-        """Keep this cloud's state after an iteration (the last two stay); notes the stop bit.
+        """Keep this cloud's state after an iteration (the last two stay); notes what it revealed.
 
         `run` names the session that both clouds made it in: halves of two sessions do not fit.
         """
@@ -139,8 +142,7 @@ class Jobs:
                 (dataset, dataset, _KEPT_CHECKPOINTS),
             )
             detail = {"iteration": checkpoint.iteration, "stop": checkpoint.stop}
-            learnt = "both clouds: whether this iteration is the last"
-            self._ledger.append("stop bit revealed", dataset, detail, learnt)
+            self._ledger.append(checkpoint.event, dataset, detail, checkpoint.learnt)
 
     def checkpoints(self, dataset: str) -> dict[int, str]:
         """The iterations that can be continued from, oldest first, each with its run."""

@@ -1,0 +1,1 @@
+"""k-means whose every opened value is noisy: differential privacy added inside the two clouds."""

@@ -1,0 +1,156 @@
+"""The job of a k-means spec with a [privacy] table: centres under differential privacy.
+
+In a spec file the job is k-means and [privacy] makes it this one; the canonical bytes name the kind
+`private-kmeans` and write every number out, so that a later release with other defaults computes
+the same. The public numbers of noise, radius and starting points all follow from them
+(`ppodc.ldp.noisy_kmeans.NoisePlan`).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ppodc.errors import InputError
+from ppodc.kmeans.job import MAX_CLUSTERS
+from ppodc.kmeans.row_choice import MAX_SEED
+from ppodc.ldp.budget import Guarantee, PrivacyReport
+from ppodc.ldp.noisy_kmeans import CENTRES_EACH, ITERATIONS, NoisePlan
+from ppodc.records.schema import Schema
+from ppodc.records.toml_document import check_keys, check_whole, double
+from ppodc.spec import Spec
+
+DELTA = 1e-6
+_MOST_ITERATIONS = 100
+_MOST_CENTRES = 256
+_LARGEST_EPSILON = 1000.0
+_LEAST_EPSILON = 1e-6
+_LEAST_DELTA = 1e-30
+
+SAMPLE = """\
+# A ppodc dataset: its columns and the job that all owners agree to.
+# Every owner must use this very file: its digest is the identity of the dataset.
+
+name = "clinic-private"      # letters, digits, '.', '_' and '-'
+
+[schema]
+ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
+# The columns in the order of the owners' tables. low and high are public; a value outside
+# them is refused. Choose them by meaning, not from the data.
+columns = [
+    { name = "age", low = 0, high = 120 },
+    { name = "temperature", low = 30.0, high = 45.0 },
+    { name = "pressure", low = 40, high = 260 },
+]
+
+[job]
+k = 3                        # clusters, 1 to 64
+seed = 1                     # public; of the starting points
+
+# k-means under differential privacy: each cloud adds noise to its own share of every sum and count,
+# and only noisy values are ever opened. Suite shares.
+[privacy]
+epsilon = 1.0                # of one record, all columns, against a cloud and all other owners
+delta = 1e-6                 # well below 1 / (number of records)
+# iterations = 3             # fixed and public; epsilon is split among them
+# centres = 9                # public starting points, merged to k at the end; 3 k if left out
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyJob:
+    """k clusters at (epsilon, delta) of one record; `centres` = 0 means 3 k."""
+
+    kind: ClassVar[str] = "private-kmeans"
+
+    k: int
+    epsilon: float
+    delta: float = DELTA
+    iterations: int = ITERATIONS
+    centres: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
+        check_whole(self.seed, "job.seed", 0, MAX_SEED)
+        check_whole(self.iterations, "privacy.iterations", 1, _MOST_ITERATIONS)
+        if not self.centres:
+            object.__setattr__(self, "centres", CENTRES_EACH * self.k)
+        check_whole(self.centres, "privacy.centres", self.k, _MOST_CENTRES)
+        object.__setattr__(self, "epsilon", double(self.epsilon, "privacy.epsilon"))
+        object.__setattr__(self, "delta", double(self.delta, "privacy.delta"))
+        if not _LEAST_EPSILON <= self.epsilon <= _LARGEST_EPSILON:
+            raise InputError(
+                f"privacy.epsilon must be from {_LEAST_EPSILON:g} to {_LARGEST_EPSILON:g}; usual "
+                "are 0.1 to 10"
+            )
+        if not _LEAST_DELTA <= self.delta < 1:
+            raise InputError(
+                f"privacy.delta must be at least {_LEAST_DELTA:g} and below 1; choose it well "
+                "below 1 / (number of records)"
+            )
+
+    @classmethod
+    def from_dict(cls, table: Any) -> "NoisyJob":
+        """From the [job] table with the [privacy] table in it."""
+        if "privacy" not in table:
+            raise InputError("a job of the kind 'private-kmeans' needs a table [privacy]")
+        own = {key: value for key, value in table.items() if key != "privacy"}
+        check_keys(own, "job of a spec with [privacy]", required=("k",), optional=("seed",))
+        check_keys(
+            table["privacy"],
+            "privacy",
+            required=("epsilon", "delta"),
+            optional=("iterations", "centres"),
+        )
+        return cls(**own, **table["privacy"])
+
+    def to_dict(self) -> dict[str, Any]:
+        privacy = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "iterations": self.iterations,
+            "centres": self.centres,
+        }
+        return {"k": self.k, "seed": self.seed, "privacy": privacy}
+
+    def check(self, schema: Schema) -> None:
+        """Any columns will do."""
+
+    def guarantee(self) -> PrivacyReport:
+        """What holds for one record with all its columns."""
+        return PrivacyReport(Guarantee(self.epsilon, self.delta), ())
+
+    def in_words(self) -> list[str]:
+        """What is revealed, to whom and how often."""
+        return [
+            f"k-means with {self.k} clusters under differential privacy, from {self.centres} "
+            f"public points, exactly {self.iterations} iterations.",
+            f"Privacy of one record, replaced by any other: epsilon {self.epsilon:g}, delta "
+            f"{self.delta:g}, for all that is revealed in the whole job, against either cloud "
+            "together with any other owners. It is spent once: the job runs once.",
+            "Both clouds learn after each iteration the sum and count of the records near each "
+            "point, with noise of both in it (of which each knows its own), and nothing else.",
+            "Every owner with records in it learns, at the end, the points and noisy counts of the "
+            "last iteration, and so the clusters; it finds the labels of its own records itself.",
+        ]
+
+
+def job_of(spec: Spec) -> NoisyJob:
+    """The job of a spec of this kind."""
+    if not isinstance(spec.job, NoisyJob):
+        raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not private.")
+    return spec.job
+
+
+def plan_of(spec: Spec) -> NoisePlan:
+    """The public numbers of its noise, alike at all parties."""
+    job, schema = job_of(spec), spec.schema
+    return NoisePlan(
+        k=job.k,
+        columns=len(schema.columns),
+        ub=schema.ub,
+        epsilon=job.epsilon,
+        delta=job.delta,
+        iterations=job.iterations,
+        centres=job.centres,
+        seed=job.seed,
+    )

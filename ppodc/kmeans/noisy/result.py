@@ -1,0 +1,115 @@
+"""A private k-means result as an owner opens it: K noisy points, merged to k clusters.
+
+What the clouds give are whole numbers, the points of the last iteration and their noisy counts;
+merging sees nothing else, so it costs no privacy, and every owner merges to the same clusters.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.kmeans.noisy.job import job_of, plan_of
+from ppodc.ldp.budget import PrivacyReport
+from ppodc.ldp.noisy_kmeans import Integers, merge
+from ppodc.records.output_half import OpenedResult
+from ppodc.records.schema import Schema
+from ppodc.spec import Spec
+
+POINTS = "points"  # name of the half, and of the array in checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateResult:
+    """Clusters under differential privacy, in real units.
+
+    `sizes_` are noisy, and `size_deviation_` is the standard deviation of the noise in the count of
+    one point; `points_` and `counts_` are what the clusters were merged from.
+    """
+
+    cluster_centers_: NDArray[np.float64]
+    sizes_: NDArray[np.float64]
+    points_: NDArray[np.float64]
+    counts_: Integers
+    size_deviation_: float
+    n_iter_: int
+    privacy_: PrivacyReport
+    columns: tuple[str, ...]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows, one for each cluster."""
+        rows = [
+            [str(h), f"{self.sizes_[h]:.0f}", *(f"{x:.6g}" for x in centre)]
+            for h, centre in enumerate(self.cluster_centers_)
+        ]
+        return ["cluster", "records, noisy", *self.columns], rows
+
+    def summary(self) -> str:
+        """How far to trust it, in a line or two."""
+        return (
+            f"iterations: {self.n_iter_}, as fixed; {len(self.counts_)} points, each counted to "
+            f"within +-{self.size_deviation_:.0f} (standard deviation). {self.privacy_}"
+        )
+
+    def own_rows(self) -> dict[str, list[int]]:
+        """Labels are computed by the owner: the nearest centre of each record."""
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "cluster_centers": self.cluster_centers_.tolist(),
+            "sizes": self.sizes_.tolist(),
+            "points": self.points_.tolist(),
+            "counts": self.counts_.tolist(),
+            "size_deviation": self.size_deviation_,
+            "n_iter": self.n_iter_,
+            "privacy": self.privacy_.to_dict(),
+        }
+
+
+def points_digest(points: Integers) -> str:
+    """Both clouds know the points: what owners open must be what both report."""
+    return hashlib.sha256(np.ascontiguousarray(points, "<i8").tobytes()).hexdigest()
+
+
+def open_result(spec: Spec, opened: OpenedResult) -> PrivateResult:
+    """The result; InputError if the halves cannot belong together."""
+    plan = plan_of(spec)
+    words = np.array(opened.values.get(POINTS, []), np.uint64)
+    if words.size != plan.centres * (plan.columns + 1):
+        raise _mismatch()
+    table = words.view(np.int64).reshape(plan.centres, plan.columns + 1)
+    if opened.facts.get("points") != points_digest(table):
+        raise _mismatch()
+    points, counts = table[:, :-1].copy(), table[:, -1].copy()
+    if points.min() < 0 or points.max() > plan.ub or opened.facts.get("n_iter") != plan.iterations:
+        raise _mismatch()
+    centres, sizes = merge(points, counts, plan)
+    return PrivateResult(
+        cluster_centers_=_real(centres, spec.schema),
+        sizes_=sizes,
+        points_=_real(points.astype(np.float64), spec.schema),
+        counts_=counts,
+        size_deviation_=math.sqrt(2 * plan.count_variance),
+        n_iter_=plan.iterations,
+        privacy_=job_of(spec).guarantee(),
+        columns=tuple(spec.schema.names),
+    )
+
+
+def _real(values: NDArray[np.float64], schema: Schema) -> NDArray[np.float64]:
+    low = np.array([column.low for column in schema.columns])
+    high = np.array([column.high for column in schema.columns])
+    return np.asarray(low + values / schema.ub * (high - low))
+
+
+def _mismatch() -> InputError:
+    return InputError(
+        "the halves of the two clouds do not belong together; ask their operators to run the job "
+        "again."
+    )

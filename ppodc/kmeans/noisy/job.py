@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from ppodc.errors import InputError
 from ppodc.kmeans.job import MAX_CLUSTERS
 from ppodc.kmeans.row_choice import MAX_SEED
-from ppodc.ldp.budget import Guarantee, PrivacyReport
 from ppodc.ldp.noisy_kmeans import CENTRES_EACH, ITERATIONS, NoisePlan
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole, double
 from ppodc.spec import Spec
@@ -113,7 +113,8 @@ class NoisyJob:
         return {"k": self.k, "seed": self.seed, "privacy": privacy}
 
     def check(self, schema: Schema) -> None:
-        """Any columns will do."""
+        """Any columns of numbers will do."""
+        schema.require_numbers()
 
     def guarantee(self) -> PrivacyReport:
         """What holds for one record with all its columns."""

@@ -22,6 +22,7 @@ from ppodc.pairs.plan import Material, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.privacy_budget import PrivacyBudget
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
 from ppodc.service.store import Checkpoint
@@ -40,6 +41,9 @@ class ChargedShares(TwoShares):
     def __init__(self, spec: Spec) -> None:
         TwoShares.__init__(self, spec.schema)
         self._spec = spec
+
+    def privacy(self) -> PrivacyReport:
+        return job_of(self._spec).guarantee()
 
     def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
         job = job_of(self._spec)

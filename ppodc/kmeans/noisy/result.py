@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.kmeans.noisy.job import job_of, plan_of
-from ppodc.ldp.budget import PrivacyReport
 from ppodc.ldp.noisy_kmeans import Integers, merge
+from ppodc.ldp.weighted_kmeans import nearest
 from ppodc.records.output_half import OpenedResult
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
@@ -32,6 +33,7 @@ class PrivateResult:
     """
 
     cluster_centers_: NDArray[np.float64]
+    encoded_centres_: NDArray[np.float64]
     sizes_: NDArray[np.float64]
     points_: NDArray[np.float64]
     counts_: Integers
@@ -56,8 +58,12 @@ class PrivateResult:
         )
 
     def own_rows(self) -> dict[str, list[int]]:
-        """Labels are computed by the owner: the nearest centre of each record."""
+        """None: labels are found by the owner itself (`label`)."""
         return {}
+
+    def label(self, values: Integers) -> NDArray[np.int64]:
+        """The nearest centre of each encoded record, found at its owner."""
+        return nearest(values.astype(np.float64), self.encoded_centres_)
 
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -92,6 +98,7 @@ def open_result(spec: Spec, opened: OpenedResult) -> PrivateResult:
     centres, sizes = merge(points, counts, plan)
     return PrivateResult(
         cluster_centers_=_real(centres, spec.schema),
+        encoded_centres_=centres,
         sizes_=sizes,
         points_=_real(points.astype(np.float64), spec.schema),
         counts_=counts,

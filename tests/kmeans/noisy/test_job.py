@@ -115,6 +115,8 @@ def test_an_owner_merges_points_to_clusters():
     assert result.size_deviation_ == pytest.approx(math.sqrt(2 * plan.count_variance))
     assert "guaranteed epsilon 4 at delta 1e-06" in result.summary()
     assert result.own_rows() == {}
+    near = int(np.argmax(result.sizes_))
+    assert result.label(np.array([[90, 81], [12, 10]])).tolist() == [near, 1 - near]
     assert result.figures()["privacy"]["guaranteed"] == {"epsilon": 4.0, "delta": 1e-6}
     assert len(result.table()[1]) == 2
 

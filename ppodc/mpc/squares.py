@@ -2,8 +2,8 @@
 
     t^2 = sum_j tbit_j (2^j t)        one correlated transfer a bit, the sender's share of 2^j t
 
-Who learns what: nothing. Rounds: 1. Bytes per bit of a value and direction: `top`. Supplies: none,
-the transfers came with the values (`unmask`).
+Who learns what: nothing. Rounds: 1. Bytes per bit of a value and direction: `top`. Supplies: none
+but those of the table's bits and transfers, which are made if nobody has asked before (`unmask`).
 """
 
 import numpy as np

@@ -83,11 +83,17 @@ class SharedTable:
                 self.keys.append(self.choices(start, end))
         return self.keys
 
-    def close(self) -> None:
-        """Forget all shares and keys."""
-        for held in (self.values, self.xor, self.keys):
+    def forget_bits(self) -> None:
+        """Bits and transfers go, until somebody asks for them again."""
+        for held in (self.xor, self.keys):
             if held is not None:
                 held.close()
+        self.xor = self.keys = None
+
+    def close(self) -> None:
+        """Forget all shares and keys."""
+        self.values.close()
+        self.forget_bits()
 
     def _bits(self) -> Spool:
         """The bits of t = t1 + t2 modulo 2^b."""

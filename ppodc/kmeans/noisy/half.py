@@ -99,9 +99,7 @@ class NoisyHalf:
                 top=max(self._ring.distance_top, self._ring.sum_top),
             )
             self._shards[shard] = _Shard(table, self._norms(table))
-            if table.kept_keys is not None:
-                table.kept_keys.close()
-                table.kept_keys = None  # nothing chooses by the bits of a record any more
+            table.forget_bits()  # nothing chooses by the bits of a record any more
 
     def _norms(self, table: SharedTable) -> Words:
         """Shares of ||t||^2 = sum_s t_s^2 for every record."""
@@ -195,7 +193,8 @@ class NoisyHalf:
         held = [shard.table.rows for shard in self._shards.values()]
         total = Needs()
         for size in [] if held else list(rows or [self._m]):
-            total += unmask.needs(size, self._plan.columns, self._ring.bits, self._plan.ub)
+            shape = size, self._plan.columns, self._ring.bits
+            total += unmask.needs(*shape, self._plan.ub) + unmask.bit_needs(*shape)
         for size in held or list(rows or [self._m]):
             for start, end in self._chunks(size):
                 total += self._needs(end - start) * iterations

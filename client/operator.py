@@ -68,10 +68,10 @@ class Operator:
         if len(unknown) == len(clouds) or len(unknown) < len(refused):  # one may not have had it
             raise refused[0]
 
-    def delete(self, dataset: str) -> None:
-        """Delete a dataset's data at both clouds; again is harmless."""
-        for cloud in self._clouds.all():
-            cloud.tell("delete", Named(dataset))
+    def delete(self, dataset: str, cloud: int | None = None) -> None:
+        """Delete a dataset's data at both clouds, or at one; again is harmless."""
+        for at in self._clouds.all() if cloud is None else [self._clouds.at(cloud)]:
+            at.tell("delete", Named(dataset))
 
     def ledger(self, cloud: int) -> list[Entry]:
         """What cloud 1 or cloud 2 has written down of uploads and the life of datasets."""

@@ -5,6 +5,7 @@ Who learns what: the dataset's kind says what each cloud gets of an upload (k-me
 here, before anything is sent. The result comes in halves that only the owner adds up.
 """
 
+import dataclasses
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -62,7 +63,8 @@ _POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a run
 class Receipt:
     """A finished upload. `repeated`: it was finished before, and this call changed nothing.
 
-    `privacy`: what it tells of one record, where it tells anything.
+    `privacy`: what it tells of one record, where it tells anything. `before`: this owner's earlier
+    uploads, which count beside it unless they were `replaced` by it.
     """
 
     dataset: str
@@ -71,6 +73,12 @@ class Receipt:
     spec_digest: str
     repeated: bool
     privacy: PrivacyReport | None = None
+    before: tuple[Upload, ...] = ()
+    replaced: bool = False
+
+    @property
+    def rows_before(self) -> int:
+        return sum(upload.rows for upload in self.before)
 
 
 class Owner:
@@ -125,17 +133,27 @@ class Owner:
         accept_epsilon: float | None = None,
         header: bool = True,
         progress: bool = True,
+        replace: bool = False,
     ) -> Receipt:
         """Give the clouds their parts of the records; the same data again go on or change nothing.
 
         `spec` is what this owner agrees to (see `accept`); without it, it must have accepted the
-        dataset's spec before. `header=False` is for a CSV file without a line of names.
+        dataset's spec before. `header=False` is for a CSV file without a line of names. Other data
+        than before add to them; with `replace` the earlier are withdrawn once these are there.
         """
         shown = self._clouds.spec(dataset)
         if spec is not None:
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
-        return self._upload(shown, data, header, progress)
+        earlier = self.uploads(dataset)
+        receipt = self._upload(shown, data, header, progress)
+        before = tuple(upload for upload in earlier if upload.upload_id != receipt.upload_id)
+        if replace:
+            for upload in before:
+                self._withdraw(shown, upload.upload_id)
+        else:
+            before = tuple(upload for upload in before if upload.committed)
+        return dataclasses.replace(receipt, before=before, replaced=replace and bool(before))
 
     def _upload(self, spec: Spec, data: Any, header: bool, progress: bool) -> Receipt:
         values = spec.kind.upload(spec).encode(data, header=header)
@@ -180,9 +198,12 @@ class Owner:
             raise InputError(f"dataset {dataset!r} has no upload {upload_id} of yours.")
         ids = known if upload_id is None else [upload_id]
         for each in ids:
-            for cloud in sorted(_parts(spec)):  # cloud 1 first: it says no once it is sealed
-                self._clouds.at(cloud).tell("withdraw", UploadRef(each))
+            self._withdraw(spec, each)
         return ids
+
+    def _withdraw(self, spec: Spec, upload_id: str) -> None:
+        for cloud in sorted(_parts(spec)):  # cloud 1 first: it says no once it is sealed
+            self._clouds.at(cloud).tell("withdraw", UploadRef(upload_id))
 
     def ledger(self, cloud: int) -> list[Entry]:
         """What a cloud has written down about this owner's datasets; the rest as hashes."""

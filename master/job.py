@@ -184,6 +184,11 @@ def status(config: Cloud1Config | CollectorConfig, dataset: str) -> JobStatus:
     with Store.open(config.store, "cloud1") as store:
         job = store.jobs.get(dataset)
         advice = "" if job.state == JobState.DONE else _advice(dataset, job.state)
+        if job.state == JobState.FAILED:
+            advice += (
+                f"; its data stay until then. To give it up and delete them: ppodc cancel {dataset}"
+                f", then ppodc dataset delete {dataset}"
+            )
         if job.state in (JobState.PREPARING, JobState.RUNNING):
             try:
                 with _lock(store, dataset):
@@ -224,7 +229,10 @@ class _Master:
         with contextlib.closing(self._means.cloud2()) as cloud2:
             if store.jobs.get(dataset).state != JobState.DONE:
                 self._progress(Event(dataset, "sealing", 0, 0, 0, 0))
-                seal(store, cloud2, dataset, self._suite, self._key_bits)
+                report = seal(store, cloud2, dataset, self._suite, self._key_bits)
+                if report.left_out:
+                    words = f"left out, since only one cloud has them: {', '.join(report.left_out)}"
+                    self._progress(Event(dataset, "sealing", 0, 0, 0, 0, message=words))
                 try:
                     session = self._run(cloud2)
                     times = (session.seconds, session.side.worked)
@@ -306,7 +314,8 @@ class _Master:
         state = _cancel(self._config, store, cloud2, dataset)
         iterations = store.jobs.get(dataset).iteration
         summary = f"after {iterations} iterations" if iterations else ""
-        return JobEnd(dataset, state, store.uploads.sealed(dataset).m, summary=summary)
+        facts = {"n_iter": iterations, "converged": False}
+        return JobEnd(dataset, state, store.uploads.sealed(dataset).m, facts, summary)
 
 
 def _cancel(config: Cloud1Config, store: Store, cloud2: Cloud2Client, dataset: str) -> JobState:

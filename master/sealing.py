@@ -54,7 +54,7 @@ def _seal(
         m = sum(upload.rows for upload in chosen)
         check_size(store, dataset, m, suite, key_bits)
     for upload_id in left_out:
-        log.warning("upload %s is complete at one cloud only and is left out", upload_id)
+        log.info("upload %s is complete at one cloud only and is left out", upload_id)
     ids = [upload.upload_id for upload in chosen]
     digest = store.uploads.seal(dataset, ids)
     if cloud2.seal(dataset, spec.digest, ids) != digest:

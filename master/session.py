@@ -152,7 +152,7 @@ class MasterSession:
                 side.commit()
                 return
             reasons = "; ".join(sorted({failure.text for failure in failed.values()}))
-            log.warning("%s of iteration %d failed: %s", step.name, step.iteration, reasons)
+            log.info("%s of iteration %d failed: %s", step.name, step.iteration, reasons)
             if attempt == MAX_ATTEMPTS or any(failure.fatal for failure in failed.values()):
                 raise StepFailedError(
                     f"{step.name} of iteration {step.iteration} failed after {attempt} "

@@ -1,12 +1,23 @@
 """Commands of operators: datasets and what is on record about them."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from msgspec import to_builtins
 
-from ppodc.cli.options import AcceptEpsilon, Config1, Dataset, JobSuite, OperatorConfig, out
+from ppodc.cli.options import (
+    AcceptEpsilon,
+    Config1,
+    Dataset,
+    JobSuite,
+    JsonFile,
+    OperatorConfig,
+    out,
+    show_table,
+    write_json,
+)
 from ppodc.cli.privacy import show_explanation
 from ppodc.errors import PpodcError
 
@@ -43,13 +54,13 @@ def dataset_list_command(config: OperatorConfig) -> None:
     """List the datasets of both clouds, with state, uploads and records."""
     from client.operator import Operator
 
-    table = Table("dataset", "state", "uploads", "records", "digest", "clouds agree")
+    rows = []
     with Operator.connect(config) as operator:
         for entry in operator.datasets():
             counts = (str(entry.uploads), str(entry.rows), entry.digest[:12])
             agree = "yes" if entry.agreed else "NO: create it at both from the same file"
-            table.add_row(entry.name, entry.state, *counts, agree)
-    out.print(table)
+            rows.append((entry.name, entry.state, *counts, agree))
+    show_table(("dataset", "state", "uploads", "records", "digest", "clouds agree"), rows)
 
 
 @dataset.command("uploads")
@@ -57,12 +68,12 @@ def dataset_uploads_command(name: Dataset, config: OperatorConfig) -> None:
     """List the uploads of a dataset: id, owner, records, and whether it counts."""
     from client.operator import Operator
 
-    table = Table("upload", "owner", "records", "state")
+    rows = []
     with Operator.connect(config) as operator:
         for upload in operator.uploads(name):
             state = upload.removed or ("committed" if upload.committed else "unfinished")
-            table.add_row(upload.upload_id, upload.owner, str(upload.rows), state)
-    out.print(table)
+            rows.append((upload.upload_id, upload.owner, str(upload.rows), state))
+    show_table(("upload", "owner", "records", "state"), rows)
 
 
 @dataset.command("leave-out")
@@ -80,13 +91,20 @@ def dataset_leave_out_command(
 
 
 @dataset.command("delete")
-def dataset_delete_command(name: Dataset, config: OperatorConfig) -> None:
+def dataset_delete_command(
+    name: Dataset,
+    config: OperatorConfig,
+    cloud: Annotated[
+        int | None, typer.Option(min=1, max=2, help="Only at this one, if the other is away.")
+    ] = None,
+) -> None:
     """Delete all data of a dataset at both clouds, its result too; name and ledger stay."""
     from client.operator import Operator
 
     with Operator.connect(config) as operator:
-        operator.delete(name)
-    out.print(f"deleted: {name}")
+        operator.delete(name, cloud)
+    where = "" if cloud is None else f" at cloud {cloud}; the other one still has its part"
+    out.print(f"deleted: {name}{where}", soft_wrap=True)
 
 
 @dataset.command("seal")
@@ -108,23 +126,43 @@ def ledger_command(
         Path, typer.Option(help="owner.toml or operator.toml; each reads what concerns it.")
     ],
     cloud: Annotated[int, typer.Option(min=1, max=2, help="Whose ledger: 1 or 2.")] = 1,
+    since: Annotated[
+        tuple[int, str] | None,
+        typer.Option(
+            metavar="ENTRY HASH",
+            help="Check that it still has this entry, which you noted as its head; show what came "
+            "after it.",
+        ),
+    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """Print what a cloud has written down, who learnt what, and check that the chain holds."""
+    """Print what a cloud has written down, who learnt what, and check that the chain holds.
+
+    The last line has the number of entries and the head. Whoever notes them can later see, with
+    --since, that nothing was cut off or written anew.
+    """
     from client.both_clouds import Clouds
-    from ppodc.service.store.ledger import verify
+    from ppodc.service.store.ledger import check_noted, verify
 
     with Clouds.from_file(config)[0] as clouds:
         entries = clouds.ledger(cloud)
-    table = Table("no.", "time", "event", "dataset", "detail", "who learnt what", "hash")
-    shown = [entry for entry in entries if not entry.hidden]
-    for e in shown:
-        detail, learnt = e.in_words()
-        table.add_row(str(e.number), e.time[:19], e.event, e.dataset, detail, learnt, e.hash[:8])
-    out.print(table)
+    first = 0 if since is None else max(0, since[0])
+    shown = [entry for entry in entries[first:] if not entry.hidden]
+    show_table(
+        ("no.", "time", "event", "dataset", "detail", "who learnt what", "hash"),
+        [
+            (str(e.number), e.time[:19], e.event, e.dataset, *e.in_words(), e.hash[:16])
+            for e in shown
+        ],
+    )
     found = verify(iter(entries))
     if found.broken is not None:
         raise PpodcError(f"the chain breaks at entry {found.broken}: {found.reason}.")
-    hidden = len(entries) - len(shown)
+    if since is not None:
+        check_noted(entries, *since)
+    hidden = sum(entry.hidden for entry in entries[first:])
     others = f", {hidden} of them not yours to read" if hidden else ""
-    chain = f"chain of {found.entries} entries holds{others}; head {found.head}"
+    chain = f"chain of {found.entries} entries holds{others}; head {found.entries} {found.head}"
     out.print(chain, soft_wrap=True)
+    told = [{**to_builtins(entry), "detail": json.loads(entry.detail)} for entry in shown]
+    write_json(json_file, {"entries": told, "length": found.entries, "head": found.head})

@@ -6,20 +6,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ppodc.cli.options import Config1, Dataset, JobSuite, JsonFile, Pairs, out, write_json
+from ppodc.cli.options import (
+    Config1,
+    Dataset,
+    JobSuite,
+    JsonFile,
+    Pairs,
+    on_interrupt,
+    out,
+    write_json,
+)
 from ppodc.cli.privacy import run_collector
 
 if TYPE_CHECKING:
     from master.job import JobEnd
     from ppodc.pairs.progress import Listener
+    from ppodc.service.config import Cloud1Config, CollectorConfig
 
 jobs = typer.Typer()
 
 
-def _run_job(start: Callable[["Listener"], "JobEnd"], json_file: Path | None) -> None:
+def _run_job(
+    config: "Cloud1Config",
+    name: str,
+    start: Callable[["Listener"], "JobEnd"],
+    json_file: Path | None,
+) -> None:
     from ppodc.cli.screen import JobScreen
 
-    with JobScreen() as screen:
+    with on_interrupt(lambda: " ".join(_where(config, name))), JobScreen() as screen:
         end = start(screen.show)
     write_json(json_file, end.figures())
     if end.state == "cancelled":
@@ -72,7 +87,9 @@ def run_command(
     if not isinstance(loaded, Cloud1Config):
         run_collector(loaded, name, json_file)
         return
-    _run_job(lambda progress: run_job(loaded, name, suite, pairs, progress), json_file)
+    _run_job(
+        loaded, name, lambda progress: run_job(loaded, name, suite, pairs, progress), json_file
+    )
 
 
 @jobs.command("resume")
@@ -84,22 +101,27 @@ def resume_command(
     from ppodc.service.config import Cloud1Config, load
 
     loaded = load(config, Cloud1Config)
-    _run_job(lambda progress: resume_job(loaded, name, pairs, progress), json_file)
+    _run_job(loaded, name, lambda progress: resume_job(loaded, name, pairs, progress), json_file)
 
 
 @jobs.command("status")
 def status_command(name: Dataset, config: Config1) -> None:
     """Tell where a job stands."""
-    from master.job import status
     from ppodc.service.config import load_first
 
-    found = status(load_first(config), name)
+    for text in _where(load_first(config), name):
+        out.print(text, markup=False, soft_wrap=True)
+
+
+def _where(config: "Cloud1Config | CollectorConfig", name: str) -> list[str]:
+    """Where a job stands, why, and what can be done."""
+    from master.job import status
+
+    found = status(config, name)
     job = found.job
     where = f", iteration {job.iteration}" if job.iteration else ""
-    when = f"; last change {job.updated}" if job.updated else ""
-    out.print(f"{name}: {job.state}{where}{when}")
-    for text in filter(None, (job.message, found.advice)):
-        out.print(text, markup=False)
+    state = f"{name}: {job.state}{where}; last change {job.updated}."
+    return [text for text in (state, job.message, found.advice) if text]
 
 
 @jobs.command("cancel")

@@ -2,14 +2,21 @@
 
 import json
 import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from ppodc.kmeans.suites import Suite
 
+_WIDEST = 100_000  # characters of a line
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -52,6 +59,28 @@ Dataset = Annotated[str, typer.Argument(help="Name of the dataset.")]
 Pairs = Annotated[
     int | None, typer.Option(min=1, help="Worker pairs; cloud1.toml says how many else.")
 ]
+
+
+@contextmanager
+def on_interrupt(state: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C in the block ends the command and says in which state it leaves things."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"interrupted. {state()}", markup=False)
+        raise typer.Exit(128 + signal.SIGINT) from None
+
+
+def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table where it fits; else, and where no terminal is, whole lines with tabs between."""
+    table = Table(*headings)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    whole = out.measure(table, options=out.options.update(width=_WIDEST)).maximum
+    if out.is_terminal and whole <= out.width:
+        out.print(table)
+    else:
+        sys.stdout.writelines("\t".join(row) + "\n" for row in (headings, *rows))
 
 
 def file_to_write(file: Path | None) -> Path | None:

@@ -2,13 +2,25 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import AcceptEpsilon, Dataset, JsonFile, OwnConfig, out, write_json
+from ppodc.cli.options import (
+    AcceptEpsilon,
+    Dataset,
+    JsonFile,
+    OwnConfig,
+    err,
+    on_interrupt,
+    out,
+    write_json,
+)
 from ppodc.errors import InputError
+
+if TYPE_CHECKING:
+    from client.owner import Receipt
 
 owners = typer.Typer()
 
@@ -48,23 +60,52 @@ def upload_command(
     ] = None,
     accept_epsilon: AcceptEpsilon = None,
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Withdraw your earlier uploads: this corrects them.")
+    ] = False,
 ) -> None:
     """Split a table into shares and give one to each cloud. Safe to repeat after any failure.
 
-    The first upload to a dataset names the spec that you agree to, by --spec or --digest.
+    The first upload to a dataset names the spec that you agree to, by --spec or --digest. Another
+    table adds to what you uploaded before, unless it is to --replace that.
     """
     from client.owner import Owner
 
     if spec is not None and digest is not None:
         raise InputError("give --spec or --digest, not both.")
-    with Owner.connect(config) as owner:
+    state = (
+        "The clouds have part of the upload, which does not count until both have all of it. The "
+        f"same command goes on with it; ppodc withdraw {name} takes back what you uploaded."
+    )
+    with on_interrupt(lambda: state), Owner.connect(config) as owner:
         receipt = owner.upload(
-            name, data, spec=spec or digest, accept_epsilon=accept_epsilon, header=header
+            name,
+            data,
+            spec=spec or digest,
+            accept_epsilon=accept_epsilon,
+            header=header,
+            replace=replace,
         )
     again = " (already there; nothing was sent)" if receipt.repeated else ""
     out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
     if receipt.privacy is not None:
         out.print(str(receipt.privacy), markup=False, soft_wrap=True)
+    _show_earlier(receipt, f"ppodc upload {name} {data} --replace")
+
+
+def _show_earlier(receipt: "Receipt", command: str) -> None:
+    """What becomes of earlier uploads: a corrected table must not count beside the wrong one."""
+    if receipt.replaced:
+        for upload in receipt.before:
+            out.print(f"withdrawn: {upload.rows} records, upload {upload.upload_id}")
+    elif receipt.before:
+        rows, others = receipt.rows, receipt.rows_before
+        err.print(
+            f"note: they add to the {others} records that you uploaded before, which makes "
+            f"{rows + others}. If they correct these, withdraw the earlier ones before the dataset "
+            f"is sealed, with: {command}",
+            markup=False,
+        )
 
 
 @owners.command("withdraw")

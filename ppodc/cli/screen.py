@@ -27,6 +27,7 @@ class JobScreen:
         self._phase = ("", 0)
         self._said = 0.0
         self._message = ""
+        self._printed = ""
 
     def __enter__(self) -> "JobScreen":
         self._progress.start()
@@ -39,7 +40,7 @@ class JobScreen:
         """Show one event."""
         if event.message and event.message != self._message:
             self._message = event.message
-            self._console.print(event.message, markup=False)
+            self._console.print(event.message, markup=False, soft_wrap=True)
         phase = (event.phase, event.iteration)
         begins = phase != self._phase
         self._phase = phase
@@ -47,8 +48,15 @@ class JobScreen:
             self._bar(event, begins=begins)
         elif begins or time.monotonic() - self._said > _QUIET_SECONDS:
             self._said = time.monotonic()
-            done = f", {event.rows_done} of {event.rows} records" if event.rows_done else ""
-            self._console.print(f"{_title(event)}{done}{_left(event)}", soft_wrap=True)
+            self._line(event)
+
+    def _line(self, event: Event) -> None:
+        """One line, unless it says what the one before it said."""
+        done = f", {event.rows_done} of {event.rows} records" if event.rows_done else ""
+        line = f"{_title(event)}{done}{_left(event)}"
+        if line != self._printed:
+            self._printed = line
+            self._console.print(line, soft_wrap=True)
 
     def _bar(self, event: Event, *, begins: bool) -> None:
         if begins or self._task is None:

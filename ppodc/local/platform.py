@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import PpodcError
 from ppodc.members import Members
@@ -44,6 +45,7 @@ class RunningClouds:
             stdout=subprocess.DEVNULL if quiet else None,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=end_with_starter,
         )
         try:
             _, said = process.communicate()
@@ -123,6 +125,7 @@ class LocalPlatform(RunningClouds):
             stderr=log,
             text=True,
             start_new_session=True,  # Ctrl-C is for us; we then stop the services in order
+            preexec_fn=end_with_starter,  # which a kill would keep us from
         )
         stack.callback(_end, process)
         if process.stdout is None or not process.stdout.readline():

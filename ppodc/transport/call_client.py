@@ -9,6 +9,7 @@ harmless when repeated.
 How frames travel is the carrier's business: over ZeroMQ here, inside one process in tests.
 """
 
+import logging
 import secrets
 import threading
 import time
@@ -27,6 +28,9 @@ from ppodc.transport.zmq_socket import DEFAULT_GRACE, Connection, CurveSocket, W
 
 DEFAULT_TIMEOUT = 30.0
 REPLY, REFUSAL = "reply", "refusal"
+_PATIENCE_SECONDS = 3.0  # after which whoever watches is told that nobody answers
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -158,8 +162,10 @@ class ZmqCarrier:
     def __init__(self, endpoint: str, own: CurveKeys, server_public: bytes, grace: float) -> None:
         self._socket = CurveSocket.connecting(endpoint, own, server_public, grace)
         self._connection = Connection(endpoint, own.public)
+        self._endpoint = endpoint
         self._arrived: deque[list[zmq.Frame]] = deque()
         self._reconnected = False
+        self._told = False  # that nobody is there
         self._wake = Wake()
 
     def send(self, request: Sequence[wire.Part]) -> None:
@@ -169,7 +175,8 @@ class ZmqCarrier:
             self._socket.send(request)
 
     def receive(self, seconds: float) -> Sequence[wire.Part] | None:
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
+        deadline = began + seconds
         with self._socket.lock:
             while True:
                 self._socket.pump(self)
@@ -180,7 +187,16 @@ class ZmqCarrier:
                 remaining = deadline - time.monotonic()
                 if self._reconnected or remaining <= 0:
                     return None
-                self._socket.wait(self._wake, remaining)
+                self._tell_if_absent(time.monotonic() - began, remaining)
+                self._socket.wait(self._wake, remaining if self._told else min(remaining, 1.0))
+
+    def _tell_if_absent(self, waited: float, remaining: float) -> None:
+        """Whoever watches shall know what all wait for."""
+        if self._connection.present:
+            self._told = False
+        elif waited > _PATIENCE_SECONDS and not self._told:
+            self._told = True
+            log.warning("waiting for %s, %.0f s more: nobody answers", self._endpoint, remaining)
 
     def why_silent(self, seconds: float) -> str:
         return self._connection.why_silent(seconds)

@@ -156,7 +156,9 @@ class Channel:
             self._end(str(error))
             raise
         if parts is None:
-            self._refuse(f"no message within {seconds:g} s. Is the other cloud still working?")
+            self._refuse(
+                f"no message within {seconds:g} s. Is the pair's other half still working?"
+            )
         self.traffic.bytes_received += wire.frame_bytes(parts)
         self.traffic.messages_received += 1
         message = self._checked(parts)

@@ -272,11 +272,16 @@ class Connection:
                 self.refused = self._wrong_key()
         return False
 
+    @property
+    def present(self) -> bool:
+        """Whether there is somebody who could answer."""
+        return self.established and self.lost_since is None
+
     def why_silent(self, seconds: float) -> str:
         """What is missing when no answer came in time."""
         within = f"within {seconds:g} s"
         if not self._connected:
-            return f"nobody listens at {self._endpoint} {within}. Is the other cloud running there?"
+            return f"nobody listens at {self._endpoint} {within}. Is the service running there?"
         if not self.established:
             return (
                 f"something at {self._endpoint} takes connections but did not identify itself "

@@ -117,7 +117,8 @@ def test_a_terminated_master_leaves_a_job_that_resumes(services: TwoServices, ra
 def test_cancel_ends_the_job_at_both_clouds(services: TwoServices):
     prepare(services, "cancelled")
     cancel = Once("assign", 1, lambda: cancel_job(services.config1, "cancelled") and None)
-    assert services.run("cancelled", progress=cancel).state == JobState.CANCELLED
+    end = services.run("cancelled", progress=cancel).figures()
+    assert (end["state"], end["n_iter"], end["converged"]) == (JobState.CANCELLED, 0, False)
     for party in ("cloud1", "cloud2"):
         with services.store(party) as store:
             assert store.jobs.get("cancelled").state == JobState.CANCELLED

@@ -17,6 +17,7 @@ import numpy as np
 from client.operator import Operator
 from client.owner import Owner
 from master.job import JobEnd, resume_job, run_job
+from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import Trace, kmeans
@@ -95,6 +96,7 @@ class TwoServices:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                preexec_fn=end_with_starter,
             )
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "ready", self.log(party).read_text()

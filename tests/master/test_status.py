@@ -52,6 +52,26 @@ def test_a_job_whose_master_is_gone_says_so(config):
     assert "ppodc resume d" in found.advice
 
 
+def test_the_last_change_is_never_blank(config):
+    created = status(config, NAME).job.updated
+    assert created.startswith("20")
+    under_way(config)
+    assert status(config, NAME).job.updated > created
+    with Store.open(config.store, "cloud1") as store:  # as an older release has left it
+        with store.datasets._database.transaction() as sql:
+            sql.execute("UPDATE dataset SET updated = ''")
+        assert store.jobs.get(NAME).updated == store.ledger.entries(NAME)[-1].time
+
+
+def test_a_failed_job_says_how_its_data_go(config):
+    under_way(config)
+    with Store.open(config.store, "cloud1") as store:
+        store.jobs.transition(NAME, JobState.FAILED, message="why")
+    advice = status(config, NAME).advice
+    assert "ppodc resume d;" in advice
+    assert "ppodc cancel d, then ppodc dataset delete d" in advice
+
+
 def _hold(folder: Path, held, done) -> None:
     from master.job import _lock
 

@@ -5,8 +5,9 @@ import sqlite3
 import msgspec
 import pytest
 
+from ppodc.errors import InputError, PpodcError
 from ppodc.service.store import Store
-from ppodc.service.store.ledger import START, Entry, verify
+from ppodc.service.store.ledger import START, Entry, check_noted, verify
 from tests.service.data import make_spec
 
 
@@ -86,3 +87,24 @@ def test_an_entry_is_undone_with_its_action(store):
     with pytest.raises(RuntimeError, match="stop"):
         act()
     assert store.ledger.verify().entries == 5
+
+
+def test_who_noted_a_head_notices_what_is_missing_or_new(store, tmp_path):
+    entries = store.ledger.entries()
+    for entry in entries:
+        check_noted(entries, entry.number, entry.hash)
+    check_noted(entries, 3, entries[2].hash[:16].upper())
+    with pytest.raises(PpodcError, match="cut off: it ends with entry 4, and you noted 5"):
+        check_noted(entries[:4], 5, entries[4].hash)
+    with Store.open(tmp_path / "other", "cloud1") as other:
+        for _ in entries:
+            other.ledger.append("stop bit revealed", "clinic")
+        assert other.ledger.verify().broken is None
+        with pytest.raises(PpodcError, match="written anew: entry 5"):
+            check_noted(other.ledger.entries(), 5, entries[4].hash)
+
+
+@pytest.mark.parametrize(("number", "digits"), [(0, "0" * 64), (-1, "0" * 64), (5, "12345678")])
+def test_too_little_was_noted(store, number, digits):
+    with pytest.raises(InputError, match="at least 16 digits"):
+        check_noted(store.ledger.entries(), number, digits)

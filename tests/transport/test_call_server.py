@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from ppodc.errors import AccessError, ChannelError, InputError, InternalError, RefusedError
-from ppodc.transport import wire
+from ppodc.transport import call_client, wire
 from ppodc.transport.call_client import REFUSAL, REPLY, Call, Client
 from ppodc.transport.call_server import Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
@@ -122,6 +122,15 @@ def test_nobody_there():
     ann = Client.connect("tcp://127.0.0.1:1", ANN, OWN.public, 0.5)
     with ann, pytest.raises(ChannelError, match="nobody listens"):
         double(ann, 1)
+
+
+def test_whoever_waits_is_told_for_what(monkeypatch, caplog):
+    monkeypatch.setattr(call_client, "_PATIENCE_SECONDS", 0.1)
+    nobody = "tcp://127.0.0.1:1"
+    with Client.connect(nobody, ANN, OWN.public, 1.5) as ann, pytest.raises(ChannelError):
+        double(ann, 2)
+    waiting = [record for record in caplog.messages if f"waiting for {nobody}" in record]
+    assert len(waiting) == 1
 
 
 def test_operations_of_another_role_are_refused_and_logged(gateway, caplog):

@@ -32,7 +32,10 @@ def load_chunk(folder: Path, first_row: int, digest: str, dtype: np.dtype[Any]) 
     with disk_errors(path):
         data = path.read_bytes()
     if _digest(data) != digest:
-        raise StoreError(f"{path} is damaged; use your copy of the store.")
+        raise StoreError(
+            f"{path} is damaged. Before the dataset is sealed its owner can withdraw the upload "
+            "and repeat it; afterwards put this one file back from a copy, not an old store."
+        )
     return np.frombuffer(data, dtype.newbyteorder("<"))
 
 

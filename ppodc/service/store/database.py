@@ -121,7 +121,10 @@ def _raise_sqlite(path: Path, error: sqlite3.Error) -> NoReturn:
             f"{path} was held by another process for {_BUSY_SECONDS:g} s; try again."
         ) from error
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        raise StoreError(f"{path} is damaged; stop the service and use your copy.") from error
+        raise StoreError(
+            f"{path} is damaged; stop the service. A copy of the store may take its place only if "
+            "nothing has changed since it was made."
+        ) from error
     if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
         raise StoreError(
             f"{path} cannot be read or written ({error}); is the disk full, or the folder not "

@@ -4,7 +4,7 @@ import sqlite3
 
 from ppodc.errors import InputError
 from ppodc.service.job_state import JobState
-from ppodc.service.store.database import Database
+from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.ledger import Ledger
 from ppodc.spec import Spec
 from ppodc.transport.wire import Body
@@ -62,8 +62,8 @@ class Datasets:
                 return
             _check_new(spec)
             sql.execute(
-                "INSERT INTO dataset (name, digest, spec, state) VALUES (?, ?, ?, ?)",
-                (spec.name, spec.digest, spec.canonical(), JobState.CREATED),
+                "INSERT INTO dataset (name, digest, spec, state, updated) VALUES (?, ?, ?, ?, ?)",
+                (spec.name, spec.digest, spec.canonical(), JobState.CREATED, utc_now()),
             )
             learnt = "this cloud, its operators and the owners: the spec"
             self._ledger.append("dataset created", spec.name, {"spec": spec.digest}, learnt)

@@ -81,7 +81,7 @@ class Jobs:
             row["pairs"],
             row["message"],
             bool(row["cancel_requested"]),
-            row["updated"],
+            row["updated"] or self._ledger.entries(dataset)[-1].time,  # of an older release
         )
 
     def transition(

@@ -2,7 +2,8 @@
 
 Each entry holds the hash of the one before, so that an entry changed, removed or put in between
 later is found by `verify`. Cutting off the newest entries leaves a shorter chain that still
-verifies: whoever wants to notice that notes down the head (`verify().head`) from time to time.
+verifies: whoever wants to notice that notes down the head (`verify().head`) from time to time, and
+compares later (`check_noted`).
 An entry is written in the same transaction as what it tells of.
 
 Who learns what: an entry says it itself, under `learnt`. Owners may read the entries of their
@@ -13,14 +14,16 @@ entry, hashes alone, so that the chain still holds.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ppodc.errors import InputError, PpodcError
 from ppodc.service.store.database import Database, utc_now
 from ppodc.transport.wire import Body
 
 START = "0" * 64
+_SHORTEST = 16  # digits of a hash that somebody noted
 FOR_OPERATORS = frozenset(
     {
         "dataset created",
@@ -146,3 +149,17 @@ def verify(entries: Iterator[Entry]) -> Verification:
             return Verification(count, previous, count + 1, reason)
         previous, count = entry.hash, count + 1
     return Verification(count, previous)
+
+
+def check_noted(entries: Sequence[Entry], number: int, hash_: str) -> None:
+    """Refuse a chain that has lost, or written anew, an entry that somebody noted."""
+    if number < 1 or len(hash_) < _SHORTEST:
+        raise InputError(
+            f"give the number of an entry and at least {_SHORTEST} digits of its hash."
+        )
+    if number > len(entries):
+        raise PpodcError(
+            f"the ledger was cut off: it ends with entry {len(entries)}, and you noted {number}."
+        )
+    if not entries[number - 1].hash.startswith(hash_.lower()):
+        raise PpodcError(f"the ledger was written anew: entry {number} is not what you noted.")

@@ -273,8 +273,8 @@ class Uploads:
                     (first, upload.upload_id),
                 )
             sql.execute(
-                "UPDATE dataset SET seal = ?, state = ? WHERE name = ?",
-                (digest, JobState.SEALED, dataset),
+                "UPDATE dataset SET seal = ?, state = ?, updated = ? WHERE name = ?",
+                (digest, JobState.SEALED, utc_now(), dataset),
             )
             detail = {"seal": digest, "uploads": len(uploads), "rows": sealed.m}
             learnt = "both clouds, operators and owners: the number of all records"
@@ -287,8 +287,8 @@ class Uploads:
             check_transition(dataset, self._datasets.state(sql, dataset), JobState.CREATED)
             sql.execute("UPDATE upload SET first_sealed_row = NULL WHERE dataset = ?", (dataset,))
             sql.execute(
-                "UPDATE dataset SET seal = NULL, state = ? WHERE name = ?",
-                (JobState.CREATED, dataset),
+                "UPDATE dataset SET seal = NULL, state = ?, updated = ? WHERE name = ?",
+                (JobState.CREATED, utc_now(), dataset),
             )
             self._ledger.append("seal undone", dataset, {"missing": list(missing)[:_TOLD]})
 

@@ -31,8 +31,8 @@ from ppodc.bench.document import Document, Table, make, table
 from ppodc.bench.fault_points import ACTIONS, Fate, Fault, phases, watched_rows
 from ppodc.bench.fault_world import Killed, Parties, World
 from ppodc.errors import PpodcError
+from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job as KMeansJob
-from ppodc.kmeans.reference import kmeans
 from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
@@ -110,11 +110,26 @@ def draw(seed: int) -> Schedule:
             min_size=chance.randint(1, 5),
         )
         suite = chance.choices(("shares", "paillier"), (7, 1))[0]
+        if suite == "shares":
+            job = _with_starts(job, random.Random(f"starts of {seed}"))
     faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
     spec = Spec(f"schedule-{seed}", schema, job)
     prepare = chance.choice((0, 0, 1))
     pairs, withdraws = chance.randint(1, 3), chance.choice((0, 0, 1))
     return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
+
+
+def _with_starts(job: KMeansJob, chance: random.Random) -> KMeansJob:
+    """Half of the jobs choose their start, tell the inertia, have several starts or several k."""
+    if chance.random() < 0.5:
+        return job
+    return replace(
+        job,
+        init=chance.choice(("random", "k-means++", "k-means++")),
+        inertia=chance.random() < 0.5,
+        n_init=chance.choice((1, 2, 3)),
+        ks=tuple(range(1, job.k + 1)) if job.k > 1 and chance.random() < 0.4 else (),
+    )
 
 
 def _fault(chance: random.Random) -> Fault:
@@ -290,19 +305,7 @@ def _exact(schedule: Schedule, results: list[Any]) -> bool:
         plain = totals(schedule.spec, records)
         return all(_same_totals(result, plain) for result in results)
     assert isinstance(job, KMeansJob)  # noqa: S101 - there are two kinds here
-    trace = kmeans(
-        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, min_size=job.min_size
-    )
-    same = all(
-        np.array_equal(result.sums_, trace.sums)
-        and np.array_equal(result.sizes_, trace.sizes)
-        and (result.n_iter_, result.converged_) == (trace.n_iter, trace.converged)
-        for result in results
-    )
-    if not job.labels:
-        return same
-    labels = np.concatenate([result.labels_ for result in results])
-    return same and np.array_equal(labels, trace.labels)
+    return is_exact(job, results, expected(job, records))
 
 
 def _same_totals(result: Any, plain: Any) -> bool:

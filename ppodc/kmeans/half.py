@@ -95,6 +95,33 @@ class DropsDuplicates(Protocol):
         which. `uploads` are (owner, rows) in the order of the shards' records."""
 
 
+@runtime_checkable
+class ChoosesStarts(Protocol):
+    """A half that starts by k-means++, finds the better of two starts and tells the inertia."""
+
+    def spread(self, shard: str, chosen: State, start: int) -> State:
+        """The sum over a shard of the squared distances to the nearest of the chosen records.
+
+        `start` is the number of the start that they belong to; those chosen before come first.
+        """
+
+    def pick(self, shard: str, totals: State, number: int, word: int, *, last: bool) -> State:
+        """The next record as a cluster of count 1, or zeros if it lies in another shard.
+
+        `totals` are what `spread` gave for all shards, in the order of their records; this is the
+        one of `number`, and of `last` the last record. `word` / 2^64 is the public fraction.
+        """
+
+    def squares(self, shard: str) -> State:
+        """Sums of ||x||^2 by cluster, of the shard's last `assign`."""
+
+    def better(self, old: Sequence[State], new: Sequence[State]) -> Sequence[State]:
+        """The states of the start of less inertia, `old` on ties; the first are its sums."""
+
+    def output(self, sums: State, squares: State | None = None) -> OutputHalf:
+        """As `Half.output`, then the sum of `squares` over the clusters that are told of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Round(Generic[S]):
     """The state after one iteration; both clouds know its number and its stop bit.

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.kmeans import plan, suites
+from ppodc.kmeans import suites
 from ppodc.kmeans.half import Half
 from ppodc.kmeans.job import SAMPLE, Job, job_of
+from ppodc.kmeans.perform import perform
 from ppodc.kmeans.plan import KMeansPlan
-from ppodc.kmeans.result import LABELS, Result, ending, open_result
+from ppodc.kmeans.result import LABELS, Result, ResultsByK, ending, name_of, open_result
+from ppodc.kmeans.steps import TABLE
 from ppodc.pairs.plan import Material, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
@@ -36,7 +38,8 @@ class KMeansKind:
         return job_of(spec).in_words()
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
-        return (LABELS,) if job_of(spec).labels else ()
+        job = job_of(spec)
+        return tuple(name_of(job, LABELS, k) for k in job.clusters) if job.labels else ()
 
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         try:
@@ -51,9 +54,8 @@ class KMeansKind:
                 f"job: {', '.join(beyond)} needs the suite {suites.DEFAULT!r}. Run the job with "
                 f'it, or create a dataset without (init = "random").'
             )
-        if set(beyond) - {"dedup_limit"}:
-            raise InputError(f"job: {', '.join(beyond)} is not in this release yet.")
         suites.check(suites.named(suite), params, key_bits)
+        suites.check_starts(params, several=job_of(spec).n_init > 1, told=job_of(spec).inertia)
 
     def most_pairs(self, spec: Spec) -> int | None:
         return None if job_of(spec).dedup is None else 1  # records of all owners meet
@@ -66,7 +68,7 @@ class KMeansKind:
         pairs: int,
         save: Callable[[Checkpoint], None],
     ) -> KMeansPlan:
-        return KMeansPlan(job_of(spec), spec.schema, sealed, shards, pairs, save)
+        return KMeansPlan(job_of(spec), spec.schema, sealed, shards, pairs, save, TABLE)
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
@@ -75,12 +77,12 @@ class KMeansKind:
         return suites.open_half(suites.named(suite), role, channel, params, material)
 
     def perform(self, half: Half, task: Task, progress: Progress) -> Any:
-        return plan.perform(half, task, progress)
+        return perform(half, task, progress)
 
     def describe(self, facts: Mapping[str, Any]) -> str:
         return f"{facts['n_iter']} iterations ({ending(facts['converged'])})"
 
-    def open_result(self, spec: Spec, opened: OpenedResult) -> Result:
+    def open_result(self, spec: Spec, opened: OpenedResult) -> Result | ResultsByK:
         return open_result(spec, opened)
 
 

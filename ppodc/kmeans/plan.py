@@ -1,36 +1,50 @@
-"""The steps of a k-means job: start | (assign, update) for each iteration | output | labels.
+"""One cloud's state of a k-means job between its steps (`steps`), and what is kept of it.
 
-`update` and `output` are cluster-scale and run on one pair, the lead; the other steps run on every
-pair that holds records for them. Each cloud keeps its own states; both know which step comes next.
+A job is one run of k-means or several: for each start every number of clusters that the spec asks
+for. Of runs with the same k the best stays (`Best`), and its sums are the result. Iterations are
+counted through all runs. The records that a start by k-means++ has chosen serve all its runs; they
+are in no checkpoint, since whoever goes on from one chooses the same again.
 
-Who learns what: both clouds learn the number of iterations and the stop bit of each, which `update`
-opens. `output` and `labels` give each cloud a half that only an owner adds up. What owners get are
-the sums of the last iteration as its records were assigned: a record that re-seeds an empty cluster
-is nobody's result.
+What owners get are the sums of a run's last iteration as its records were assigned: a record that
+re-seeds an empty cluster is nobody's result. Their labels belong to the clusters that this
+iteration began with.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ppodc.errors import InputError
-from ppodc.kmeans.half import DropsDuplicates, Half, State
+from ppodc.kmeans.half import State
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.result import CLUSTERS, LABELS, SUMS
-from ppodc.kmeans.row_choice import initial_rows, reseed_rows
-from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, Progress, StepResults, Task
+from ppodc.kmeans.result import CLUSTERS, LABELS, SUMS, name_of
+from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
+from ppodc.pairs.plan import PlanStep
 from ppodc.pairs.shards import Run, Shard, runs
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.schema import Schema
 from ppodc.service.store import Checkpoint
 from ppodc.service.store.uploads import Sealed
 
-Parts = tuple[State, ...]  # states of clusters, one behind the other
+Part = State | tuple[State, ...]  # clusters, or states of several pairs that add up to them
+Parts = tuple[Part, ...]  # one behind the other
+BEGAN = "began"  # in a checkpoint: the clusters that its iteration began with
+_PLACE, _BEST = "place", "best"  # in one of a job of several runs
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best run of one k so far: sums of its last iteration, clusters that it began with."""
+
+    sums: State
+    began: Part
 
 
 @dataclass(slots=True)
 class KMeansPlan:
-    """One cloud's state of the job."""
+    """See the module. `iteration` counts those of all runs, `begun` those of runs before."""
 
     job: Job
     schema: Schema
@@ -38,229 +52,166 @@ class KMeansPlan:
     shards: Sequence[Shard]
     pairs: int
     save: Callable[[Checkpoint], None]
+    table: Sequence[PlanStep[Any]]
     prepare: int = 0
     ready: bool = False
     iteration: int = 0
+    run: int = 0
+    begun: int = 0
+    cut_short: int = 0  # runs that ended by max_iter
     stop: bool = False
     clusters: Parts = ()
-    previous: Parts = ()  # those that the last iteration began with; labels belong to them
-    sums: Parts = ()
+    began: Parts = ()  # those that the last iteration began with
+    sums: tuple[State, ...] = ()
     counted: State | None = None  # sums of the last iteration, from all pairs
     candidates: Parts = ()
-    output: OutputHalf | None = None
-    labels: OutputHalf | None = None
-    table: Sequence[PlanStep[Any]] = field(default_factory=lambda: TABLE)
+    chosen: Parts = ()  # by k-means++, for the start `chosen_for`
+    chosen_for: int | None = None
+    totals: tuple[State, ...] = ()  # of squared distances to the chosen, by slot
+    best: dict[int, Best] = field(default_factory=dict)
+    squares: dict[int, tuple[State, ...]] = field(default_factory=dict)
+    outputs: dict[int, OutputHalf] = field(default_factory=dict)
+    labels: dict[int, OutputHalf] = field(default_factory=dict)
 
     @property
     def m(self) -> int:
         return sum(shard.rows for shard in self.shards)
 
     @property
-    def max_iter(self) -> int:
-        return self.job.max_iter
+    def runs(self) -> list[tuple[int, int]]:
+        """(start, k) of each run, in order."""
+        return [(start, k) for start in range(self.job.n_init) for k in self.job.clusters]
 
     @property
-    def finished(self) -> bool:
-        """Whether no further iteration follows."""
-        return self.iteration > 0 and (self.stop or self.iteration >= self.max_iter)
+    def max_iter(self) -> int:
+        return self.job.max_iter * len(self.runs)
+
+    @property
+    def over(self) -> bool:
+        """Whether all runs are over, and the best of each k is known."""
+        return self.run == len(self.runs)
+
+    @property
+    def start(self) -> int:
+        return self.runs[self.run][0]
+
+    @property
+    def k(self) -> int:
+        return self.runs[self.run][1]
+
+    @property
+    def run_over(self) -> bool:
+        """Whether the current run has done its last iteration."""
+        done = self.iteration - self.begun
+        return not self.over and done > 0 and (self.stop or done >= self.job.max_iter)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether the next run waits for k-means++ to choose its records."""
+        return self.job.init == "k-means++" and not self.over and not self.clusters
 
     def initial(self) -> list[Run]:
-        """The records that the clusters start from; none if the centres are public."""
+        """The records of known rows that a run begins with; none if its centres are public."""
         if not self.job.from_records:
             return []
-        return runs(initial_rows(self.job.seed, self.m, self.job.k), self.shards)
+        wanted = 1 if self.job.init == "k-means++" else self.k
+        return runs(initial_rows(self.job.seed, self.m, wanted, self.start), self.shards)
+
+    def word(self) -> int:
+        """The public fraction by which the next record is chosen, times 2^64."""
+        return fraction(self.job.seed, len(self.chosen), self.start)
 
     def stand_ins(self) -> list[Run]:
         """The records that re-seed clusters which the coming iteration leaves empty."""
-        rows = reseed_rows(self.job.seed, self.iteration + 1, self.m, self.job.k)
+        coming = self.iteration - self.begun + 1
+        rows = reseed_rows(self.job.seed, coming, self.m, self.k, self.start)
         return runs(rows, self.shards)
 
+    # ----------------------------------------------------------------- moving
+
+    def choose(self, more: Parts) -> None:
+        """Records that the start has chosen; the run begins when there are enough."""
+        self.chosen, self.chosen_for, self.totals = (*self.chosen, *more), self.start, ()
+        self._begin()
+
+    def iterated(self, clusters: State, began: State, sums: State, stop: bool) -> None:
+        """An iteration is done: it is on disk before anything follows."""
+        state = {CLUSTERS: clusters, SUMS: sums, BEGAN: began, **self._of_runs()}
+        self.save(Checkpoint(self.iteration + 1, stop, state))
+        self.iteration, self.stop, self.counted = self.iteration + 1, stop, sums
+        self.began, self.clusters = (began,), (clusters,)
+        self.sums, self.candidates = (), ()
+        self._end_first()
+
+    def end_run(self, best: Best) -> None:
+        """The run is over, and so is its comparison with those of the same k before."""
+        self.best[self.k] = best
+        self.cut_short += not self.stop
+        self.run, self.begun, self.stop = self.run + 1, self.iteration, False
+        self.clusters, self.began, self.counted = (), (), None
+        self._begin()
+
+    def last(self) -> Best:
+        """What the last iteration leaves."""
+        if self.counted is None:
+            raise InputError("the job has no sums yet.")
+        return Best(self.counted, self.began[0] if self.began else ())
+
+    def _begin(self) -> None:
+        """Take the records that are chosen, if they are of this start and all are there."""
+        if self.spreads and self.chosen_for == self.start and len(self.chosen) == self.job.k:
+            self.clusters = self.chosen[: self.k]
+
+    def _end_first(self) -> None:
+        """The first run of a k has nobody to be compared with."""
+        if self.run_over and self.k not in self.best:
+            self.end_run(self.last())
+
+    # ------------------------------------------------------------ checkpoints
+
+    def _of_runs(self) -> dict[str, State]:
+        """Where a job of several runs is, and the best runs so far."""
+        if not self.job.several_runs:
+            return {}
+        arrays: dict[str, State] = {
+            _PLACE: np.array([self.run, self.begun, self.cut_short], np.uint64)
+        }
+        for k, best in self.best.items():
+            for name, array in ((SUMS, best.sums), (BEGAN, best.began)):
+                if not isinstance(array, tuple):
+                    arrays[f"{_BEST}-{k}-{name}"] = array
+        return arrays
+
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        """A finished iteration is of use only with its sums, which older releases did not keep,
-        and, for labels, with the clusters that it began with, which the one before it has."""
-        final = checkpoint.stop or checkpoint.iteration >= self.max_iter
+        """A finished iteration is of use only with its sums and, for labels, the clusters that it
+        began with: older releases kept those in the checkpoint before, or not at all."""
+        final = checkpoint.stop or checkpoint.iteration >= self.job.max_iter
+        if not final or self.job.several_runs:
+            return True
         has_labels = not self.job.labels or checkpoint.iteration - 1 in kept
-        return not final or (has_labels and SUMS in checkpoint.arrays)
+        has_labels = has_labels or BEGAN in checkpoint.arrays
+        return has_labels and SUMS in checkpoint.arrays
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
+        arrays = checkpoint.arrays
         self.iteration, self.stop = checkpoint.iteration, checkpoint.stop
-        self.clusters = (checkpoint.arrays[CLUSTERS],)
-        self.counted = checkpoint.arrays.get(SUMS)
-        self.previous = () if previous is None else (previous.arrays[CLUSTERS],)
+        self.clusters, self.counted = (arrays[CLUSTERS],), arrays.get(SUMS)
+        if previous is not None:
+            self.began = (previous.arrays[CLUSTERS],)
+        if BEGAN in arrays:
+            self.began = (arrays[BEGAN],)
+        if _PLACE in arrays:
+            self.run, self.begun, self.cut_short = arrays[_PLACE].tolist()
+        for k in self.job.clusters:
+            if f"{_BEST}-{k}-{SUMS}" in arrays:
+                sums, began = (arrays[f"{_BEST}-{k}-{name}"] for name in (SUMS, BEGAN))
+                self.best[k] = Best(sums, began)
+        self._end_first()
 
     def result(self) -> ResultHalf:
-        if self.output is None:
+        if set(self.outputs) != set(self.job.clusters):
             raise InputError("the job has no output yet.")
-        facts = {"n_iter": self.iteration, "converged": self.stop}
-        rows = {} if self.labels is None else {LABELS: self.labels}
-        return ResultHalf(facts, {CLUSTERS: self.output}, rows)
-
-
-class Start(BaseStep[KMeansPlan]):
-    """The first clusters: one record each, or the public centres."""
-
-    name = "start"
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return not plan.clusters
-
-    def slots(self, plan: KMeansPlan) -> list[int]:
-        return sorted({run.shard.slot for run in plan.initial()}) or [LEAD]
-
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        centres = plan.job.initial_centres(plan.schema)
-        if centres is not None:
-            return [Task("centres", inputs=(centres,))]
-        return _fetch(plan.initial(), place)
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.clusters = _fetched(plan.initial(), results) or (results.one(LEAD, "centres"),)
-
-
-class Assign(BaseStep[KMeansPlan]):
-    """Every record to its nearest cluster, summed on each pair; stand-ins for empty clusters."""
-
-    name, counts_rows = "assign", True
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return not plan.finished and not plan.sums
-
-    def iteration(self, plan: KMeansPlan) -> int:
-        return plan.iteration + 1
-
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        fetch = _fetch(plan.stand_ins(), place)
-        if plan.job.dedup is not None and "dedup" not in place.done:  # once for each worker
-            flat = tuple(number for upload in plan.sealed.owned_rows for number in upload)
-            fetch.append(Task("dedup", place.names, rows=flat, inputs=(plan.job.dedup,)))
-        return [*fetch, Task("assign", place.names, inputs=plan.clusters)]
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.candidates = _fetched(plan.stand_ins(), results)
-        plan.sums = tuple(results.one(slot, "assign") for slot in results.slots)
-
-
-class Update(BaseStep[KMeansPlan]):
-    """New clusters from the sums of all pairs, and the public stop bit; then a checkpoint."""
-
-    name, uses_records = "update", False
-    reveals = "both clouds: the stop bit"
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return not plan.finished
-
-    def iteration(self, plan: KMeansPlan) -> int:
-        return plan.iteration + 1
-
-    def slots(self, plan: KMeansPlan) -> list[int]:
-        return [LEAD]
-
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        return [Task("update", inputs=(plan.clusters, plan.sums, plan.candidates))]
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        clusters, plan.counted, stop = results.one(LEAD, "update")
-        state = {CLUSTERS: clusters, SUMS: plan.counted}
-        plan.save(Checkpoint(plan.iteration + 1, stop, state))
-        plan.iteration, plan.stop = plan.iteration + 1, stop
-        plan.previous, plan.clusters = plan.clusters, (clusters,)
-        plan.sums = plan.candidates = ()
-
-
-class Output(BaseStep[KMeansPlan]):
-    """A fresh half of sums and sizes for the owners."""
-
-    name, uses_records = "output", False
-    reveals = "owners, from both halves: sums and sizes"
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return plan.output is None
-
-    def slots(self, plan: KMeansPlan) -> list[int]:
-        return [LEAD]
-
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        return [Task("output", inputs=(plan.counted,))]
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.output = results.one(LEAD, "output")
-
-
-class Labels(BaseStep[KMeansPlan]):
-    """A half of every record's label, if the spec offers labels."""
-
-    name, counts_rows = "labels", True
-    reveals = "each owner, from both halves: the labels of its records"
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return plan.job.labels and plan.labels is None
-
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        tasks = [Task("labels", place.names)]
-        if place.done.get("assign") != plan.iteration:  # its worker is new: assign again
-            tasks.insert(0, Task("assign", place.names, inputs=plan.previous))
-        return tasks
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        halves = [half for slot in results.slots for half in results.one(slot, "labels")]
-        plan.labels = OutputHalf.joined(halves)
-
-
-TABLE: Sequence[PlanStep[Any]] = (Start(), Assign(), Update(), Output(), Labels())
-
-
-def _fetch(wanted: Sequence[Run], place: Place) -> list[Task]:
-    """Tasks for those of the records that the slot holds."""
-    own = [run for run in wanted if run.shard.slot == place.slot]
-    return [Task("records", (run.shard.name,), run.rows) for run in own]
-
-
-def _fetched(wanted: Sequence[Run], results: StepResults) -> Parts:
-    """The states of the records, back in cluster order."""
-    waiting = {slot: iter(results.all(slot, "records")) for slot in results.slots}
-    return tuple(next(waiting[run.shard.slot]) for run in wanted)
-
-
-# ------------------------------------------------------------------------- at a worker
-
-
-def perform(half: Half, task: Task, progress: Progress) -> Any:
-    """What a worker's half does for each task of the plan."""
-    return _PERFORM[task.name](half, task, progress)
-
-
-def _assign(half: Half, task: Task, progress: Progress) -> State:
-    clusters = _joined(half, task.inputs)
-    return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
-
-
-def _update(half: Half, task: Task, _progress: Progress) -> tuple[State, State, bool]:
-    """(clusters to go on with, sums of all pairs, stop bit)."""
-    clusters, parts, candidates = task.inputs
-    sums = half.add(parts)
-    new, stop = half.update(_joined(half, clusters), sums, _joined(half, candidates))
-    return new, sums, stop
-
-
-def _dedup(half: Half, task: Task, _progress: Progress) -> None:
-    if not isinstance(half, DropsDuplicates):
-        raise InputError("only the shares suite drops duplicates.")
-    uploads = list(zip(task.rows[0::2], task.rows[1::2], strict=True))
-    half.drop_duplicates(task.inputs[0], task.shards, uploads)
-
-
-_PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
-    "records": lambda half, task, _: half.records(task.shards[0], task.rows),
-    "dedup": _dedup,
-    "centres": lambda half, task, _: half.centres(task.inputs[0]),
-    "assign": _assign,
-    "update": _update,
-    "output": lambda half, task, _: half.output(task.inputs[0]),
-    "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
-}
-
-
-def _joined(half: Half, parts: Sequence[State]) -> State:
-    if not parts:
-        raise InputError("a step came without clusters.")
-    return parts[0] if len(parts) == 1 else half.join(parts)
+        facts = {"n_iter": self.iteration, "converged": not self.cut_short}
+        rows = {name_of(self.job, LABELS, k): half for k, half in self.labels.items()}
+        halves = {name_of(self.job, CLUSTERS, k): half for k, half in self.outputs.items()}
+        return ResultHalf(facts, halves, rows)

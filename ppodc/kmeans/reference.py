@@ -5,6 +5,12 @@ becomes a float. Ties go to the lowest cluster index. A cluster that comes out e
 record (size 1) whose row follows from the public seed, the iteration and the cluster's index; that
 record stays in its own cluster too, so sizes add up to at most m + k. Such a record is no part of
 the result: sums and sizes are told as they were before, and zeros for clusters that are too small.
+
+*k-means++*: the first record is that of the first initial row. For each further one, D_i is the
+squared distance of record i to the nearest chosen one and P_i = D_0 + ... + D_i; with u, a fraction
+of 64 bits from the seed, the first record with P_i > u P_(m-1) is chosen, or the last record where
+none is (all D are 0). *Several starts*: the least inertia, sum ||x||^2 - sum ||lambda_h||^2 / n_h,
+wins, the earlier one on ties.
 """
 
 import hashlib
@@ -32,12 +38,13 @@ class Iteration:
     """One iteration: clusters as assigned, as the next one begins with them, and the stop bit.
 
     `sums` and `sizes` are of the records assigned; in `next_sums` and `next_sizes` a record stands
-    in the place of each empty cluster.
+    in the place of each empty cluster; `squares` are the sums of ||x||^2.
     """
 
     labels: Integers
     sums: Integers
     sizes: Integers
+    squares: tuple[int, ...]
     next_sums: Integers
     next_sizes: Integers
     stop: bool
@@ -46,6 +53,16 @@ class Iteration:
         """Sums and sizes as owners get them: zeros for clusters of fewer than `min_size`."""
         large = self.sizes >= min_size
         return np.where(large[:, None], self.sums, 0), np.where(large, self.sizes, 0)
+
+    def inertia(self, min_size: int = 1) -> Fraction:
+        """Squared distances to the centres, over clusters of at least `min_size` records."""
+        total = Fraction(0)
+        for row, n, squares in zip(
+            self.sums.tolist(), self.sizes.tolist(), self.squares, strict=True
+        ):
+            if n >= max(1, min_size):
+                total += squares - Fraction(sum(value * value for value in row), n)
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,10 @@ class Trace:
     @property
     def sizes(self) -> Integers:
         return self.iterations[-1].told(self.min_size)[1]
+
+    @property
+    def inertia(self) -> Fraction:
+        return self.iterations[-1].inertia(self.min_size)
 
     @property
     def n_iter(self) -> int:
@@ -105,17 +126,42 @@ def chosen_rows(purpose: str, seed: int, m: int, *place: int) -> Iterator[int]:
             yield word % m
 
 
-def _first_rows(seed: int, m: int, k: int) -> list[int]:
+def _first_rows(seed: int, m: int, k: int, start: int) -> list[int]:
     """The first k distinct rows of the stream."""
     if not 1 <= k <= m:
         raise InputError(f"{k} clusters cannot start from {m} records: use at most as many as rows")
     chosen: list[int] = []
-    for row in chosen_rows("initial rows", seed, m):
+    for row in chosen_rows("initial rows", seed, m, *_place(start)):
         if row not in chosen:
             chosen.append(row)
         if len(chosen) == k:
             break
     return chosen
+
+
+def spread_rows(records: NDArray[Any], seed: int, k: int, start: int = 0) -> list[int]:
+    """The rows that k-means++ chooses."""
+    points = _integers(records, "the records")
+    chosen = _first_rows(seed, len(points), 1, start)
+    distances = _squared_distances(points, chosen[0])
+    while len(chosen) < k:
+        word = next(chosen_rows("k-means++", seed, 2**64, len(chosen), *_place(start)))
+        sums = list(itertools.accumulate(distances.tolist()))
+        bound = Fraction(word, 2**64) * sums[-1]
+        chosen.append(next((i for i, sum_i in enumerate(sums) if sum_i > bound), len(sums) - 1))
+        distances = np.minimum(distances, _squared_distances(points, chosen[-1]))
+    return chosen
+
+
+def _squared_distances(points: Integers, row: int) -> Integers:
+    """Of all points to one of them; below 2^40 per attribute."""
+    squared: Integers = ((points - points[row]) ** 2).sum(axis=1)
+    return squared
+
+
+def _place(start: int) -> tuple[int, ...]:
+    """How streams of rows name a start: the first one not at all."""
+    return (start,) if start else ()
 
 
 def kmeans(
@@ -128,9 +174,12 @@ def kmeans(
     centres: NDArray[Any] | None = None,
     keep: NDArray[np.bool_] | None = None,
     min_size: int = 1,
+    init: str = "random",
+    start: int = 0,
 ) -> Trace:
     """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
 
+    `init` is "random" or "k-means++", `start` the number of the start.
     Records that `keep` leaves out have a label, and may start a cluster, but are in no sum. The
     result says nothing of clusters that end with fewer than `min_size` records.
     """
@@ -141,7 +190,10 @@ def kmeans(
     if not 0 <= seed < 1 << 63:
         raise InputError("the seed must be a whole number from 0 to 2^63 - 1")
     if centres is None:
-        sums = points[_first_rows(seed, len(points), k)]
+        if init == "k-means++":
+            sums = points[spread_rows(points, seed, k, start)]
+        else:
+            sums = points[_first_rows(seed, len(points), k, start)]
     else:
         sums = _integers(centres, "the initial centres")
         if sums.shape != (k, points.shape[1]):
@@ -150,12 +202,18 @@ def kmeans(
     iterations: list[Iteration] = []
     for i in range(1, max_iter + 1):
         labels = nearest(points, sums, sizes)
-        stand_ins = [next(chosen_rows("reseed row", seed, len(points), i, h)) for h in range(k)]
+        stand_ins = [
+            next(chosen_rows("reseed row", seed, len(points), i, h, *_place(start)))
+            for h in range(k)
+        ]
         counted = np.ones(len(points), np.bool_) if keep is None else keep
         new_sums, new_sizes = _clusters(points[counted], labels[counted], k)
+        squares = _squares(points[counted], labels[counted], k)
         next_sums, next_sizes = _reseeded(new_sums, new_sizes, points[stand_ins])
         stop = movement(sums, sizes, next_sums, next_sizes) <= limit
-        iterations.append(Iteration(labels, new_sums, new_sizes, next_sums, next_sizes, stop))
+        iterations.append(
+            Iteration(labels, new_sums, new_sizes, squares, next_sums, next_sizes, stop)
+        )
         sums, sizes = next_sums, next_sizes
         if stop:
             break
@@ -197,6 +255,12 @@ def _clusters(records: Integers, labels: Integers, k: int) -> tuple[Integers, In
     """Sums and sizes by label."""
     sizes = np.bincount(labels, minlength=k).astype(np.int64)
     return np.stack([records[labels == h].sum(axis=0) for h in range(k)]), sizes
+
+
+def _squares(records: Integers, labels: Integers, k: int) -> tuple[int, ...]:
+    """The sum of ||x||^2 by label."""
+    norms = (records.astype(np.int64) ** 2).sum(axis=1)  # at most 2^40 per value
+    return tuple(sum(norms[labels == h].tolist()) for h in range(k))
 
 
 def _reseeded(sums: Integers, sizes: Integers, candidates: Integers) -> tuple[Integers, Integers]:

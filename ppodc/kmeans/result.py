@@ -1,13 +1,15 @@
 """A k-means result as an owner opens it: both clouds' halves added up, in real units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.kmeans.job import job_of
+from ppodc.kmeans.job import Job, job_of
 from ppodc.records.encode import decode_centres
 from ppodc.records.output_half import OpenedResult
 from ppodc.spec import Spec
@@ -16,13 +18,21 @@ CLUSTERS, LABELS = "clusters", "labels"  # names of the halves
 SUMS = "sums"  # beside CLUSTERS in checkpoints
 
 
+def name_of(job: Job, what: str, k: int) -> str:
+    """The name of the halves of one k: of the only one just what they are."""
+    return f"{what}-{k}" if job.ks else what
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
     `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
     cluster that is empty, or smaller than the spec's `min_size`, has size 0 and a centre of NaN.
-    Labels stand in the order in which the owner uploaded; they may name such a cluster.
+    Labels stand in the order in which the owner uploaded; they may name such a cluster. `inertia_`,
+    if the spec offers it, is exact, in squared encoded units, over the clusters that have a centre.
+    Of a job with several starts `n_iter_` are the iterations of all of them, and it has converged
+    if all have.
     """
 
     cluster_centers_: NDArray[np.float64]
@@ -32,6 +42,7 @@ class Result:
     converged_: bool
     labels_: NDArray[np.int64] | None
     columns: tuple[str, ...]
+    inertia_: Fraction | None = None
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows, one for each cluster."""
@@ -45,7 +56,8 @@ class Result:
 
     def summary(self) -> str:
         """How the job ended, in a line."""
-        return f"iterations: {self.n_iter_} ({ending(self.converged_)})"
+        inertia = "" if self.inertia_ is None else f", inertia: {float(self.inertia_):.6g}"
+        return f"iterations: {self.n_iter_} ({ending(self.converged_)}){inertia}"
 
     def own_rows(self) -> dict[str, list[int]]:
         """The label of each of this owner's rows, if the spec offers them."""
@@ -59,7 +71,47 @@ class Result:
             "sizes": self.sizes_.tolist(),
             "n_iter": self.n_iter_,
             "converged": self.converged_,
+            **({} if self.inertia_ is None else {"inertia": float(self.inertia_)}),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsByK:
+    """The results of a job with several numbers of clusters: `by_k[4]` is that of four."""
+
+    by_k: Mapping[int, Result]
+
+    @property
+    def inertias_(self) -> dict[int, Fraction]:
+        """The inertia for each k; empty if the spec does not offer it."""
+        found = ((k, result.inertia_) for k, result in self.by_k.items())
+        return {k: inertia for k, inertia in found if inertia is not None}
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows, one for each cluster of each k."""
+        tables = {k: result.table() for k, result in self.by_k.items()}
+        headings = next(headings for headings, _ in tables.values())
+        rows = [[str(k), *row] for k, (_, rows) in tables.items() for row in rows]
+        return ["k", *headings], rows
+
+    def summary(self) -> str:
+        """How the job ended, and what each k came to, a line each."""
+        last = next(iter(self.by_k.values()))
+        lines = [f"iterations: {last.n_iter_} in all ({ending(last.converged_)})"]
+        lines += [f"k = {k}: inertia {float(x):.6g}" for k, x in self.inertias_.items()]
+        return "\n".join(lines)
+
+    def own_rows(self) -> dict[str, list[int]]:
+        """The labels of this owner's rows for each k, if the spec offers them."""
+        return {
+            f"{name}_{k}": values
+            for k, result in self.by_k.items()
+            for name, values in result.own_rows().items()
+        }
+
+    def figures(self) -> dict[str, Any]:
+        """Those of each k, for JSON."""
+        return {"by_k": {str(k): result.figures() for k, result in self.by_k.items()}}
 
 
 def ending(converged: bool) -> str:
@@ -67,9 +119,19 @@ def ending(converged: bool) -> str:
     return "converged" if converged else "stopped by max_iter"
 
 
-def open_result(spec: Spec, opened: OpenedResult) -> Result:
+def open_result(spec: Spec, opened: OpenedResult) -> Result | ResultsByK:
     """The result; InputError if the halves cannot belong together."""
-    sums, sizes = _clusters(spec, opened.values.get(CLUSTERS, []))
+    job = job_of(spec)
+    if not job.ks:
+        return open_one(spec, opened, job.k)
+    return ResultsByK({k: open_one(spec, opened, k) for k in job.ks})
+
+
+def open_one(spec: Spec, opened: OpenedResult, k: int) -> Result:
+    """The result of one k; InputError if the halves cannot belong together."""
+    values = opened.values.get(name_of(job_of(spec), CLUSTERS, k), [])
+    count = k * (len(spec.schema.columns) + 1)
+    sums, sizes = _clusters(spec, values[:count], k)
     try:
         n_iter, converged = int(opened.facts["n_iter"]), bool(opened.facts["converged"])
     except (KeyError, TypeError, ValueError):
@@ -80,14 +142,15 @@ def open_result(spec: Spec, opened: OpenedResult) -> Result:
         sums_=sums,
         n_iter_=n_iter,
         converged_=converged,
-        labels_=_labels(spec, opened),
+        labels_=_labels(spec, opened, k),
         columns=tuple(spec.schema.names),
+        inertia_=_inertia(spec, values[count:], sums, sizes),
     )
 
 
-def _clusters(spec: Spec, values: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _clusters(spec: Spec, values: list[int], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(sums, sizes) from the k * (l + 1) opened values."""
-    columns, k = len(spec.schema.columns), job_of(spec).k
+    columns = len(spec.schema.columns)
     if len(values) != k * (columns + 1):
         raise _mismatch()
     rows = [values[h * (columns + 1) : (h + 1) * (columns + 1)] for h in range(k)]
@@ -101,11 +164,30 @@ def _clusters(spec: Spec, values: list[int]) -> tuple[NDArray[np.int64], NDArray
     return table[:, :columns].copy(), table[:, columns].copy()
 
 
-def _labels(spec: Spec, opened: OpenedResult) -> NDArray[np.int64] | None:
-    if not job_of(spec).labels:
+def _inertia(
+    spec: Spec, values: list[int], sums: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> Fraction | None:
+    """sum ||x||^2, which is the one value, less sum_h ||lambda_h||^2 / n_h."""
+    offered = job_of(spec).inertia
+    if len(values) != int(offered):
+        raise _mismatch()
+    if not offered:
         return None
-    values = opened.rows.get(LABELS, [])
-    if values and max(values) >= job_of(spec).k:
+    clusters = zip(sums.tolist(), sizes.tolist(), strict=True)
+    parts = [Fraction(sum(x * x for x in row), size) for row, size in clusters if size]
+    inertia = values[0] - sum(parts, Fraction(0))
+    most = int(sizes.sum()) * len(spec.schema.columns) * spec.schema.ub**2
+    if not 0 <= inertia <= most:
+        raise _mismatch()
+    return inertia
+
+
+def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | None:
+    job = job_of(spec)
+    if not job.labels:
+        return None
+    values = opened.rows.get(name_of(job, LABELS, k), [])
+    if values and max(values) >= k:
         raise _mismatch()
     return np.array(values, np.int64)
 

@@ -2,7 +2,8 @@
 
 Rows follow from the public seed, so that both clouds, any number of pairs and a resumed job choose
 the same ones: SHA-256 over purpose, seed and place in counter mode, words of 64 bits, those that
-would favour small rows passed over. Who learns what: seed and rows are public; the records are not.
+would favour small rows passed over. Each start of several has rows of its own; those of the first
+are those of a job with one. Who learns what: seed and rows are public; the records are not.
 """
 
 import hashlib
@@ -13,23 +14,33 @@ from ppodc.errors import InputError
 MAX_SEED = (1 << 63) - 1
 
 
-def initial_rows(seed: int, m: int, k: int) -> list[int]:
+def initial_rows(seed: int, m: int, k: int, start: int = 0) -> list[int]:
     """k distinct rows of 0..m-1 from the public seed, in cluster order."""
     if not 1 <= k <= m:
         raise InputError(f"{k} clusters cannot start from {m} records: use at most as many as rows")
     rows: dict[int, None] = {}
-    for row in _rows_below(m, b"initial rows", seed):
+    for row in _rows_below(m, b"initial rows", seed, *_of(start)):
         rows.setdefault(row)
         if len(rows) == k:
             break
     return list(rows)
 
 
-def reseed_rows(seed: int, iteration: int, m: int, k: int) -> list[int]:
+def reseed_rows(seed: int, iteration: int, m: int, k: int, start: int = 0) -> list[int]:
     """For each cluster the row that stands in for it if `iteration` (from 1) leaves it empty."""
     if m < 1 or iteration < 1:
         raise InputError("re-seeding needs at least one record, and iterations count from 1")
-    return [next(_rows_below(m, b"reseed row", seed, iteration, h)) for h in range(k)]
+    return [next(_rows_below(m, b"reseed row", seed, iteration, h, *_of(start))) for h in range(k)]
+
+
+def fraction(seed: int, number: int, start: int = 0) -> int:
+    """u of the choice of record `number` (from 1) by k-means++, times 2^64: 0..2^64-1."""
+    return next(_rows_below(1 << 64, b"k-means++", seed, number, *_of(start)))
+
+
+def _of(start: int) -> tuple[int, ...]:
+    """The place of a start: nothing for the first, as in jobs that have one."""
+    return (start,) if start else ()
 
 
 def _rows_below(bound: int, purpose: bytes, seed: int, *where: int) -> Iterator[int]:

@@ -20,6 +20,7 @@ Role = Literal[1, 2]
 Mode = Literal["online+offline", "online", "pipelined"]  # when randomness is made; work overlaps
 NAMES: tuple[Suite, ...] = get_args(Suite)
 DEFAULT: Suite = "shares"
+_TOLD_BITS = 63  # of a number that owners get
 _RANDOMISERS = "randomisers"  # paillier's folder among the pools
 
 
@@ -37,6 +38,20 @@ def check(suite: Suite, params: "Parameters", key_bits: int) -> None:
         from ppodc.kmeans.widths import check_paillier
 
         check_paillier(params, key_bits)
+
+
+def check_starts(params: "Parameters", *, several: bool, told: bool) -> None:
+    """Refuse a job whose inertia the shares suite cannot compare, or tell."""
+    from ppodc.kmeans.shares.inertia import ScoreRings
+    from ppodc.kmeans.shares.spread import SpreadBits
+
+    if several:
+        ScoreRings.of(params)
+    if told and SpreadBits.of(params).total > _TOLD_BITS:
+        raise InputError(
+            f"job.inertia: the squares of {params.m} records need more than {_TOLD_BITS} bits. "
+            "Create a dataset with a smaller ub, or without."
+        )
 
 
 def open_half(

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage.blocks import Block
 from ppodc.linkage.rules import SquaredDistance
-from ppodc.mpc import compare, correlated_ot, unmask
+from ppodc.mpc import compare, unmask
 from ppodc.mpc.additive import LIMB_BITS, U64, AdditiveShare, public
-from ppodc.mpc.correlated_ot import Batch, Bits, Sending, top_bytes
-from ppodc.mpc.multiply import doublings
+from ppodc.mpc.correlated_ot import Bits, top_bytes
+from ppodc.mpc.row_squares import row_squares
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
@@ -100,7 +100,8 @@ def take_in(
 
 def with_norms(session: Session, numbers: Numbers, table: SharedTable) -> NumberRows:
     """Rows that are taken in already, of any number of limbs, and none of them a dummy."""
-    return NumberRows(table, _squares(session, numbers, table))
+    weights = np.array(numbers.rule.weights, U64)
+    return NumberRows(table, row_squares(session, table, weights, make_keys=True))
 
 
 def match_bits(
@@ -140,22 +141,3 @@ def _weighted(numbers: Numbers, table: SharedTable, rows: NDArray[np.intp]) -> N
     weights = np.array(numbers.rule.weights, U64)
     result: NDArray[np.uint64] = limbs * weights[None, :, None]
     return result
-
-
-def _squares(session: Session, numbers: Numbers, table: SharedTable) -> AdditiveShare:
-    """sum_i w_i x_i^2 of every row: bit j of x_i chooses 2^j w_i x_i; one transfer a bit."""
-    rows, step = table.rows, max(1, (1 << 20) // table.per_row)
-    parts = []
-    for start in range(0, rows, step):
-        end = min(start + step, rows)
-        own = _weighted(numbers, table, np.arange(start, end)).reshape(-1, 1, 1)
-        choices = table.choices(start, end)
-        sums = np.zeros((end - start, 1), U64)
-        batch = Batch(len(choices), table.per_row, 1, session.ot.tweaks.reserve(len(choices)), sums)
-        sending = Sending(doublings(own, table.bits), choices, np.zeros_like(choices))
-        keys = table.transfers.starting_at(start * table.per_row)
-        correlated_ot.run(session.ot, keys, batch, sending, choices)
-        parts.append(AdditiveShare(sums))
-    if not parts:
-        return AdditiveShare(np.zeros((0, 1), U64))
-    return AdditiveShare.concat(parts)

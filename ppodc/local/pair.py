@@ -26,7 +26,7 @@ from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
-from ppodc.kmeans.result import CLUSTERS, LABELS, Result, open_result
+from ppodc.kmeans.result import CLUSTERS, LABELS, Result, open_one
 from ppodc.kmeans.suites import Mode, Suite
 from ppodc.local.pair_process import (
     CENTRES,
@@ -86,6 +86,11 @@ def run_pair(
     p = job.parameters(spec.schema, len(records))
     paillier.check_bits(key_bits, insecure=insecure)
     suites.check(suite, p, key_bits)
+    if job.beyond_published:
+        raise InputError(
+            f"job: {', '.join(job.beyond_published)} is not for a single pair of processes. "
+            'Use `ppodc run` or `ppodc demo`, or a spec without (init = "random").'
+        )
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder.")
     setting = Setting(
@@ -130,7 +135,7 @@ def _open(folders: Folders, spec: Spec) -> Result:
         return open_output(first, second)
 
     rows = {LABELS: opened(LABELS)} if job_of(spec).labels else {}
-    return open_result(spec, OpenedResult(facts, {CLUSTERS: opened(CLUSTERS)}, rows))
+    return open_one(spec, OpenedResult(facts, {CLUSTERS: opened(CLUSTERS)}, rows), job_of(spec).k)
 
 
 # ------------------------------------------------------------------- folders

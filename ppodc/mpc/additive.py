@@ -5,6 +5,7 @@ here is local: no message is sent, and nobody learns anything. The number of lim
 only by memory and time; the suite is tested up to 40.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -66,10 +67,17 @@ class AdditiveShare:
     def sum(self, axis: int = 0) -> "AdditiveShare":
         """The share of the sum along an axis of the array of values."""
         moved = np.moveaxis(self.limbs, axis, 0)
-        flat = np.ascontiguousarray(moved).reshape(len(moved), -1, self.length)
+        sums = math.prod(moved.shape[1:-1])
+        flat = np.ascontiguousarray(moved).reshape(len(moved), sums, self.length)
         out = np.zeros(flat.shape[1:], U64)
         _fold(flat, out)
         return AdditiveShare(out.reshape(moved.shape[1:]))
+
+    def running_sums(self) -> "AdditiveShare":
+        """x_0, x_0 + x_1, ... of an array (n)."""
+        out = np.empty_like(self.limbs)
+        _running(np.ascontiguousarray(self.limbs), out)
+        return AdditiveShare(out)
 
     def reshape(self, *shape: int) -> "AdditiveShare":
         """The same values in an array of another shape."""
@@ -217,3 +225,12 @@ def _fold(values: Words, out: Words) -> None:
             carry = _ZERO
             for e in range(values.shape[2]):
                 out[j, e], carry = add_carry(out[j, e], values[i, j, e], carry)
+
+
+@compiled(in_u8_2, out_u8_2)
+def _running(values: Words, out: Words) -> None:
+    for i in range(values.shape[0]):
+        carry = _ZERO
+        for e in range(values.shape[1]):
+            before = out[i - 1, e] if i else _ZERO
+            out[i, e], carry = add_carry(before, values[i, e], carry)

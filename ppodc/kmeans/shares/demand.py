@@ -1,6 +1,7 @@
 """What a job of the shares suite will use up: chunks of records, and supplies of each step.
 
-All of it follows from the public numbers of the job, so both clouds compute the same.
+All of it follows from the public numbers of the job, so both clouds compute the same. A job with
+several numbers of clusters has rings and chunks for the largest, `Parameters.k`.
 """
 
 from collections.abc import Sequence
@@ -32,42 +33,40 @@ class Demand:
         most = max(1, min(CHUNK_ROWS, _CHUNK_BYTES // per_row))
         return list(pairwise([*range(0, rows, most), rows]))
 
-    def chunk(self, rows: int) -> Needs:
-        """Supplies for assigning a chunk of so many records."""
-        k = self._p.k
+    def chunk(self, rows: int, k: int) -> Needs:
+        """Supplies for assigning a chunk of so many records to k clusters."""
         return smin_k.needs(rows, k, self._rings.distance_bits) + sums.needs(rows, k)
 
-    def widening(self) -> Needs:
+    def widening(self, k: int) -> Needs:
         """Supplies for k clusters in the wide ring."""
-        return scaling.widen_needs(self._p.k, self._p.l, self._rings)
+        return scaling.widen_needs(k, self._p.l, self._rings)
 
-    def factors(self) -> Needs:
+    def factors(self, k: int) -> Needs:
         """Supplies for the scaling factors that the stop test for beta > 0 needs."""
-        return stop_test.factor_needs(self._p.k, self._rings) if self._rings.beta else Needs()
+        return stop_test.factor_needs(k, self._rings) if self._rings.beta else Needs()
 
-    def centres(self) -> Needs:
+    def centres(self, k: int) -> Needs:
         """Supplies for what SSED_OP needs of the clusters."""
-        return scaling.centre_needs(self._p.k, self._p.l, self._rings)
+        return scaling.centre_needs(k, self._p.l, self._rings)
 
-    @property
-    def centres_beside(self) -> bool:
+    def centres_beside(self, k: int) -> bool:
         """Whether the next centres are computed in the rounds of the stop test."""
-        return self._p.k > 1 and not self._rings.beta
+        return k > 1 and not self._rings.beta
 
-    def update(self) -> Needs:
+    def update(self, k: int) -> Needs:
         """Supplies for re-seeding and the stop test."""
-        k, l = self._p.k, self._p.l
-        stop = stop_test.needs_beside if self.centres_beside else stop_test.needs
-        return update.small_needs(k) + stop(k, l, self._rings)
+        stop = stop_test.needs_beside if self.centres_beside(k) else stop_test.needs
+        return update.small_needs(k) + stop(k, self._p.l, self._rings)
 
     def iteration(self, shards: Sequence[int]) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""
-        total = self.update() + self.widening() + self.factors()
-        if self._p.k > 1 and not self.centres_beside:
-            total += self.centres()
+        k = self._p.k
+        total = self.update(k) + self.widening(k) + self.factors(k)
+        if k > 1 and not self.centres_beside(k):
+            total += self.centres(k)
         for rows in shards:
             for start, end in self.chunks(rows):
-                total += self.chunk(end - start)
+                total += self.chunk(end - start, k)
         return total
 
     def ingest(self, shards: Sequence[int]) -> Needs:

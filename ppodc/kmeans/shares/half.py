@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters, State
+from ppodc.kmeans.shares import inertia, smin_k, stop_test, update
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
-from ppodc.kmeans.shares import smin_k, stop_test, update
 from ppodc.kmeans.shares import sums as summing
 from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.fixed_point import MARGIN
@@ -27,10 +27,12 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
+from ppodc.kmeans.shares.starts import Starts
 from ppodc.linkage import duplicates
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.rules import SquaredDistance
-from ppodc.mpc.additive import U64, Words
+from ppodc.mpc import select
+from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.remask import remask
 from ppodc.mpc.session import Session
@@ -74,6 +76,7 @@ class SharesHalf:
         job += f" products={p.products}"
         self._session = Session.start(role, channel, job, key, pools=pools)
         self._states = ScaledStates(self._session, self._rings, self._demand)
+        self._starts = Starts(self._session, p, self._demand, self._random)
 
     @property
     def meter(self) -> Meter:
@@ -172,16 +175,20 @@ class SharesHalf:
         with self._session.step("assign"):
             held = self._shard(shard)
             state = self._clusters(clusters)
-            centres = self._states.centres(state) if self._p.k > 1 else None
+            k = len(state)
+            centres = self._states.centres(state) if k > 1 else None
             total = np.zeros_like(state)
             held.hot.clear()
             ready = self._ahead.take(shard)
             for number, (start, end) in enumerate(self._demand.chunks(held.rows)):
-                self._session.supplies.reserve(self._demand.chunk(end - start))
+                self._session.supplies.reserve(self._demand.chunk(end - start, k))
                 if centres is None:
                     hot = [smin_k.always(self.role, end - start)]
                 else:
-                    products = ready[number] if ready else self._random(shard, start, end)
+                    if ready:
+                        products = ready[number].first(k - 1)
+                    else:
+                        products = self._random(shard, start, end, k - 1)
                     hot = self._nearest(held, start, end, centres, products)
                 held.hot.append((end - start, hot))
                 with self.meter.step("sums"):
@@ -194,11 +201,13 @@ class SharesHalf:
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
         with self._session.step("update"):
             old = self._clusters(clusters)
-            self._session.supplies.reserve(self._demand.update())
+            k = len(old)
+            self._session.supplies.reserve(self._demand.update(k))
             with self.meter.step("re-seed"):
-                new = update.reseed(self._session, self._clusters(sums), self._clusters(candidates))
+                parts = self._clusters(sums, k), self._clusters(candidates, k)
+                new = update.reseed(self._session, *parts)
             wide = self._states.wide(old), self._states.made_here(new)
-            if self._demand.centres_beside:
+            if self._demand.centres_beside(k):
                 with self.meter.step("stop test"):
                     stop, centres = stop_test.unmoved_and_centres(self._session, *wide, self._rings)
                 self._states.add_centres(centres)
@@ -210,17 +219,57 @@ class SharesHalf:
             with self.meter.step("stop test"):
                 return new, stop_test.moved_little(self._session, wide, factors, self._rings)
 
-    def output(self, sums: State) -> OutputHalf:
+    def output(self, sums: State, squares: State | None = None) -> OutputHalf:
         """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call.
 
-        Clusters of fewer than `min_size` records are zeros in it.
+        Clusters of fewer than `min_size` records are zeros in it. With `squares` (k, 1), the sums
+        of ||x||^2, their sum over the other clusters follows.
         """
         with self._session.step("output"):
             told, least = self._clusters(sums), self._p.min_size
+            k, columns = told.shape
+            if squares is not None:
+                told = np.hstack([told, _checked(squares)])
             if least > 1:
-                self._session.supplies.reserve(update.small_needs(self._p.k))
-                told = giving_out.large(self._session, told, least)
-            return OutputHalf.of_words(remask(self._session, told))
+                self._session.supplies.reserve(update.small_needs(k))
+                told = giving_out.large(self._session, told, least, columns - 1)
+            flat = told[:, :columns].reshape(-1)
+            if squares is not None:
+                flat = np.append(flat, told[:, columns].sum(dtype=U64))
+            return OutputHalf.of_words(remask(self._session, flat))
+
+    def spread(self, shard: str, chosen: State, start: int) -> State:
+        """The sum of the records' squared distances to the nearest of those chosen so far."""
+        with self._session.step("spread"):
+            return self._starts.total(shard, self._shard(shard), _checked(chosen), start)
+
+    def pick(self, shard: str, totals: State, number: int, word: int, *, last: bool) -> State:
+        """The record that k-means++ chooses next, a cluster of count 1, or zeros (`spread`)."""
+        with self._session.step("pick"):
+            held, all_totals = self._shard(shard), _checked(totals)
+            return self._starts.pick(shard, held, all_totals, number, word, last=last)
+
+    def squares(self, shard: str) -> State:
+        """Sums of ||x||^2 by cluster of the shard's last `assign`: (k, 1)."""
+        with self._session.step("squares"):
+            held = self._shard(shard)
+            norms = self._starts.norms(shard, held).limbs
+            if held.keep is not None:
+                norms = select.select(self._session, held.keep, AdditiveShare(norms[:, None])).limbs
+            at, total = 0, np.zeros((len(held.hot[0][1]) if held.hot else 1, 1), U64)
+            for rows, hot in held.hot:
+                self._session.supplies.reserve(summing.needs(rows, len(hot)))
+                total += summing.sums(self._session, norms[at : at + rows].reshape(-1, 1), hot)
+                at += rows
+            return total
+
+    def better(self, old: Sequence[State], new: Sequence[State]) -> list[State]:
+        """Of two starts, states of which the first are the sums, those of the less inertia."""
+        with self._session.step("better"):
+            rings = inertia.ScoreRings.of(self._p)
+            bit = inertia.better(self._session, _checked(old[0]), _checked(new[0]), rings)
+            pairs = zip(old, new, strict=True)
+            return [inertia.chosen(self._session, bit, _checked(a), _checked(b)) for a, b in pairs]
 
     def labels(self, shard: str) -> OutputHalf:
         """This cloud's half of the labels of the shard's last `assign`."""
@@ -259,14 +308,14 @@ class SharesHalf:
         with self.meter.step("SMIN_k"):
             return smin_k.smin_k(self._session, distances, self._rings.distance_bits, MARGIN)
 
-    def _random(self, name: str, start: int, end: int) -> RandomProducts:
+    def _random(self, name: str, start: int, end: int, columns: int) -> RandomProducts:
         with self.meter.step("products", offline=True):
-            return self._makers[name].make(self._session, start, end, self._p.k - 1)
+            return self._makers[name].make(self._session, start, end, columns)
 
     def _all_products(self, name: str) -> list[RandomProducts]:
         """The random products of one iteration over a shard, by chunk."""
         chunks = self._demand.chunks(self._shards[name].rows)
-        return [self._random(name, *chunk) for chunk in chunks]
+        return [self._random(name, *chunk, self._p.k - 1) for chunk in chunks]
 
     def _shard(self, name: str) -> Shard:
         try:
@@ -274,11 +323,13 @@ class SharesHalf:
         except KeyError:
             raise InputError(f"shard {name!r} has not been taken in at this worker.") from None
 
-    def _clusters(self, state: State) -> Words:
-        checked = _checked(state)
-        if checked.shape != (self._p.k, self._p.l + 1):
+    def _clusters(self, state: State, k: int | None = None) -> Words:
+        """A state of k clusters, or of any number that the job has."""
+        checked, wanted = _checked(state), self._p.k if k is None else k
+        fits = len(checked) == k if k else 1 <= len(checked) <= self._p.k
+        if not fits or checked.shape[1] != self._p.l + 1:
             raise InputError(
-                f"a state of {self._p.k} clusters has the shape {(self._p.k, self._p.l + 1)}, "
+                f"a state of {wanted} clusters has the shape {(wanted, self._p.l + 1)}, "
                 f"not {checked.shape}."
             )
         return checked

@@ -33,6 +33,7 @@ class Shard:
     top: int  # bytes of the last limb that a distance needs
     hot: list[tuple[int, list[XorShare]]] = field(default_factory=list)  # rows and one-hot, chunks
     kept: Spool | None = None  # (keep t, keep) instead of (t, 1), where duplicates are dropped
+    keep: Bits | None = None  # this cloud's shares of those bits
 
     @property
     def rows(self) -> int:
@@ -53,7 +54,7 @@ class Shard:
             end = min(start + _ROWS, self.rows)
             values = self.table.additive(start, end)
             kept.append(kept_rows(session, keep[start:end], values))
-        self.kept = kept
+        self.kept, self.keep = kept, keep
 
     def close(self) -> None:
         """Forget all shares and keys."""

@@ -1,7 +1,9 @@
 """What owners get: fresh halves of sums and counts, and halves of the records' labels.
 
 Sums and counts go out freshly masked (`mpc.remask`). *Small clusters*: b = [count < min_size] is
-the sign of count - min_size; (1 - b) times sums and count go out. Rounds: those of a comparison
+the sign of count - min_size; (1 - b) times sums and count go out, and where the spec offers the
+inertia the sum over clusters of (1 - b) sum ||x||^2, from which an owner computes it for the
+clusters that it is told of. Rounds: those of a comparison
 and a select. Supplies: see `update.small_needs`.
 
 *Labels*: bit j of a record's label is the xor of the one-hot's members h with bit j set, local;
@@ -24,10 +26,11 @@ from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
 
 
-def large(session: Session, sums: Words, least: int) -> Words:
-    """Clusters (k, l + 1) in which those of fewer than `least` records are zeros."""
-    # (1 - b_h) (lambda_h, |c_h|) with b_h = [|c_h| < least]
-    bits = small(session, sums, least).negated(session.role).unpack(len(sums))
+def large(session: Session, sums: Words, least: int, count: int) -> Words:
+    """Clusters (k, columns), the count in one of them, with zeros for those of fewer records."""
+    # (1 - b_h) (lambda_h, |c_h|, ...) with b_h = [|c_h| < least]
+    counted = sums[:, : count + 1]
+    bits = small(session, counted, least).negated(session.role).unpack(len(sums))
     kept = select.select(session, bits, AdditiveShare(np.ascontiguousarray(sums)[..., None]))
     return kept.limbs[..., 0]
 

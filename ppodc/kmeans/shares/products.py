@@ -36,6 +36,10 @@ class RandomProducts:
     matrix: AdditiveShare
     products: AdditiveShare
 
+    def first(self, columns: int) -> "RandomProducts":
+        """Those of the first columns of R; the others are given up."""
+        return RandomProducts(self.matrix[:, :columns], self.products[:, :columns])
+
 
 class ShardProducts(Protocol):
     """Where the random products of one shard come from."""

@@ -56,7 +56,7 @@ class ScaledStates:
         with session.meter.step("scaling"):
             known = self._find(state)
             if known.factors is None:
-                session.supplies.reserve(self._demand.factors())
+                session.supplies.reserve(self._demand.factors(len(state)))
                 known.factors = stop_test.factors(session, known.wide, self._rings)
             return known.factors
 
@@ -66,7 +66,7 @@ class ScaledStates:
         with session.meter.step("scaling"):
             known = self._find(state)
             if known.centres is None:
-                session.supplies.reserve(self._demand.centres())
+                session.supplies.reserve(self._demand.centres(len(state)))
                 known.centres = scaling.centres(session, known.wide, self._rings)
             return known.centres
 
@@ -93,7 +93,7 @@ class ScaledStates:
 
     def _remember(self, state: Words) -> _Known:
         session = self._session
-        session.supplies.reserve(self._demand.widening())
+        session.supplies.reserve(self._demand.widening(len(state)))
         wide = scaling.widened(session, state, self._rings)
         self._count += 1
         known = _Known(self._count, state.copy(), wide)

@@ -31,12 +31,19 @@ def ssed_op(
     rings: Rings,
 ) -> AdditiveShare:
     """v_h for rows start..end-1: (rows, k - 1)."""
-    # open V - R, the centres' matrix V_h = -2 (a_h - a_0) masked by a random one
-    own = np.ascontiguousarray((centres.directions - random.matrix).limbs)
+    records = shard.table.additive(start, end)
+    # z_h - z_0 = x . V_h + b_h - b_0 with V_h = -2 (a_h - a_0)
+    scores = masked_products(session, records, centres.directions, random) + centres.constants
+    return drop_bits(scores, rings.point.dropped, session.role).low(rings.compared)
+
+
+def masked_products(
+    session: Session, records: AdditiveShare, matrix: AdditiveShare, random: RandomProducts
+) -> AdditiveShare:
+    """x . V of records (n, l) and a shared matrix V (l, c), all in one ring: (n, c)."""
+    # open V - R, masked by a random matrix
+    own = np.ascontiguousarray((matrix - random.matrix).limbs)
     other = session.link.exchange(_OPEN, own)
     opened = (AdditiveShare(own) + AdditiveShare(other)).limbs
     # x . V = x . R + x . (V - R): the second product is local, as V - R is public
-    local = matrix_product(shard.table.additive(start, end).limbs, opened)
-    # z_h - z_0 = x . V_h + b_h - b_0
-    scores = random.products + AdditiveShare(local) + centres.constants
-    return drop_bits(scores, rings.point.dropped, session.role).low(rings.compared)
+    return random.products + AdditiveShare(matrix_product(records.limbs, opened))

@@ -45,7 +45,7 @@ def factor_needs(k: int, rings: Rings) -> Needs:
 
 def factors(session: Session, wide: Wide, rings: Rings) -> Factors:
     """alpha and alpha_h of clusters."""
-    return Factors(*_products(session, wide.counts.low(rings.stop)))
+    return Factors(*products(session, wide.counts.low(rings.stop)))
 
 
 def needs(k: int, l: int, rings: Rings) -> Needs:
@@ -127,7 +127,7 @@ def _open(session: Session, share: XorShare) -> bool:
 
 
 def _tree_products(k: int) -> int:
-    """Products that `_products` takes."""
+    """Products that `products` takes."""
     total, sizes = 0, [k]
     while sizes[-1] > 1:
         total += sizes[-1] // 2
@@ -137,7 +137,7 @@ def _tree_products(k: int) -> int:
     return total
 
 
-def _products(session: Session, values: AdditiveShare) -> tuple[AdditiveShare, AdditiveShare]:
+def products(session: Session, values: AdditiveShare) -> tuple[AdditiveShare, AdditiveShare]:
     """The product of all values, and for each value the product of all others.
 
     Up a tree, each node is the product of its two children; down again, what lies outside a node

@@ -20,7 +20,7 @@ from tests.mpc.pair import opened, share
 @pytest.mark.parametrize("k", range(1, 9))
 def test_products_of_all_and_of_all_others(pair, k):
     counts = [random.Random(k).randrange(1, 1000) for _ in range(k)]
-    first, second = pair.run(stop_test._products, share(counts, 2))
+    first, second = pair.run(stop_test.products, share(counts, 2))
     whole = 1
     for count in counts:
         whole *= count

@@ -134,7 +134,7 @@ def test_products_made_ahead_share_one_budget(monkeypatch):
 
 
 def test_a_chunk_counts_its_supplies(monkeypatch):
-    needs, _ = both(lambda half, _: half._demand.chunk(1280))
+    needs, _ = both(lambda half, _: half._demand.chunk(1280, half._p.k))
     # A row of leaves has 5 bytes, a word of pairs 40.
     monkeypatch.setattr(demand_module, "_CHUNK_BYTES", (5 * needs.leaves + 40 * needs.pairs) // 2)
     first, second = both(lambda half, _: half._demand.chunks(1280))

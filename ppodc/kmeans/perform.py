@@ -1,0 +1,103 @@
+"""What a worker's half does for each task of a k-means job's steps."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ppodc.errors import InputError
+from ppodc.kmeans.half import ChoosesStarts, DropsDuplicates, Half, State
+from ppodc.kmeans.plan import Parts
+from ppodc.pairs.plan import Progress, Task
+from ppodc.records.output_half import OutputHalf
+
+
+def perform(half: Half, task: Task, progress: Progress) -> Any:
+    """Do the task."""
+    return _PERFORM[task.name](half, task, progress)
+
+
+def _assign(half: Half, task: Task, progress: Progress) -> State:
+    clusters = _joined(half, task.inputs)
+    return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
+
+
+def _update(half: Half, task: Task, _progress: Progress) -> tuple[State, State, State, bool]:
+    """(clusters to go on with, those it began with, sums of all pairs, stop bit)."""
+    clusters, parts, candidates = task.inputs
+    began, sums = _joined(half, clusters), half.add(parts)
+    new, stop = half.update(began, sums, _joined(half, candidates))
+    return new, began, sums, stop
+
+
+def _dedup(half: Half, task: Task, _progress: Progress) -> None:
+    if not isinstance(half, DropsDuplicates):
+        raise InputError("only the shares suite drops duplicates.")
+    uploads = list(zip(task.rows[0::2], task.rows[1::2], strict=True))
+    half.drop_duplicates(task.inputs[0], task.shards, uploads)
+
+
+def _spread(half: Half, task: Task, _progress: Progress) -> State:
+    start, chosen = task.inputs
+    records = _joined(half, chosen)
+    able = _able(half)
+    return half.join([able.spread(shard, records, start) for shard in task.shards])
+
+
+def _pick(half: Half, task: Task, _progress: Progress) -> State:
+    """The chosen record, or zeros; `rows` end with the number of the first shard here and whether
+    the last of all is here."""
+    word, totals = task.inputs
+    first, has_last = task.rows[-2:]
+    able, everywhere = _able(half), _joined(half, totals)
+    end = len(task.shards) - 1
+    return half.add(
+        [
+            able.pick(shard, everywhere, first + i, word, last=bool(has_last) and i == end)
+            for i, shard in enumerate(task.shards)
+        ]
+    )
+
+
+def _better(half: Half, task: Task, _progress: Progress) -> Sequence[State]:
+    old, new = task.inputs
+    return _able(half).better(old, new)
+
+
+def _squares(half: Half, task: Task, _progress: Progress) -> State:
+    able = _able(half)
+    return half.add([able.squares(shard) for shard in task.shards])
+
+
+def _output(half: Half, task: Task, _progress: Progress) -> OutputHalf:
+    sums, squares = task.inputs
+    if not squares:
+        return half.output(sums)
+    return _able(half).output(sums, half.add(squares))
+
+
+_PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
+    "records": lambda half, task, _: half.records(task.shards[0], task.rows),
+    "dedup": _dedup,
+    "centres": lambda half, task, _: half.centres(task.inputs[0]),
+    "spread": _spread,
+    "pick": _pick,
+    "assign": _assign,
+    "update": _update,
+    "better": _better,
+    "squares": _squares,
+    "output": _output,
+    "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
+}
+
+
+def _able(half: Half) -> ChoosesStarts:
+    if not isinstance(half, ChoosesStarts):
+        raise InputError("only the shares suite chooses among starts and tells the inertia.")
+    return half
+
+
+def _joined(half: Half, parts: Parts) -> State:
+    """Clusters of several parts, one behind the other; a part of several pairs is added up."""
+    if not parts:
+        raise InputError("a step came without clusters.")
+    whole = [half.add(part) if isinstance(part, tuple) else part for part in parts]
+    return whole[0] if len(whole) == 1 else half.join(whole)

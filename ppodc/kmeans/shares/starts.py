@@ -1,0 +1,115 @@
+"""What a half keeps while a start is chosen: norms of its records, distances to the chosen ones.
+
+Norms ||x||^2 are computed once for a shard (`mpc.row_squares`) and serve every start, and the
+inertia. Distances belong to a start and to the records that it has chosen so far: a half that lacks
+some, because its worker is new, makes up for them. Both halves of a pair know alike what they lack,
+as they have done the same.
+
+Who learns what, rounds, bytes: as in `spread`. Memory: 16 bytes per record, or 32 in a large job.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares import spread
+from ppodc.kmeans.shares.demand import Demand
+from ppodc.kmeans.shares.ingest import Shard
+from ppodc.kmeans.shares.products import RandomProducts
+from ppodc.kmeans.shares.spread import SpreadBits
+from ppodc.kmeans.shares.sums import with_count
+from ppodc.mpc import widen
+from ppodc.mpc.additive import U64, AdditiveShare, Words
+from ppodc.mpc.row_squares import row_squares
+from ppodc.mpc.session import Session
+
+Random = Callable[[str, int, int, int], RandomProducts]  # of a shard: start, end, columns
+
+
+@dataclass(slots=True, repr=False)
+class _Nearest:
+    """Squared distances of a shard's records to the nearest of the first `chosen` of a start."""
+
+    start: int
+    chosen: int
+    values: AdditiveShare  # (rows), modulo 2^64
+    wide: AdditiveShare  # the same in the ring of their sums
+
+
+class Starts:
+    """See the module."""
+
+    def __init__(self, session: Session, p: Parameters, demand: Demand, random: Random) -> None:
+        self._session, self._l, self._demand, self._random = session, p.l, demand, random
+        self._bits = SpreadBits.of(p)
+        self._norms: dict[str, AdditiveShare] = {}
+        self._near: dict[str, _Nearest] = {}
+
+    def norms(self, name: str, shard: Shard) -> AdditiveShare:
+        """||x||^2 of the shard's records: (rows)."""
+        if name not in self._norms:
+            with self._session.meter.step("norms"):
+                ones = np.ones(self._l, U64)
+                made = row_squares(self._session, shard.table, ones, make_keys=False)
+                self._norms[name] = made
+        return self._norms[name]
+
+    def total(self, name: str, shard: Shard, chosen: Words, start: int) -> Words:
+        """The sum of the squared distances to the nearest of the chosen (j, l + 1): (1, limbs)."""
+        near = self._near.get(name)
+        if near is None or near.start != start or near.chosen > len(chosen):
+            near = None
+        for number in range(near.chosen if near else 0, len(chosen)):
+            centre = AdditiveShare(np.ascontiguousarray(chosen[number, :-1, None]))
+            near = self._moved(name, shard, near, centre, start)
+        if near is None:
+            raise ValueError("a start begins with one record")
+        self._near[name] = near
+        return near.wide.sum().limbs.reshape(1, -1)
+
+    def pick(
+        self, name: str, shard: Shard, totals: Words, number: int, word: int, *, last: bool
+    ) -> Words:
+        """The record that comes next as (x, 1), or zeros if it lies in another shard: (1, l + 1).
+
+        `totals` are those of all shards in the order of their records, `number` says which is this
+        one's, `last` that no record follows.
+        """
+        session, bits = self._session, self._bits
+        session.supplies.reserve(spread.threshold_needs(bits))
+        bound = spread.threshold(session, AdditiveShare(totals).sum().reshape(1), word, bits)
+        before = AdditiveShare(totals[:number]).sum().reshape(1)
+        out = np.zeros((1, self._l + 1), U64)
+        seen = np.empty(0, np.uint8)  # the bit of the record before, none before the first chunk
+        for start, end in self._demand.chunks(shard.rows):
+            session.supplies.reserve(spread.above_needs(end - start + 1, bits))
+            sums = before + self._near[name].wide[start:end].running_sums()
+            compared = sums if len(seen) else AdditiveShare.concat([before, sums])
+            steps = np.concatenate([seen, spread.above(session, compared, bound, bits)])
+            if last and end == shard.rows:
+                steps[-1] = 1 if session.role == 1 else 0  # where no sum is above the bound
+            rows = with_count(session.role, shard.table.additive(start, end))[..., None]
+            out += spread.chosen(session, spread.one_hot(steps), AdditiveShare(rows))
+            before, seen = sums[-1:], steps[-1:]
+        return out
+
+    def _moved(
+        self, name: str, shard: Shard, near: _Nearest | None, centre: AdditiveShare, start: int
+    ) -> _Nearest:
+        """The distances when a record more is chosen."""
+        session, norms = self._session, self.norms(name, shard)
+        session.supplies.reserve(spread.norm_needs(self._l))
+        both = centre, spread.norm(session, centre)
+        values, wide = [norms[:0]], [AdditiveShare(np.empty((0, self._bits.limbs), U64))]
+        for first, end in self._demand.chunks(shard.rows):
+            session.supplies.reserve(spread.nearer_needs(end - first, self._bits))
+            records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
+            found = spread.distances(session, records, norms[first:end], both, random)
+            if near is not None:
+                found = spread.nearer(session, near.values[first:end], found, self._bits)
+            values.append(found)
+            wide.append(widen.widen(session, found, self._bits.limbs))
+        count = 1 + (near.chosen if near else 0)
+        return _Nearest(start, count, AdditiveShare.concat(values), AdditiveShare.concat(wide))

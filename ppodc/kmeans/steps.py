@@ -1,0 +1,245 @@
+"""The steps of a k-means job: start | (assign, update) for each iteration | output | labels.
+
+A start by k-means++ has (spread, pick) for each further record behind its `start`. Of several runs
+with the same k each but the first ends with `better`, which leaves the best. `squares` are what the
+inertia takes. `update`, `better` and `output` are cluster-scale and run on one pair, the lead; the
+other steps run on every pair that holds records for them. Each cloud keeps its own states; both
+know which step comes next.
+
+Who learns what: both clouds learn the number of iterations of each run and the stop bit of each
+iteration, which `update` opens; not which run is the best. `output` and `labels` give each cloud a
+half that only an owner adds up.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ppodc.kmeans.plan import Best, KMeansPlan, Parts
+from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, StepResults, Task
+from ppodc.pairs.shards import Run
+from ppodc.records.output_half import OutputHalf
+
+
+class Start(BaseStep[KMeansPlan]):
+    """The first clusters: a record each, or the public centres; of k-means++ the first record."""
+
+    name = "start"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        begun = plan.spreads and plan.chosen_for == plan.start
+        return not plan.over and not plan.clusters and not begun
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return sorted({run.shard.slot for run in plan.initial()}) or [LEAD]
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        centres = plan.job.initial_centres(plan.schema)
+        if centres is not None:
+            return [Task("centres", inputs=(centres,))]
+        return _fetch(plan.initial(), place)
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        fetched = _fetched(plan.initial(), results)
+        if plan.spreads:
+            plan.chosen = ()
+            plan.choose(fetched)
+        else:
+            plan.clusters = fetched or (results.one(LEAD, "centres"),)
+
+
+class Spread(BaseStep[KMeansPlan]):
+    """Every record's distance to the nearest that is chosen, and their sums by shard."""
+
+    name = "spread"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.spreads and not plan.totals
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        public = (plan.start, len(plan.chosen))
+        return [Task("spread", place.names, public, inputs=(plan.start, plan.chosen))]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.totals = tuple(results.one(slot, "spread") for slot in results.slots)
+
+
+class Pick(BaseStep[KMeansPlan]):
+    """The next record: each pair looks among its own, and what all find adds up to it."""
+
+    name = "pick"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.spreads
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        """A worker that is new has the distances made again first; another has them."""
+        first = plan.shards.index(place.shards[0])
+        last = plan.shards[-1] in place.shards
+        spread = Spread().tasks(plan, place)
+        where = (*spread[0].rows, first, int(last))
+        return [*spread, Task("pick", place.names, where, inputs=(plan.word(), plan.totals))]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.choose((tuple(results.one(slot, "pick") for slot in results.slots),))
+
+
+class Assign(BaseStep[KMeansPlan]):
+    """Every record to its nearest cluster, summed on each pair; stand-ins for empty clusters."""
+
+    name, counts_rows = "assign", True
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return not plan.over and not plan.run_over and not plan.sums
+
+    def iteration(self, plan: KMeansPlan) -> int:
+        return plan.iteration + 1
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        assign = Task("assign", place.names, inputs=plan.clusters)
+        return [*_fetch(plan.stand_ins(), place), *_dedup(plan, place), assign]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.candidates = _fetched(plan.stand_ins(), results)
+        plan.sums = tuple(results.one(slot, "assign") for slot in results.slots)
+
+
+class Update(BaseStep[KMeansPlan]):
+    """New clusters from the sums of all pairs, and the public stop bit; then a checkpoint."""
+
+    name, uses_records = "update", False
+    reveals = "both clouds: the stop bit"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return not plan.over and not plan.run_over
+
+    def iteration(self, plan: KMeansPlan) -> int:
+        return plan.iteration + 1
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return [LEAD]
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        return [Task("update", inputs=(plan.clusters, plan.sums, plan.candidates))]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.iterated(*results.one(LEAD, "update"))
+
+
+class Better(BaseStep[KMeansPlan]):
+    """Of two runs with the same k the one of less inertia; nobody learns which."""
+
+    name, uses_records = "better", False
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.run_over
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return [LEAD]
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        old, new = plan.best[plan.k], plan.last()
+        return [Task("better", inputs=((old.sums, old.began), (new.sums, new.began)))]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.end_run(Best(*results.one(LEAD, "better")))
+
+
+class Squares(BaseStep[KMeansPlan]):
+    """Sums of ||x||^2 of the clusters of one k, if the spec offers the inertia."""
+
+    name = "squares"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        """Labels of a k come before the squares of the next: they need no assignment then."""
+        told = not plan.job.labels or len(plan.labels) == len(plan.squares)
+        return plan.job.inertia and bool(_left(plan, plan.squares)) and told
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        again = _again(plan, place, _left(plan, plan.squares)[0])
+        return [*(_dedup(plan, place) if again else []), *again, Task("squares", place.names)]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        parts = tuple(results.one(slot, "squares") for slot in results.slots)
+        plan.squares[_left(plan, plan.squares)[0]] = parts
+
+
+class Output(BaseStep[KMeansPlan]):
+    """A fresh half of sums and sizes for the owners, and of the squares that inertia takes."""
+
+    name, uses_records = "output", False
+    reveals = "owners, from both halves: sums and sizes"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        complete = not plan.job.inertia or not _left(plan, plan.squares)
+        return complete and bool(_left(plan, plan.outputs))
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return [LEAD]
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        return [
+            Task("output", inputs=(plan.best[k].sums, plan.squares.get(k, ())))
+            for k in plan.job.clusters
+        ]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        halves = results.all(LEAD, "output")
+        plan.outputs = dict(zip(plan.job.clusters, halves, strict=True))
+
+
+class Labels(BaseStep[KMeansPlan]):
+    """A half of every record's label among the clusters of one k, if the spec offers labels."""
+
+    name, counts_rows = "labels", True
+    reveals = "each owner, from both halves: the labels of its records"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.job.labels and bool(_left(plan, plan.labels))
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        # A worker that did the last `squares` did them on the assignment that is asked for.
+        at_hand = plan.job.inertia and place.done.get("squares") == plan.iteration
+        again = [] if at_hand else _again(plan, place, _left(plan, plan.labels)[0])
+        return [*again, Task("labels", place.names)]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        halves = [half for slot in results.slots for half in results.one(slot, "labels")]
+        plan.labels[_left(plan, plan.labels)[0]] = OutputHalf.joined(halves)
+
+
+TABLE: Sequence[PlanStep[Any]] = (
+    Start(), Spread(), Pick(), Assign(), Update(), Better(), Squares(), Output(), Labels(),
+)  # fmt: skip
+
+
+def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:
+    """Those k that are not there yet."""
+    return [k for k in plan.job.clusters if k not in there]
+
+
+def _dedup(plan: KMeansPlan, place: Place) -> list[Task]:
+    """Which records count once: before their first sums, at each worker."""
+    if plan.job.dedup is None or "dedup" in place.done:
+        return []
+    flat = tuple(number for upload in plan.sealed.owned_rows for number in upload)
+    return [Task("dedup", place.names, rows=flat, inputs=(plan.job.dedup,))]
+
+
+def _again(plan: KMeansPlan, place: Place, k: int) -> list[Task]:
+    """Assign the records once more as the best run of this k did, where that was not the last
+    that the worker did."""
+    if not plan.job.several_runs and place.done.get("assign") == plan.iteration:
+        return []
+    return [Task("assign", place.names, inputs=(plan.best[k].began,))]
+
+
+def _fetch(wanted: Sequence[Run], place: Place) -> list[Task]:
+    """Tasks for those of the records that the slot holds."""
+    own = [run for run in wanted if run.shard.slot == place.slot]
+    return [Task("records", (run.shard.name,), run.rows) for run in own]
+
+
+def _fetched(wanted: Sequence[Run], results: StepResults) -> Parts:
+    """The states of the records, back in cluster order."""
+    waiting = {slot: iter(results.all(slot, "records")) for slot in results.slots}
+    return tuple(next(waiting[run.shard.slot]) for run in wanted)

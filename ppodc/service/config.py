@@ -273,9 +273,9 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
 
 def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:
     """The configuration of cloud 1: beside another cloud, or alone, as its role says."""
-    if _read(Path(path)).get("role") == "collector":
-        return load(path, CollectorConfig)
-    return load(path, Cloud1Config)
+    document = _read(Path(path))
+    _check_role(Path(path), document, Cloud1Config, CollectorConfig)
+    return load(path, CollectorConfig if document["role"] == "collector" else Cloud1Config)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -323,8 +323,9 @@ def _within(host: str, place: str) -> bool:
         return host == place
 
 
-def _check_role(path: Path, document: Mapping[str, Any], kind: type) -> None:
-    role, roles = document.get("role"), get_args(get_type_hints(kind)["role"])
+def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:
+    role = document.get("role")
+    roles = [name for kind in kinds for name in get_args(get_type_hints(kind)["role"])]
     if role in roles:
         return
     wanted = " or ".join(_WHOSE[name] for name in roles)

@@ -39,7 +39,8 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "cloud1 write": ("disk full", "kill before", "kill after"),
     "cloud2 write": ("disk full", "kill before", "kill after"),
 }
-_STEPS = ("prepare", "ingest", "start", "assign", "update", "output", "labels", "sum")
+_KMEANS = ("start", "spread", "pick", "assign", "update", "better", "squares", "output", "labels")
+_STEPS = ("prepare", "ingest", *_KMEANS, "sum")
 _CALLS = ("uploads", "seal", "open", "replace", "settle")
 _OWNERS = ("begin", "chunk", "seed", "missing", "commit", "result", "rows")
 

@@ -26,9 +26,10 @@ def row_squares(
 ) -> AdditiveShare:
     """sum_s weights[s] x_s^2 of every row, modulo 2^64: (rows).
 
-    Where the table kept no keys: with `make_keys` it has them from now on, else they serve once.
+    Where the table has no bits and keys yet: with `make_keys` it has them from now on, else they
+    serve once and are gone.
     """
-    kept = table.transfers if make_keys else table.kept_keys
+    had_bits, kept = table.xor is not None, table.transfers if make_keys else table.keys
     rows, step = table.rows, max(1, _TRANSFERS // table.per_row)
     sums = np.zeros((rows, 1), U64)
     for start in range(0, rows, step):
@@ -47,4 +48,6 @@ def row_squares(
         once.append(choices)
         correlated_ot.run(session.ot, once.starting_at(0), batch, sending, choices)
         once.close()
+    if not had_bits and not make_keys:
+        table.forget_bits()
     return AdditiveShare(sums)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ppodc.service.config import limits, load_first, owners_of
+from ppodc.service.config import Cloud1Config, limits, load_first, owners_of
+from ppodc.service.health import health_endpoint, service_checks
+from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations, raise_descriptor_limit, until_signal
 from ppodc.service.store import Store
 from ppodc.service.tidy import forget_old, regularly
@@ -18,6 +20,7 @@ from ppodc.transport.gateway import Gateway
 def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `ready` hears the endpoint once the port is open."""
     config = load_first(config_file)
+    pools = config.pools if isinstance(config, Cloud1Config) else None
     raise_descriptor_limit()
     with (
         Store.open(config.store, "cloud1") as store,
@@ -29,5 +32,10 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
             owner_operations(store, config.quotas),
             limits=limits(config),
         ) as gateway,
+        health_endpoint(
+            config.health,
+            ServiceMetrics(store, {"owners": gateway}, pools),
+            service_checks(store, {"owners": gateway}),
+        ),
     ):
         until_signal(lambda: ready(gateway.endpoint))

@@ -18,6 +18,8 @@ from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import InputError
 from ppodc.pairs import control_messages
 from ppodc.service.config import Cloud2Config, limits, load, owners_of, peers
+from ppodc.service.health import health_endpoint, service_checks
+from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations, raise_descriptor_limit, until_signal
 from ppodc.service.store import Store
 from ppodc.service.tidy import forget_old, regularly
@@ -55,9 +57,19 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
             owner_operations(store, config.quotas),
             limits=limits(config),
         )
+        gateways = {"owners": gateway, "cloud 1": control}
         chores = (follower.free_idle, partial(forget_old, store, config.quotas))
         try:
-            with regularly(*chores), control, gateway:
+            with (
+                regularly(*chores),
+                control,
+                gateway,
+                health_endpoint(
+                    config.health,
+                    ServiceMetrics(store, gateways, config.pools),
+                    service_checks(store, gateways),
+                ),
+            ):
                 until_signal(lambda: ready(gateway.endpoint))
         finally:
             follower.stop()

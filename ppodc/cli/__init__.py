@@ -2,6 +2,8 @@
 
 import signal
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -10,6 +12,7 @@ from ppodc.cli.bench import bench
 from ppodc.cli.bench_ldp import ldp
 from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
+from ppodc.cli.health import health
 from ppodc.cli.jobs import jobs
 from ppodc.cli.local import local
 from ppodc.cli.options import err
@@ -27,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for _commands in (deploy, owners, jobs, records, local):
+for _commands in (deploy, owners, jobs, records, health, local):
     app.add_typer(_commands)
 for _name, _group in {
     "cloud1": cloud1,
@@ -39,6 +42,24 @@ for _name, _group in {
 }.items():
     app.add_typer(_group, name=_name)
 bench.add_typer(ldp, name="ldp")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ppodc {version('ppodc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """What every command takes; what the platform is says `app` itself."""
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """Commands of whoever runs a cloud: its files, its keys, its service."""
 
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ppodc.cli.log_lines import LogForm, begin_log
 from ppodc.cli.options import Config1, Config2, DeploymentKind, SafeKeyBits, out
 
 deploy = typer.Typer()
+Log = Annotated[LogForm, typer.Option(help="Lines for people, or one JSON object a line.")]
 cloud1 = typer.Typer(help="Cloud 1: takes share 1 of every record.", no_args_is_help=True)
 cloud2 = typer.Typer(help="Cloud 2: takes the seeds, holds the key.", no_args_is_help=True)
 
@@ -88,10 +89,10 @@ def key_command(
         )
 
 
-def _serve(serve: Callable[[Path, Callable[[str], None]], None], config: Path, name: str) -> None:
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+def _serve(
+    serve: Callable[[Path, Callable[[str], None]], None], config: Path, name: str, log: LogForm
+) -> None:
+    begin_log(log)
 
     def ready(endpoint: str) -> None:
         sys.stdout.write(f"{name} listens at {endpoint}; stop it with Ctrl-C or SIGTERM\n")
@@ -101,16 +102,16 @@ def _serve(serve: Callable[[Path, Callable[[str], None]], None], config: Path, n
 
 
 @cloud1.command("serve")
-def cloud1_serve_command(config: Config1) -> None:
+def cloud1_serve_command(config: Config1, log: Log = "text") -> None:
     """Run cloud 1's gateway: owners upload and fetch results here."""
     from cloud1.service import serve
 
-    _serve(serve, config, "cloud1")
+    _serve(serve, config, "cloud1", log)
 
 
 @cloud2.command("serve")
-def cloud2_serve_command(config: Config2) -> None:
+def cloud2_serve_command(config: Config2, log: Log = "text") -> None:
     """Run cloud 2: its gateway for owners, and its workers when cloud 1 runs a job."""
     from cloud2.service import serve
 
-    _serve(serve, config, "cloud2")
+    _serve(serve, config, "cloud2", log)

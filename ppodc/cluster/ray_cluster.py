@@ -83,6 +83,11 @@ def offers(resource: str) -> bool:
     return bool(ray_module().cluster_resources().get(resource, 0))
 
 
+def nodes() -> int:
+    """How many nodes of the cluster are alive."""
+    return sum(bool(node["Alive"]) for node in ray_module().nodes())
+
+
 def check_workers(place: Place, wanted: int) -> None:
     """Refuse at once what the cluster could never place."""
     offered = int(ray_module().cluster_resources().get(place.resource, 0))

@@ -22,6 +22,7 @@ from ppodc.cluster.ray_cluster import (
     check_workers,
     connect,
     lost_process,
+    nodes,
     offers,
     ray_module,
 )
@@ -59,6 +60,8 @@ class Driver:
         match operation, arguments:
             case "check", (wanted,):
                 self._answer(number, self._check(wanted))
+            case "nodes", ():
+                self._answer(number, nodes())
             case "both_clouds", ():
                 self._answer(number, all(offers(cloud) for cloud in ("cloud1", "cloud2")))
             case "start", (key, make, given):

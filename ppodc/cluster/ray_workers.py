@@ -55,6 +55,10 @@ class RayWorkers:
     def both_clouds(self) -> bool:
         return self._ask("both_clouds") is True
 
+    def nodes(self) -> int:
+        answer = self._ask("nodes")
+        return 0 if isinstance(answer, Failure) else int(answer)
+
     def start(self, make: type, *arguments: Any) -> _Handle:
         handle = _Handle(self._living(), next(self._keys))
         handle.driver.call("start", handle.key, make, arguments)

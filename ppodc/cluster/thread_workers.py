@@ -39,6 +39,9 @@ class ThreadWorkers:
     def both_clouds(self) -> bool:
         return False
 
+    def nodes(self) -> int:
+        return 0
+
     def start(self, make: type, *arguments: Any) -> ThreadWorker:
         worker = make(*arguments)
         self._adapt(worker)

@@ -37,6 +37,9 @@ class Workers(Protocol):
     def both_clouds(self) -> bool:
         """Whether the other cloud's workers run in the same cluster: no trust separation."""
 
+    def nodes(self) -> int:
+        """How many machines they run on; 0 without a cluster."""
+
     def start(self, make: type, *arguments: Any) -> Any:
         """A new worker, made in its own place; its handle."""
 

@@ -25,6 +25,7 @@ import hashlib
 import os
 import struct
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,21 @@ def in_use(folder: Path) -> bool:
             except OSError:
                 return True
     return False
+
+
+def stock(folder: Path) -> dict[str, int]:
+    """Rows that the pools below this folder still have, by the names of the pools' folders."""
+    rows: Counter[str] = Counter()
+    for state in folder.rglob("state"):
+        try:
+            data = state.read_bytes()
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        fixed, check = data[: _STATE.size], data[_STATE.size :]
+        if len(fixed) == _STATE.size and check == _check(fixed):
+            *_, cursor, end = _STATE.unpack(fixed)
+            rows[state.parent.name] += end - cursor
+    return dict(rows)
 
 
 @dataclass(frozen=True, slots=True)

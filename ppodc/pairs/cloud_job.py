@@ -21,7 +21,7 @@ from typing import Any
 from ppodc.cluster.workers import Failure, Workers
 from ppodc.errors import InputError
 from ppodc.pairs import shards
-from ppodc.pairs.pair_worker import Setup, pools_of_job
+from ppodc.pairs.pair_worker import Effort, Setup, pools_of_job
 from ppodc.pairs.plan import (
     MAX_ATTEMPTS,
     DrawsNoise,
@@ -58,7 +58,7 @@ class _Current:
     running: dict[Any, int] = field(default_factory=dict)  # reference to a call -> slot
     results: dict[int, list[Any]] = field(default_factory=dict)
     failed: dict[int, Failure] = field(default_factory=dict)
-    seconds: dict[int, float] = field(default_factory=dict)
+    efforts: dict[int, Effort] = field(default_factory=dict)
 
     def forget(self, slot: int) -> None:
         """Nothing that the slot's worker did or still does counts any more."""
@@ -109,6 +109,8 @@ class CloudJob:
         self.slots: dict[int, Slot] = {}
         self.run = ""  # the session's id, the same at both clouds; set when it is opened
         self.worked = 0.0  # seconds of protocol work in iterations: of each step its slowest pair
+        self.sent = 0  # bytes from this cloud's workers to the other's
+        self._counted = (0.0, 0)  # of these two, what the store's figures have
         self._number = 1
         self._current: _Current | None = None
 
@@ -196,6 +198,8 @@ class CloudJob:
         allowed = set(line.slots(self.plan)) - set(current.running.values())
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
             raise InputError(f"{step.name} cannot run on slots {list(slots)} now.")
+        if step.number == 1:
+            self.store.figures.put(ray_nodes=self.workers.nodes())
         if line.reveals:
             # Before the workers can: an attempt that fails, or that C1 breaks off, counts as well.
             detail = {
@@ -248,10 +252,12 @@ class CloudJob:
         line.keep(self.plan, StepResults(current.step, current.tasks, current.results))
         self._number += 1
         if current.step.iteration > before:
-            self.worked += max(current.seconds.values())
+            self.worked += max(effort.seconds for effort in current.efforts.values())
+        self.sent += sum(effort.sent for effort in current.efforts.values())
         if line.name == "ingest" or self.plan.iteration > before:
             iteration = self.plan.iteration
             self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
+            self._count(iteration - before)
 
     def committed(self, number: int) -> bool:
         """Whether this step was taken over already."""
@@ -293,13 +299,20 @@ class CloudJob:
         outcome = self.workers.outcome(call)
         if isinstance(outcome, Failure):
             current.failed[slot] = outcome
+            self.store.figures.add(worker_failures=1)
             return
-        current.results[slot], current.seconds[slot] = outcome
+        current.results[slot], current.efforts[slot] = outcome
         held = self.slots[slot]
         for task in current.tasks[slot]:
             held.done[task.name] = current.step.iteration
             if task.name == "ingest":
                 held.ingested.update(task.shards)
+
+    def _count(self, iterations: int) -> None:
+        """Add what was done since the last time to what this cloud counts about itself."""
+        seconds, sent = self.worked - self._counted[0], self.sent - self._counted[1]
+        self._counted = self.worked, self.sent
+        self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
 
     def _tasks(self, line: PlanStep[Any], slot: int) -> list[Task]:
         """The line's tasks for the slot; what its worker lacks of its records comes first."""

@@ -72,6 +72,14 @@ class Setup:
         return folder / pair if in_use(slot) else slot
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a pair's tasks took: seconds since both halves were there, bytes sent to the other."""
+
+    seconds: float
+    sent: int
+
+
 class TaskHeader(Body, frozen=True):
     """What both halves of a pair must be about to do."""
 
@@ -104,16 +112,18 @@ class PairWorker:
         """Rows taken in or worked on so far in the current step."""
         return self._rows_done
 
-    def run(self, step: Step, attempt: int, tasks: Sequence[Task]) -> tuple[list[Any], float]:
-        """Do the tasks in order: (what each gives, seconds since both halves were there).
+    def run(self, step: Step, attempt: int, tasks: Sequence[Task]) -> tuple[list[Any], Effort]:
+        """Do the tasks in order: (what each gives, what all of them took).
 
         The peer is told when they cannot be done.
         """
         self._rows_done = 0
+        sent = self._sent()
         self._met_at = None
         try:
             results = [self._do(step, attempt, task) for task in tasks]
-            return results, time.monotonic() - (self._met_at or time.monotonic())
+            seconds = time.monotonic() - (self._met_at or time.monotonic())
+            return results, Effort(seconds, self._sent() - sent)
         except PpodcError as error:
             self._fail(str(error))
             raise
@@ -162,6 +172,9 @@ class PairWorker:
         if task.name == "ingest":
             return self._ingest(half, task)
         return self._kind.perform(half, task, self._count)
+
+    def _sent(self) -> int:
+        return 0 if self._channel is None else self._channel.traffic.bytes_sent
 
     def _count(self, rows: int) -> None:
         self._rows_done += rows

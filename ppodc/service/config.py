@@ -25,6 +25,7 @@ from ppodc.transport.call_server import Peer
 from ppodc.transport.front_door import Limits
 
 _MAX_BYTES = 1 << 20
+_LOOPBACK = r"^$|^(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|localhost):[0-9]{1,5}$"
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
 
 PublicKeyText = Annotated[str, Meta(pattern=_Z85)]
@@ -64,6 +65,13 @@ class _Listening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     store: Annotated[
         Path, Meta(description="Folder of shares, job state and ledger; this user's alone.")
     ]
+    health: Annotated[
+        str,
+        Meta(
+            pattern=_LOOPBACK,
+            description='Health and metrics over HTTP, on loopback: "127.0.0.1:9464"; "" = off.',
+        ),
+    ] = ""
     connections: Annotated[
         int,
         Meta(ge=16, le=65536, description="Connections at the same time, of all callers."),
@@ -269,6 +277,20 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
     if not isinstance(config, OwnerConfig):
         peers(config)  # refuses a key under two names
     return config
+
+
+def load_any(path: str | Path) -> CloudConfig | OwnerConfig:
+    """The configuration in this file, whoever's it is: its role says."""
+    role = _read(Path(path)).get("role")
+    if role == "cloud1":
+        return load(path, Cloud1Config)
+    if role == "cloud2":
+        return load(path, Cloud2Config)
+    if role == "collector":
+        return load(path, CollectorConfig)
+    if role in ("owner", "operator"):
+        return load(path, OwnerConfig)
+    raise InputError(f"{path} is no configuration of ppodc: its role is {role!r}.")
 
 
 def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:

@@ -12,7 +12,7 @@ and logged, and the service goes on.
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -117,6 +117,7 @@ class CallDesk:
         self._kept: OrderedDict[tuple[Peer, bytes], tuple[float, int]] = OrderedDict()
         self._kept_bytes = 0
         self._notes = PeerLog(log)
+        self._outcomes: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
 
     def answer(self, peer: Peer, parts: Sequence[wire.Part]) -> Reply | None:
@@ -135,6 +136,7 @@ class CallDesk:
                 return self._admit(Request(peer, session, number, call, message))
         except PpodcError as error:
             self._note(peer, "refused: %s", error)
+            self._count("", error.code)
             return _refusal(session, number, error)
 
     def perform(self, request: Request) -> Reply:
@@ -146,17 +148,31 @@ class CallDesk:
         except Exception:
             log.exception("%r of %s failed", request.message.kind, request.peer)
             return self.refuse(request, InternalError("internal error; the service's log has it."))
+        self._count(request.message.kind, "answered")
         return self._keep(request, reply)
 
     def refuse(self, request: Request, error: PpodcError) -> Reply:
         """Answer a request with this error; that is its answer for good."""
         self._note(request.peer, "refused %r: %s", request.message.kind, error)
+        self._count(request.message.kind, error.code)
         return self._keep(request, _refusal(request.session, request.number, error))
+
+    def outcomes(self) -> dict[tuple[str, str], int]:
+        """How often each operation ended how: (its name, "answered" or a refusal's code).
+
+        What is no operation here goes under no name: callers choose no words of ours.
+        """
+        with self._lock:
+            return dict(self._outcomes)
 
     def tidy(self) -> None:
         """Forget replies that nobody will ask for again."""
         with self._lock:
             self._forget(time.monotonic() - _KEPT_SECONDS)
+
+    def _count(self, name: str, outcome: str) -> None:
+        with self._lock:
+            self._outcomes[name if name in self._operations else "", outcome] += 1
 
     def _note(self, peer: Peer, text: str, *values: object) -> None:
         """The last of the values is the error."""

@@ -180,6 +180,11 @@ class FrontDoor:
             conduct.out_until = now + seconds
             self._drop_key(key, f"was refused too often and stays out for {seconds:g} s")
 
+    def inside(self) -> tuple[int, int]:
+        """(connections, bytes that are on their way in or out)."""
+        with self._lock:
+            return len(self._visitors), self._usage.total()
+
     # --- forwarding ----------------------------------------------------------------------------
 
     def _begin(self) -> None:

@@ -117,6 +117,19 @@ class Gateway:
         self._door.close()
         log.info("stopped serving at %s", self.endpoint)
 
+    @property
+    def alive(self) -> bool:
+        """Whether it serves."""
+        return self._thread.is_alive() and not self._stopping.is_set()
+
+    def outcomes(self) -> dict[tuple[str, str], int]:
+        """How often each operation ended how (`CallDesk.outcomes`)."""
+        return self._desk.outcomes()
+
+    def inside(self) -> tuple[int, int]:
+        """(connections, bytes that are on their way in or out)."""
+        return self._door.inside()
+
     def on_event(self, event: int, value: int) -> None:
         """Connections come and go; a client that reconnects asks again by itself."""
 

@@ -156,10 +156,16 @@ def test_migration_happens_once_and_leaves_no_old_table(folders):
     assert sorted(tables) == sorted(
         change(fresh, "SELECT name FROM sqlite_schema WHERE type = 'table'")
     )
-    assert change(folders[0], "SELECT * FROM about") == [("cloud1", 3)]
+    assert change(folders[0], "SELECT * FROM about") == [("cloud1", 4)]
 
 
-_BACK_TO_2 = """
+_BACK_TO_3 = """
+DROP TABLE figure;
+UPDATE about SET version = 3
+"""
+_BACK_TO_2 = (
+    _BACK_TO_3
+    + """;
 DROP INDEX upload_of_owner;
 ALTER TABLE upload DROP COLUMN begun;
 ALTER TABLE upload DROP COLUMN removed;
@@ -168,9 +174,11 @@ ALTER TABLE checkpoint DROP COLUMN run;
 ALTER TABLE result DROP COLUMN run;
 UPDATE about SET version = 2
 """
+)
 
 
-def test_a_store_of_version_2_loses_nothing(folders):
+@pytest.mark.parametrize("back", [_BACK_TO_2, _BACK_TO_3])
+def test_a_store_of_version_2_or_3_loses_nothing(folders, back):
     def content(store):
         results = [store.results.half("ended"), store.results.run("ended")]
         uploads = [store.uploads.of(dataset.name) for dataset in store.datasets.all()]
@@ -182,7 +190,7 @@ def test_a_store_of_version_2_loses_nothing(folders):
             before = content(store)
         tables = dump(folder)
         with sqlite3.connect(folder / "store.sqlite") as database:
-            database.executescript(_BACK_TO_2)
+            database.executescript(back)
         assert dump(folder) != tables
         with Store.open(folder, role) as store:
             assert content(store) == before
@@ -208,7 +216,7 @@ def test_a_store_of_the_other_cloud_is_not_touched(folders):
     assert change(folders[0], "SELECT * FROM about") == [("cloud1", 1)]
 
 
-@pytest.mark.parametrize("version", [4, 99])
+@pytest.mark.parametrize("version", [5, 99])
 def test_a_store_of_another_version_is_refused_with_advice(folders, version):
     change(folders[0], "UPDATE about SET version = ?", version)
     with pytest.raises(StoreError, match=f"version {version}.*Install the release"):

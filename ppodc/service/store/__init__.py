@@ -13,6 +13,7 @@ from pathlib import Path
 from ppodc.files import private_folder
 from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import Dataset, Datasets
+from ppodc.service.store.figures import Figures
 from ppodc.service.store.jobs import Checkpoint, JobInfo, Jobs
 from ppodc.service.store.ledger import Ledger
 from ppodc.service.store.noise_key import NoiseKey
@@ -38,6 +39,7 @@ class Store:
         self.jobs = Jobs(database, self.ledger, self.datasets)
         self.results = Results(database, self.ledger, self.datasets, self.uploads)
         self.noise_key = NoiseKey(folder).ensure()
+        self.figures = Figures(database)
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)
 
     @classmethod

@@ -9,14 +9,22 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ppodc.errors import StoreError
-from ppodc.service.store import datasets, jobs, ledger, results, uploads
+from ppodc.service.store import datasets, figures, jobs, ledger, results, uploads
 from ppodc.service.store.database import Database
 
-VERSION = 3
+VERSION = 4
 Role = Literal["cloud1", "cloud2"]
 
 _ABOUT = "CREATE TABLE about (role TEXT NOT NULL, version INTEGER NOT NULL) STRICT"
-_TABLES = (_ABOUT, ledger.SCHEMA, datasets.SCHEMA, uploads.SCHEMA, jobs.SCHEMA, results.SCHEMA)
+_TABLES = (
+    _ABOUT,
+    ledger.SCHEMA,
+    datasets.SCHEMA,
+    uploads.SCHEMA,
+    jobs.SCHEMA,
+    results.SCHEMA,
+    figures.SCHEMA,
+)
 
 # Version 1 knew k-means alone: one array in a checkpoint, one half and the labels in a result.
 _FROM_1 = (
@@ -49,11 +57,16 @@ _FROM_1_OR_2 = (
     ALTER TABLE upload ADD COLUMN begun TEXT NOT NULL DEFAULT '';
     ALTER TABLE upload ADD COLUMN removed TEXT NOT NULL DEFAULT '';
     UPDATE upload SET begun = strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now');
-    CREATE INDEX upload_of_owner ON upload (dataset, owner, number);
-    UPDATE about SET version = 3
+    CREATE INDEX upload_of_owner ON upload (dataset, owner, number)
     """,
 )
-_OLDER = {1: (*_FROM_1, *_FROM_1_OR_2), 2: (*_FROM_2, *_FROM_1_OR_2)}
+# Version 3 counted nothing about itself.
+_FROM_3 = (figures.SCHEMA, "UPDATE about SET version = 4")
+_OLDER = {
+    1: (*_FROM_1, *_FROM_1_OR_2, *_FROM_3),
+    2: (*_FROM_2, *_FROM_1_OR_2, *_FROM_3),
+    3: _FROM_3,
+}
 
 
 def prepare(database: Database, role: Role) -> None:

@@ -1,0 +1,62 @@
+"""What a cloud counts about itself, for whoever operates it: sums over all datasets and owners.
+
+Jobs add to it from their own processes, the gateway reads it. No figure is of one dataset, owner
+or record; what is counted, the cloud knows anyway (bytes, seconds, rows, states).
+"""
+
+from dataclasses import dataclass
+
+from ppodc.service.store.database import Database
+
+SCHEMA = "CREATE TABLE figure (name TEXT PRIMARY KEY, value REAL NOT NULL) STRICT"
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What is in the store now; deleted datasets and removed uploads do not count."""
+
+    jobs: dict[str, int]  # datasets by the state of their job
+    uploads: int
+    unfinished: int
+    rows: int  # of finished uploads
+
+
+class Figures:
+    """See the module."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, **amounts: float) -> None:
+        """Count these on top of what was counted before."""
+        self._write(
+            "INSERT INTO figure VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            amounts,
+        )
+
+    def put(self, **values: float) -> None:
+        """Note these in place of what was noted before."""
+        self._write("INSERT OR REPLACE INTO figure VALUES (?, ?)", values)
+
+    def all(self) -> dict[str, float]:
+        """Everything counted or noted so far, by name."""
+        with self._database.reading() as sql:
+            return {row["name"]: row["value"] for row in sql.execute("SELECT * FROM figure")}
+
+    def overview(self) -> Overview:
+        """What is in the store now."""
+        states = "SELECT state, count(*) FROM dataset WHERE deleted = '' GROUP BY state"
+        uploads = (
+            "SELECT committed, count(*), sum(row_count) FROM upload WHERE removed = ''"
+            " GROUP BY committed"
+        )
+        with self._database.reading() as sql:
+            jobs = {row[0]: row[1] for row in sql.execute(states)}
+            counts = {bool(row[0]): (row[1], row[2]) for row in sql.execute(uploads)}
+        finished, rows = counts.get(True, (0, 0))
+        return Overview(jobs, finished, counts.get(False, (0, 0))[0], rows)
+
+    def _write(self, command: str, figures: dict[str, float]) -> None:
+        with self._database.transaction() as sql:
+            sql.executemany(command, figures.items())

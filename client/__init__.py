@@ -1,25 +1,15 @@
-"""The owner's side: `Owner` uploads records as shares and opens results; `SecureKMeans` does all
-of it on one machine behind scikit-learn's interface."""
+"""The owner's side: `Owner` uploads records as shares and opens results; estimators in
+scikit-learn's manner do all of it behind `fit`.
 
-from client.both_clouds import ListedDataset as Dataset
-from client.local_private import LocalPrivateDBSCAN, LocalPrivateKMeans, LocalPrivateKModes
-from client.owner import Owner, Receipt
-from client.record_linkage import RecordLinkage
-from client.secure_kmeans import SecureKMeans
-from client.secure_totals import SecureTotals
-from ppodc.errors import JobEndedError
-from ppodc.kmeans.result import Result
+Its names are those of `ppodc`, where a table says which module has each.
+"""
 
-__all__ = [
-    "Dataset",
-    "JobEndedError",
-    "LocalPrivateDBSCAN",
-    "LocalPrivateKMeans",
-    "LocalPrivateKModes",
-    "Owner",
-    "Receipt",
-    "RecordLinkage",
-    "Result",
-    "SecureKMeans",
-    "SecureTotals",
-]
+from typing import Any
+
+import ppodc
+
+__all__ = list(ppodc.__all__)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(ppodc, name)

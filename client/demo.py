@@ -51,7 +51,7 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
     same = _identical(results, labels, plain, spec)
     _show(console, spec, results[0], plain, same=same)
     plot = folder / "clusters.png"
-    _plot(plot, spec, records, labels, results[0])
+    _plot(plot, records, results[0])
     console.print(f"plot: {plot}")
     console.print(f"files of every party: {folder / 'platform'}")
     return same
@@ -98,25 +98,13 @@ def _show(console: Console, spec: Spec, result: Result, plain: Trace, *, same: b
     console.print(f"identical: {'yes' if same else 'NO'}")
 
 
-def _plot(
-    file: Path, spec: Spec, records: NDArray[np.float64], labels: NDArray[np.int64], result: Result
-) -> None:
+def _plot(file: Path, records: NDArray[np.float64], result: Result) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 5), layout="constrained")
-    for h, marker in zip(range(job_of(spec).k), "os^Dv*", strict=False):
-        chosen = records[labels == h]
-        axes.scatter(
-            chosen[:, 0], chosen[:, 1], s=14, marker=marker, alpha=0.6, label=f"cluster {h}"
-        )
-    centres = result.cluster_centers_
-    axes.scatter(centres[:, 0], centres[:, 1], s=160, c="black", marker="X", label="centres")
-    axes.set_xlabel(f"{spec.schema.names[0]} (years)")
-    axes.set_ylabel(f"{spec.schema.names[1]} (mmHg)")
+    axes = result.plot(records)
     axes.set_title(f"{len(records)} records of {len(OWNERS)} owners, clustered on secret shares")
-    axes.legend()
-    figure.savefig(file, dpi=150)
-    pyplot.close(figure)
+    axes.figure.savefig(file, dpi=150)
+    pyplot.close()

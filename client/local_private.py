@@ -7,16 +7,27 @@ the nearest centre. `privacy_` says what is guaranteed for one record, beside wh
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from client.estimator import Estimator
-from client.one_machine import Bounds, schema_of, tables_of
+from client.owner_tables import (
+    SEEDS,
+    Bounds,
+    DataError,
+    as_data_errors,
+    check_rows,
+    schema_of,
+    seed_of,
+    tables_of,
+)
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
 from ppodc.ldp.bit_estimates import DistanceScale
 from ppodc.ldp.bit_reports import BitReports, privbv, privbv_as_published
 from ppodc.ldp.categories import numbered
@@ -26,19 +37,28 @@ from ppodc.ldp.job import Job, build
 from ppodc.ldp.kcluster import dbscan
 from ppodc.ldp.kmodes import nearest_mode
 from ppodc.ldp.mechanism import FlippedBits, Mechanism
-from ppodc.ldp.published import Setting, setting_of
+from ppodc.ldp.published import setting_of
 from ppodc.ldp.report_streams import RecordStreams, ReportKey, row_ids
 from ppodc.ldp.weighted_kmeans import nearest
-from ppodc.records.encode import encode, fitting
+from ppodc.records.encode import encode, fitting, on_grid
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Column, Schema
 
 _CHUNK = 1 << 16
 
 
-class _LocalEstimator(Estimator):
+_WHOLE = Interval(Integral, 1, None, closed="left")
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+class _LocalEstimator(ClusterMixin, BaseEstimator):
     """What the estimators share: streams of noise and the warning about published settings."""
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "epsilon": [_POSITIVE],
+        "random_state": SEEDS,
+        "insecure_noise_seed": [Interval(Integral, 0, None, closed="left"), None],
+    }
     insecure_noise_seed: int | None
     privacy_: PrivacyReport
 
@@ -67,11 +87,6 @@ class _LocalEstimator(Estimator):
             warnings.warn(expected.verdict(), stacklevel=3)
 
 
-def _check_rows(rows: int, clusters: int) -> None:
-    if rows < clusters:
-        raise InputError(f"{clusters} clusters need at least as many records, not {rows}.")
-
-
 def _chunked(reports: NDArray[Any]) -> Iterator[NDArray[Any]]:
     for start in range(0, len(reports), _CHUNK):
         yield reports[start : start + _CHUNK]
@@ -91,6 +106,7 @@ class LocalPrivateKMeans(_LocalEstimator):
     random_state : public seed of points, thresholds and starts.
     ub : values are rounded to whole numbers 0..ub between the bounds.
     insecure_noise_seed : for experiments: noise that anyone can draw again, hence no privacy.
+    published : the numbers of a published setting instead of epsilon and bits (`as_published`).
 
     Attributes
     ----------
@@ -99,7 +115,19 @@ class LocalPrivateKMeans(_LocalEstimator):
     standard_error_ : what to expect of a centre's coordinate, or None where it is not known.
     usable_ : False where little but noise is to be expected.
     privacy_ : the `PrivacyReport`.
+    seed_ : the public seed, drawn if random_state is None.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_LocalEstimator._parameter_constraints,
+        "n_clusters": [_WHOLE],
+        "mechanism": [StrOptions({"codebook", "privbv", "ldpseg"})],
+        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
+        "points": [_WHOLE, None],
+        "bits": [_WHOLE],
+        "ub": [_WHOLE],
+        "published": [Mapping, None],
+    }
 
     def __init__(
         self,
@@ -110,9 +138,10 @@ class LocalPrivateKMeans(_LocalEstimator):
         bounds: Bounds = None,
         points: int | None = None,
         bits: int = 8,
-        random_state: int = 0,
+        random_state: Any = None,
         ub: int = 1000,
         insecure_noise_seed: int | None = None,
+        published: Mapping[str, float] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -123,7 +152,7 @@ class LocalPrivateKMeans(_LocalEstimator):
         self.random_state = random_state
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
-        self._published: Setting | None = None
+        self.published = published
 
     @classmethod
     def as_published(
@@ -139,23 +168,22 @@ class LocalPrivateKMeans(_LocalEstimator):
 
         `fit` warns with the epsilon that one record really spends.
         """
-        made = cls(mechanism=mechanism, **rest)
         setting = {"b": b, "s": s, "t": t} if mechanism == "privbv" else {"epsilon": b, "s": s}
-        made._published = setting_of(mechanism, setting)
-        return made
+        return cls(mechanism=mechanism, published=setting, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the owners' arrays: a list with one array for each owner, or one array."""
-        tables = tables_of(X)
-        schema = schema_of(tables, self.bounds, self.ub)
-        owners = [encode(table, schema) for table in tables]
-        rows = sum(map(len, owners))
-        _check_rows(rows, self.n_clusters)
-        mechanism = self._mechanism(schema, rows)
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True)
+        rows = check_rows(tables, self.n_clusters)
+        names = getattr(self, "feature_names_in_", None)
+        self._schema = schema = schema_of(tables, self.bounds, self.ub, names)
+        with as_data_errors():
+            owners = [encode(table, schema) for table in tables]
+            mechanism = self._mechanism(schema, rows)
         reports = self._reports(owners, mechanism)
-        found = mechanism.collect(
-            lambda: _chunked(reports), rows, self.n_clusters, self.random_state
-        )
+        found = mechanism.collect(lambda: _chunked(reports), rows, self.n_clusters, self.seed_)
         low, high = _bounds(schema)
         self.cluster_centers_: NDArray[np.float64] = low + found.centres / self.ub * (high - low)
         self.sizes_: NDArray[np.float64] = found.sizes
@@ -165,18 +193,23 @@ class LocalPrivateKMeans(_LocalEstimator):
         error = None if expected is None else expected.centre_error * (high - low)
         self.standard_error_: NDArray[np.float64] | None = error
         self._expect(expected)
-        self.n_features_in_: int = len(schema.columns)
+        self._centres = found.centres
         return self
 
-    def fit_predict(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Any:  # noqa: N803
-        """`fit`, and the labels."""
-        return self.fit(X).labels_
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest centre of each record, as its owner finds it; nothing is reported."""
+        check_is_fitted(self)
+        records = np.concatenate(tables_of(self, X, reset=False))
+        with as_data_errors():
+            whole = on_grid(records, self._schema).astype(np.float64)
+        return nearest(whole, self._centres)
 
     def _mechanism(self, schema: Schema, rows: int) -> Mechanism:
-        asked = self.epsilon if self._published is None else None
+        setting = self.published and setting_of(self.mechanism, dict(self.published))
+        asked = None if setting else self.epsilon
         job = Job(
             self.n_clusters, asked, self.mechanism, expected_rows=rows, points=self.points or 0,
-            bits=self.bits, seed=self.random_state, as_published=self._published,
+            bits=self.bits, seed=self.seed_, as_published=setting,
         )  # fmt: skip
         return build(job, schema)
 
@@ -190,13 +223,21 @@ class LocalPrivateKModes(_LocalEstimator):
     epsilon : guaranteed for one record with all its columns.
     mechanism : "joint" (the better one) or "ldpk-modes" (the published one, made honest).
     categories : for each column a list of its words, or how many numbers it has; public.
-    random_state, insecure_noise_seed : as in LocalPrivateKMeans.
+    random_state, insecure_noise_seed, published : as in LocalPrivateKMeans.
 
     Attributes
     ----------
-    cluster_centers_ : modes, words where a column has words. sizes_, labels_, privacy_, usable_ :
-    as in LocalPrivateKMeans.
+    cluster_centers_ : modes, words where a column has words. sizes_, labels_, privacy_, usable_,
+    seed_ : as in LocalPrivateKMeans.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_LocalEstimator._parameter_constraints,
+        "n_clusters": [_WHOLE],
+        "mechanism": [StrOptions({"joint", "ldpk-modes"})],
+        "categories": ["array-like"],
+        "published": [Mapping, None],
+    }
 
     def __init__(
         self,
@@ -205,8 +246,9 @@ class LocalPrivateKModes(_LocalEstimator):
         epsilon: float = 1.0,
         mechanism: Literal["joint", "ldpk-modes"] = "joint",
         categories: Sequence[int | Sequence[str]] = (),
-        random_state: int = 0,
+        random_state: Any = None,
         insecure_noise_seed: int | None = None,
+        published: Mapping[str, float] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -214,41 +256,48 @@ class LocalPrivateKModes(_LocalEstimator):
         self.categories = categories
         self.random_state = random_state
         self.insecure_noise_seed = insecure_noise_seed
-        self._published: Setting | None = None
+        self.published = published
 
     @classmethod
     def as_published(cls, *, epsilon: float, **rest: Any) -> "LocalPrivateKModes":
         """LDPK-modes with epsilon for every attribute: a record spends as many times that."""
-        made = cls(mechanism="ldpk-modes", **rest)
-        made._published = setting_of("ldpk-modes", {"epsilon": epsilon})
-        return made
+        return cls(mechanism="ldpk-modes", published={"epsilon": epsilon}, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """The modes of the owners' arrays: a list with one array for each owner, or one array."""
-        tables = tables_of(X, object)
-        schema = Schema(tuple(_category_column(i, c) for i, c in enumerate(self.categories)))
-        owners = [numbered(fitting(table, schema), schema) for table in tables]
-        _check_rows(sum(map(len, owners)), self.n_clusters)
-        asked = self.epsilon if self._published is None else None
-        job = Job(
-            self.n_clusters, asked, self.mechanism, seed=self.random_state,
-            as_published=self._published,
-        )  # fmt: skip
-        mechanism = build(job, schema)
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True, kind=object)
+        check_rows(tables, self.n_clusters)
+        with as_data_errors():
+            columns = (_category_column(i, c) for i, c in enumerate(self.categories))
+            self._schema = schema = Schema(tuple(columns))
+            owners = [numbered(fitting(table, schema), schema) for table in tables]
+            mechanism = self._mechanism(schema)
         reports = self._reports(owners, mechanism)
         found = mechanism.collect(
-            lambda: _chunked(reports), len(reports), self.n_clusters, self.random_state
+            lambda: _chunked(reports), len(reports), self.n_clusters, self.seed_
         )
-        modes = found.centres.astype(np.int64)
+        self._modes = modes = found.centres.astype(np.int64)
         self.cluster_centers_: NDArray[Any] = _in_words(modes, schema)
         self.sizes_: NDArray[np.float64] = found.sizes
         self.labels_: NDArray[np.int64] = nearest_mode(np.concatenate(owners), modes)
         self._expect(mechanism.expectation(len(reports), self.n_clusters))
         return self
 
-    def fit_predict(self, X: Any, y: object = None) -> Any:  # noqa: N803
-        """`fit`, and the labels."""
-        return self.fit(X).labels_
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest mode of each record, as its owner finds it; nothing is reported."""
+        check_is_fitted(self)
+        records = np.concatenate(tables_of(self, X, reset=False, kind=object))
+        with as_data_errors():
+            whole = numbered(fitting(records, self._schema), self._schema)
+        return nearest_mode(whole, self._modes)
+
+    def _mechanism(self, schema: Schema) -> Mechanism:
+        setting = self.published and setting_of(self.mechanism, dict(self.published))
+        asked = None if setting else self.epsilon
+        job = Job(self.n_clusters, asked, self.mechanism, seed=self.seed_, as_published=setting)
+        return build(job, schema)
 
 
 def _category_column(place: int, categories: int | Sequence[str]) -> Column:
@@ -278,11 +327,23 @@ class LocalPrivateDBSCAN(_LocalEstimator):
     bits : for each value. bounds : one pair (low, high) for all columns.
     debias : subtract what noise adds to squared distances.
     random_state, ub, insecure_noise_seed : as in LocalPrivateKMeans.
+    published : whether epsilon counts for every bit (see `as_published`).
 
     Attributes
     ----------
     labels_ : the collector's labels of the reports; -1 is noise. privacy_ : the report.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_LocalEstimator._parameter_constraints,
+        "eps": [_POSITIVE],
+        "min_samples": [_WHOLE],
+        "bits": [_WHOLE],
+        "bounds": [StrOptions({"data"}), "array-like", None],
+        "debias": ["boolean"],
+        "ub": [_WHOLE],
+        "published": ["boolean"],
+    }
 
     def __init__(
         self,
@@ -293,9 +354,10 @@ class LocalPrivateDBSCAN(_LocalEstimator):
         bits: int = 64,
         bounds: tuple[float, float] | None = None,
         debias: bool = False,
-        random_state: int = 0,
+        random_state: Any = None,
         ub: int = 1000,
         insecure_noise_seed: int | None = None,
+        published: bool = False,
     ) -> None:
         self.eps = eps
         self.min_samples = min_samples
@@ -306,26 +368,27 @@ class LocalPrivateDBSCAN(_LocalEstimator):
         self.random_state = random_state
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
-        self._b: float | None = None
+        self.published = published
 
     @classmethod
     def as_published(
         cls, eps: float = 0.5, *, b: float, s: int, **rest: Any
     ) -> "LocalPrivateDBSCAN":
         """b for every bit, s bits a value; `fit` warns with what a record really spends."""
-        made = cls(eps, epsilon=b, bits=s, **rest)
-        made._b = b
-        return made
+        return cls(eps, epsilon=b, bits=s, published=True, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the owners' arrays: a list with one array for each owner, or one array."""
-        tables = tables_of(X)
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True)
         schema = schema_of(tables, self.bounds, self.ub)
         low, high = _bounds(schema)
         if len(set(low)) > 1 or len(set(high)) > 1:
-            raise InputError("DBSCAN needs the same bounds for all columns: one pair.")
+            raise DataError("DBSCAN needs the same bounds for all columns: one pair.")
         mechanism = self._mechanism(len(schema.columns))
-        owners = [encode(table, schema) for table in tables]
+        with as_data_errors():
+            owners = [encode(table, schema) for table in tables]
         reports = self._reports(owners, FlippedBits(mechanism))
         width = float(high[0] - low[0])
         scale = DistanceScale.of(mechanism.flips, self.bits, width, width / 2)
@@ -333,16 +396,12 @@ class LocalPrivateDBSCAN(_LocalEstimator):
         self.labels_: NDArray[np.int64] = dbscan(matrix, self.eps, self.min_samples)
         return self
 
-    def fit_predict(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Any:  # noqa: N803
-        """`fit`, and the labels."""
-        return self.fit(X).labels_
-
     def _mechanism(self, columns: int) -> BitReports:
-        random = SecureRandom(self.random_state.to_bytes(32, "big"))
-        if self._b is not None:
+        random = SecureRandom(self.seed_.to_bytes(32, "big"))
+        if self.published:
             t = max(1, (self.ub + 1) // 2)
             return privbv_as_published(
-                columns, self.ub, b=self._b, bits=self.bits, t=t, random=random
+                columns, self.ub, b=self.epsilon, bits=self.bits, t=t, random=random
             )
         return privbv(columns, self.ub, epsilon=self.epsilon, bits=self.bits, random=random)
 

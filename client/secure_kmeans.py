@@ -1,51 +1,105 @@
-"""`SecureKMeans`: the whole platform on this machine behind scikit-learn's familiar interface.
+"""`SecureKMeans`: the platform behind scikit-learn's interface.
 
-Each array given to `fit` belongs to another owner. `fit` starts both clouds, lets every owner
-upload its shares, runs the job and opens the result as the owners would.
+Each table given to `fit` belongs to another owner; one table alone is one owner's. `fit` runs the
+job where `platform` says and opens the result as the owners would. Everything after it is computed
+here, on the records given, from the centres: `predict`, `transform` and `score` send nothing.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from client.estimator import Estimator
-from client.one_machine import Bounds, run_here, schema_of, tables_of
+from client.owner_tables import (
+    SEEDS,
+    Bounds,
+    DataError,
+    Tables,
+    as_data_errors,
+    check_rows,
+    schema_of,
+    seed_of,
+    tables_of,
+)
+from client.platforms import NAME, PLATFORMS, Platform, run_job
 from client.record_linkage import RecordLinkage
-from ppodc.errors import InputError
-from ppodc.kmeans.job import MIN_SIZE, Job, parse_beta
-from ppodc.kmeans.row_choice import MAX_SEED
+from ppodc.kmeans.job import MAX_CLUSTERS, MAX_ITERATIONS, MIN_SIZE, Job, job_of, parse_beta
+from ppodc.kmeans.result import Result
+from ppodc.kmeans.suites import NAMES as SUITES
+from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
 
-class SecureKMeans(Estimator):
+class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Exact k-means over several owners' records, none of which either cloud sees.
+
+    Distances are measured on the grid: every column's range, from low to high, counts as ub steps.
 
     Parameters
     ----------
     n_clusters : number of clusters.
     init : "random" (records chosen by the seed) or an array of centres in real units.
     max_iter : most iterations.
-    beta : stop when the centres move by at most this, in squared encoded units (0..ub).
-    random_state : seed of the initial records; the same seed gives the same result.
-    bounds : (low, high) for all columns, or one pair for each. Public, so they must be given;
-        "data" takes them from the data, which tells both clouds the extremes.
+    tol : stop when the centres move by at most this: the sum over all clusters of the squared
+        distance between old and new centre, every column's range counting as 1. Taken exactly, by
+        its digits; 0: until nothing moves. scikit-learn's is relative to the variance of the data,
+        which nobody knows here.
+    beta : the same in squared steps of the grid, as a spec has it (tol * ub^2); instead of tol.
+    random_state : seed of the initial records; the same seed gives the same result. None draws one,
+        which `seed_` and `spec_` keep.
+    bounds : (low, high) for all columns, one pair for each, or pairs by name. Public, so they must
+        be given; "data" takes them from the data, which tells both clouds the extremes.
     ub : values are rounded to whole numbers 0..ub between the bounds.
     min_size : owners learn nothing of a cluster with fewer records.
     suite : "shares" (fast) or "paillier" (as published).
-    pairs : worker pairs.
+    pairs : worker pairs, if `fit` starts a platform.
     dedup : a `RecordLinkage` whose theta and weights say which records of different owners are the
         same: such a record counts once, and nobody learns which. Needs the shares suite.
+    platform : where jobs run: a running `LocalPlatform`, a `ThreadPlatform` (threads of this
+        process, quick) or a `RemotePlatform` (a real deployment). None starts a LocalPlatform in
+        every `fit`.
+    verbose : whether to show how far the job is.
 
     Attributes
     ----------
     cluster_centers_ : centres in real units, (n_clusters, columns); NaN where there is none.
     sizes_ : records of each cluster; 0 if it is empty or has fewer than min_size.
-    labels_ : cluster of each record, all owners' rows in the order given.
-    n_iter_ : iterations that were run.
-    n_features_in_ : number of columns.
+    labels_ : cluster of each record as the last iteration assigned it: the rows of the table, or of
+        all tables one behind the other, in the order given. Where the job converged with tol 0 and
+        every cluster has a centre, these are the labels that `predict` gives.
+    owner_labels_ : the same, an array for each table.
+    n_iter_, converged_ : iterations that were run; whether the last one met tol.
+    seed_, spec_, result_ : the seed, the dataset's spec, the result as the first owner opened it.
+    n_features_in_, feature_names_in_ : number of columns, and their names if the tables have any.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_clusters": [Interval(Integral, 1, MAX_CLUSTERS, closed="both")],
+        "init": [StrOptions({"random"}), "array-like"],
+        "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both")],
+        "tol": [Interval(Real, 0, None, closed="left"), str],
+        "beta": [Interval(Real, 0, None, closed="left"), str, None],
+        "random_state": SEEDS,
+        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
+        "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
+        "min_size": [Interval(Integral, 1, None, closed="left")],
+        "suite": [StrOptions(set(SUITES))],
+        "pairs": [Interval(Integral, 1, None, closed="left")],
+        "dedup": [RecordLinkage, None],
+        "platform": PLATFORMS,
+        "verbose": ["verbose"],
+    }
 
     def __init__(
         self,
@@ -53,18 +107,22 @@ class SecureKMeans(Estimator):
         *,
         init: str | ArrayLike = "random",
         max_iter: int = 100,
-        beta: float | str = 0,
-        random_state: int = 0,
+        tol: float | str = 0,
+        beta: float | str | None = None,
+        random_state: Any = None,
         bounds: Bounds = None,
         ub: int = 1000,
         min_size: int = MIN_SIZE,
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
+        platform: Platform | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
         self.max_iter = max_iter
+        self.tol = tol
         self.beta = beta
         self.random_state = random_state
         self.bounds = bounds
@@ -73,40 +131,108 @@ class SecureKMeans(Estimator):
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
+        self.platform = platform
+        self.verbose = verbose
 
-    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> "SecureKMeans":  # noqa: N803
-        """Cluster the owners' arrays: a list with one array for each owner, or one array."""
-        owners = tables_of(X)
-        schema = schema_of(owners, self.bounds, self.ub)
-        spec = Spec("records", schema, self._job(len(schema.columns)))
-        results = run_here(spec, owners, self.suite, self.pairs)
-        self.cluster_centers_: NDArray[np.float64] = results[0].cluster_centers_
-        self.sizes_: NDArray[np.int64] = results[0].sizes_
-        self.n_iter_: int = results[0].n_iter_
-        self.labels_: NDArray[np.int64] = np.concatenate([result.labels_ for result in results])
-        self.n_features_in_: int = owners[0].shape[1]
+    @classmethod
+    def from_spec(cls, spec: Spec, **rest: Any) -> Self:
+        """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
+        job, dedup = job_of(spec), None
+        if job.dedup is not None:
+            theta = Fraction(job.dedup.limit, spec.schema.ub**2)
+            dedup = RecordLinkage(theta=str(theta), weights=job.dedup.weights)
+        return cls(
+            job.k,
+            init=job.init if isinstance(job.init, str) else np.array(job.init),
+            max_iter=job.max_iter,
+            beta=str(job.beta),
+            random_state=job.seed,
+            bounds=[(column.low, column.high) for column in spec.schema.columns],
+            ub=spec.schema.ub,
+            min_size=job.min_size,
+            dedup=dedup,
+            **rest,
+        )
+
+    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+        """Cluster the records: of one table, or of a list with a table for each owner."""
+        self._validate_params()
+        tables = tables_of(self, X, reset=True)
+        if isinstance(self.init, str):
+            check_rows(tables, self.n_clusters)
+        names = getattr(self, "feature_names_in_", None)
+        schema = schema_of(tables, self.bounds, self.ub, names)
+        with as_data_errors():
+            spec = Spec(NAME, schema, self._job(len(schema.columns)))
+        ran = run_job(
+            spec,
+            tables,
+            self.platform,
+            suite=self.suite,
+            pairs=self.pairs,
+            verbose=bool(self.verbose),
+        )
+        self._keep(ran.spec, ran.results, tables)
         return self
 
-    def fit_predict(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Any:  # noqa: N803
-        """`fit`, and the labels."""
-        return self.fit(X).labels_
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest centre of each record, the lowest on ties; exact, on the grid."""
+        with as_data_errors():
+            return self._told().predict(self._rows(X))
+
+    def transform(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:  # noqa: N803
+        """The distance of each record to each centre, in steps of the grid; NaN where none is."""
+        with as_data_errors():
+            return self._told().distances(self._rows(X))
+
+    def score(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> float:  # noqa: N803
+        """Minus the inertia of these records: squared distances to the nearest centres, summed."""
+        with as_data_errors():
+            return -self._told().inertia_of(self._rows(X))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.sizes_)
+
+    def _told(self) -> Result:
+        check_is_fitted(self)
+        return self.result_
+
+    def _rows(self, data: Any) -> NDArray[np.float64]:
+        return np.concatenate(tables_of(self, data, reset=False))
+
+    def _keep(self, spec: Spec, results: list[Result], tables: Tables) -> None:
+        first = results[0]
+        self.spec_, self.result_, self.seed_ = spec, first, job_of(spec).seed
+        self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
+        self.sizes_: NDArray[np.int64] = first.sizes_
+        self.n_iter_: int = first.n_iter_
+        self.converged_: bool = first.converged_
+        self.owner_labels_: list[NDArray[np.int64]] = [
+            first.predict(table) if result.labels_ is None else result.labels_
+            for result, table in zip(results, tables, strict=True)
+        ]
+        self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
 
     def _job(self, columns: int) -> Job:
-        init: Any = "random"
-        if not isinstance(self.init, str):
-            init = tuple(tuple(float(x) for x in row) for row in np.asarray(self.init))
-        elif self.init != "random":
-            raise InputError(f"init must be 'random' or an array of centres, not {self.init!r}.")
-        seed = self.random_state
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise InputError("random_state must be a whole number: it is part of the public spec.")
+        init: Any = self.init
+        if not isinstance(init, str):
+            init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
         return Job(
-            k=self.n_clusters,
-            beta=parse_beta(self.beta),
-            max_iter=self.max_iter,
+            k=int(self.n_clusters),
+            beta=self._beta(),
+            max_iter=int(self.max_iter),
             init=init,
-            seed=int(seed) % (MAX_SEED + 1),
+            seed=seed_of(self.random_state),
             labels=True,
             dedup=None if self.dedup is None else self.dedup.rule(columns, self.ub),
-            min_size=self.min_size,
+            min_size=int(self.min_size),
         )
+
+    def _beta(self) -> Fraction:
+        tol = parse_beta(self.tol)
+        if self.beta is None:
+            return tol * self.ub**2
+        if tol:
+            raise DataError("tol and beta say the same in two units: give one of them.")
+        return parse_beta(self.beta)

@@ -241,7 +241,7 @@ def nearest(records: Integers, sums: Integers, sizes: Integers) -> Integers:
     norms = [sum(value * value for value in row) for row in sums.tolist()]
     constant = np.array([w * n for w, n in zip(weights, norms, strict=True)], object)
     factor = np.array([2 * w * size for w, size in zip(weights, counts, strict=True)], object)
-    bound = records.shape[1] * int(records.max()) * int(sums.max())
+    bound = records.shape[1] * int(np.abs(records).max()) * int(sums.max())
     kind: Any = np.int64 if bound < 1 << 63 else object
     points, directions = records.astype(kind, copy=False), sums.T.astype(kind)
     labels = np.empty(len(records), np.int64)

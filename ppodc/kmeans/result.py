@@ -3,16 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.kmeans import placement
 from ppodc.kmeans.job import Job, job_of
-from ppodc.records.encode import decode_centres
+from ppodc.records.encode import decode_centres, on_grid
 from ppodc.records.output_half import OpenedResult
+from ppodc.records.schema import Schema
 from ppodc.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    Records = pd.DataFrame | NDArray[Any] | str | Path
 
 CLUSTERS, LABELS = "clusters", "labels"  # names of the halves
 SUMS = "sums"  # beside CLUSTERS in checkpoints
@@ -41,8 +50,43 @@ class Result:
     n_iter_: int
     converged_: bool
     labels_: NDArray[np.int64] | None
-    columns: tuple[str, ...]
+    schema: Schema
     inertia_: Fraction | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def predict(self, data: "Records") -> NDArray[np.int64]:
+        """The nearest centre of each of the owner's records, which stay here."""
+        return placement.labels(on_grid(data, self.schema), self.sums_, self.sizes_)
+
+    def distances(self, data: "Records") -> NDArray[np.float64]:
+        """From each record to each centre, in steps of 1/ub of the columns' ranges."""
+        return placement.distances(on_grid(data, self.schema), self.sums_, self.sizes_)
+
+    def inertia_of(self, data: "Records") -> float:
+        """The records' squared distances to their nearest centres, summed in those steps."""
+        return float(placement.inertia(on_grid(data, self.schema), self.sums_, self.sizes_))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each cluster: its number of records and its centre."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.cluster_centers_, columns=list(self.columns))
+        frame.insert(0, "records", self.sizes_, allow_duplicates=True)
+        return frame.rename_axis("cluster")
+
+    def plot(
+        self, data: "Records | None" = None, *, x: int = 0, y: int = 1, axes: "Axes | None" = None
+    ) -> "Axes":
+        """The centres over two columns, by number; with the owner's records, coloured by cluster.
+
+        Needs at least two columns; draws into `axes`, or into a new figure.
+        """
+        from ppodc.kmeans.result_plot import draw
+
+        return draw(self, data, x, y, axes)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows, one for each cluster."""
@@ -143,7 +187,7 @@ def open_one(spec: Spec, opened: OpenedResult, k: int) -> Result:
         n_iter_=n_iter,
         converged_=converged,
         labels_=_labels(spec, opened, k),
-        columns=tuple(spec.schema.names),
+        schema=spec.schema,
         inertia_=_inertia(spec, values[count:], sums, sizes),
     )
 

@@ -9,16 +9,17 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
-from ppodc.errors import PpodcError
+from ppodc.errors import InputError, PpodcError
 from ppodc.members import Members
 from ppodc.service import deployment
 
-_PPODC = (sys.executable, "-m", "ppodc.cli")
+_PPODC = (sys.executable, "-P", "-m", "ppodc.cli")  # -P: not the modules of the user's folder
 
 
 class RunningClouds:
@@ -58,25 +59,50 @@ class RunningClouds:
 
 
 class LocalPlatform(RunningClouds):
-    """Running clouds; use as a context manager, so that nothing outlives the block."""
+    """Running clouds; use as a context manager, so that nothing outlives the block.
+
+    `folder` keeps the files of every party; without one they are deleted at the end. Any number of
+    jobs can use it, one after the other: estimators take it as their `platform`.
+    """
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None = None,
         *,
-        owners: int | Sequence[str],
+        owners: int | Sequence[str] = 4,
         pairs: int = 2,
         key_bits: int = 2048,
         insecure_key_bits: int = 0,
     ) -> None:
-        super().__init__(folder)
+        super().__init__(folder or Path())
+        self._temporary = folder is None
         self.pairs = pairs
         self._options = (owners, key_bits, insecure_key_bits)
         self._stack = contextlib.ExitStack()
+        self._running = False
+
+    @property
+    def owners(self) -> list[str]:
+        """The names of its owners; an error if it does not run."""
+        if not self._running:
+            raise InputError(
+                "the platform does not run: use it inside `with LocalPlatform() as p`."
+            )
+        given = self._options[0]
+        return deployment.owner_names(given)
+
+    def __deepcopy__(self, _memo: object) -> "LocalPlatform":
+        return self  # clones of an estimator share it
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(None), ()  # a saved estimator comes back without it
 
     def __enter__(self) -> "LocalPlatform":
         owners, key_bits, insecure = self._options
         with contextlib.ExitStack() as stack:
+            if self._temporary:
+                home = stack.enter_context(tempfile.TemporaryDirectory(prefix="ppodc-"))
+                self.folder = Path(home, "platform")
             resources = {"cloud1": self.pairs, "cloud2": self.pairs}
             ray = stack.enter_context(LocalRay.start(resources))
             self._environment |= ray.environment
@@ -96,9 +122,11 @@ class LocalPlatform(RunningClouds):
             for cloud in ("cloud2", "cloud1"):
                 self._serve(stack, cloud)
             self._stack = stack.pop_all()
+        self._running = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._running = False
         self._stack.close()
 
     def run(

@@ -3,7 +3,8 @@
 A value x of a column with public bounds low and high becomes round((x - low) / (high - low) * ub),
 halves to even. Values and bounds are doubles and the rounding is that of the exact quotient, so
 every owner gets the same integers on every machine. Whatever does not fit the schema is refused as
-a whole: nothing is clipped, filled in or left out.
+a whole: nothing is clipped, filled in or left out. Only records that are never uploaded, because
+their owner asks for their clusters, may lie outside the bounds.
 """
 
 from fractions import Fraction
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # The double quotient is off by less than 4 * 2^-53 * ub <= 2^-31: only values this near to a half
 # can round to the wrong side, and they are rounded exactly.
 _NEAR_HALF = 2.0**-28
+_BEYOND = 1 << 20  # widths of a column that a value may lie outside, where that is allowed
 
 
 def encode(
@@ -34,6 +36,14 @@ def encode(
     `header=False` reads a CSV file whose first line is already a record.
     """
     return scaled(fitting(data, schema, header=header), schema)
+
+
+def on_grid(data: "pd.DataFrame | NDArray[Any] | str | Path", schema: Schema) -> NDArray[np.int64]:
+    """The same for records that stay with their owner: the grid goes on beyond the bounds."""
+    table = read(data)
+    _check_columns(table, schema)
+    _check_values(table, schema, beyond=_BEYOND)
+    return scaled(table, schema)
 
 
 def fitting(
@@ -99,10 +109,12 @@ def _looks_numeric(text: str) -> bool:
     return True
 
 
-def _check_values(table: Table, schema: Schema) -> None:
+def _check_values(table: Table, schema: Schema, beyond: int = 0) -> None:
     low = np.array([column.low for column in schema.columns])
     high = np.array([column.high for column in schema.columns])
+    low, high = low - beyond * (high - low), high + beyond * (high - low)
     bad = ~((table.values >= low) & (table.values <= high))  # NaN is bad too
+    bad |= np.isinf(table.values)
     total = int(bad.sum())
     if not total:
         return

@@ -90,7 +90,7 @@ def create(
 
     An endpoint is where others reach a cloud; it is the address it listens on unless given.
     """
-    names = _owner_names(owners)
+    names = owner_names(owners)
     remote1 = cloud1_endpoint or cloud1_listen
     remote2 = cloud2_endpoint or cloud2_listen
     control = cloud2_endpoint_control or cloud2_listen_control
@@ -123,7 +123,7 @@ def create_local(
     endpoint: str | None = None,
 ) -> Deployment:
     """The same for a single server, which collects perturbed reports: no second cloud."""
-    names = _owner_names(owners)
+    names = owner_names(owners)
     _check_listening(listen)
     _check_reached(endpoint or listen)
     with _new_folder(Path(folder).resolve()) as home:
@@ -204,7 +204,8 @@ def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, b
     return files
 
 
-def _owner_names(owners: int | Sequence[str]) -> list[str]:
+def owner_names(owners: int | Sequence[str]) -> list[str]:
+    """The names themselves: owner1, owner2, ... if only their number is given."""
     names = [f"owner{i}" for i in range(1, owners + 1)] if isinstance(owners, int) else list(owners)
     if not 1 <= len(names) <= MAX_OWNERS:
         raise InputError(f"a deployment needs 1 to {MAX_OWNERS} owners.")

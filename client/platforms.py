@@ -1,0 +1,190 @@
+"""Where an estimator's job runs: threads of this process, this machine, or a real deployment.
+
+`RemotePlatform` is a deployment seen from whoever has the configurations of some of its owners. An
+estimator's `fit` uploads their tables and opens the result as they would; everything else (who else
+uploads, when the job is run) happens at the clouds.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, get_args
+
+from client.accepted import Agreed
+from client.operator import Operator
+from client.owner import Owner
+from client.owner_tables import DataError, Tables, as_data_errors
+from ppodc.errors import InputError
+from ppodc.local.platform import LocalPlatform
+from ppodc.local.thread_platform import ThreadPlatform
+from ppodc.members import Members
+from ppodc.pairs.progress import ignore
+from ppodc.service.config import OwnerConfig, load
+from ppodc.spec import Spec
+from ppodc.transport.curve_keys import CurveKeys
+
+NAME = "records"  # of a dataset that nobody else sees
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A job that was run: its spec, and the result as each owner, by name, opens it."""
+
+    spec: Spec
+    owners: list[str]
+    results: list[Any]
+
+
+class RemotePlatform:
+    """A deployment, with the configuration files of the owners whose tables `fit` is given.
+
+    Parameters
+    ----------
+    owners : configuration files (owner.toml), in the order of the tables.
+    operator : the operator's configuration, if `fit` shall create the dataset with these owners.
+    dataset : its name; it must be there already unless `operator` is given.
+    spec : what the owners agree to (a Spec, the Path of its file, or its digest), for a dataset
+        that is there; None if they have accepted it before.
+    start : called with the dataset's name when all tables are uploaded; without it, whoever runs
+        cloud 1 starts the job (`ppodc run`) when all owners have uploaded, and `fit` waits.
+    timeout : most seconds to wait for the result; None: as long as it takes.
+    """
+
+    def __init__(
+        self,
+        *owners: str | Path,
+        operator: str | Path | None = None,
+        dataset: str | None = None,
+        spec: Agreed | None = None,
+        start: Callable[[str], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if not owners or (operator is None and dataset is None):
+            raise InputError(
+                "name the owners' configuration files, and the dataset or the operator's "
+                "configuration, by which one is created."
+            )
+        self.owners, self.operator = owners, operator
+        self.dataset, self.spec = dataset, spec
+        self.start, self.timeout = start, timeout
+
+    def __deepcopy__(self, _memo: object) -> "RemotePlatform":
+        return self  # clones of an estimator share it
+
+    def run(self, spec: Spec, tables: Tables, verbose: bool = False) -> Outcome:
+        """Upload the owners' tables, and wait for the result; the spec is the estimator's."""
+        if len(tables) != len(self.owners):
+            raise DataError(
+                f"{len(tables)} tables for {len(self.owners)} owners: give one table for each "
+                "configuration file."
+            )
+        with ExitStack() as stack:
+            owners = [stack.enter_context(Owner.connect(config)) for config in self.owners]
+            agreed = self._created(spec) if self.operator is not None else None
+            shown = agreed or self._shown(spec, owners[0])
+            for owner, table in zip(owners, tables, strict=True):
+                owner.upload(shown.name, table, spec=agreed or self.spec, progress=verbose)
+            if self.start is not None:
+                self.start(shown.name)
+            results = [owner.result(shown.name, timeout=self.timeout) for owner in owners]
+            return Outcome(shown, [owner.name for owner in owners], results)
+
+    def _created(self, spec: Spec) -> Spec:
+        configs = [load(path, OwnerConfig) for path in self.owners]
+        keys = {config.name: CurveKeys.load(config.key).public.decode() for config in configs}
+        name = self.dataset or f"{spec.name}-{token_hex(8)}"
+        made = replace(spec, name=name, owners=Members.of(keys))
+        assert self.operator is not None  # noqa: S101 - asked for by the caller
+        with Operator.connect(self.operator) as operator:
+            operator.create(made)
+        return made
+
+    def _shown(self, spec: Spec, owner: Owner) -> Spec:
+        assert self.dataset is not None  # noqa: S101 - checked when made
+        shown = owner.spec(self.dataset)
+        if other := _differences(spec, shown):
+            raise DataError(
+                f"the job of dataset {self.dataset!r} is not this estimator's: {'; '.join(other)}. "
+                "Nothing was sent. SecureKMeans.from_spec(owner.spec(name)) has its parameters."
+            )
+        return shown
+
+
+def _differences(own: Spec, shown: Spec) -> list[str]:
+    """What the clouds' spec says otherwise; names of columns count if the tables have any."""
+    mine, theirs = _flat(own), _flat(shown)
+    if own.schema.names == [f"x{i}" for i in range(len(own.schema.names))]:
+        mine["names"] = theirs["names"]
+    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+    return [f"{key} is {theirs.get(key)} and not {mine.get(key)}" for key in keys]
+
+
+def _flat(spec: Spec) -> dict[str, Any]:
+    columns = spec.schema.columns
+    return {
+        **spec.to_dict()["job"],
+        "ub": spec.schema.ub,
+        "names": spec.schema.names,
+        "bounds": [(column.low, column.high) for column in columns],
+    }
+
+
+Platform = ThreadPlatform | LocalPlatform | RemotePlatform
+PLATFORMS = [*get_args(Platform), None]
+
+
+def run_job(
+    spec: Spec,
+    tables: Tables,
+    platform: Platform | None = None,
+    *,
+    suite: str | None = None,
+    pairs: int = 1,
+    verbose: bool = False,
+) -> Outcome:
+    """Run it where it belongs; without a platform, on one that is started for it alone."""
+    with as_data_errors():  # before anything starts or leaves
+        encoded = [spec.kind.upload(spec).encode(table) for table in tables]
+    if isinstance(platform, RemotePlatform):
+        return platform.run(spec, tables, verbose)
+    if isinstance(platform, ThreadPlatform):
+        names = [f"owner{i}" for i in range(1, len(tables) + 1)]
+        return Outcome(spec, names, _in_threads(platform, spec, encoded, suite, verbose))
+    if platform is not None:
+        return _on_machine(platform, spec, tables, suite, verbose)
+    with LocalPlatform(owners=len(tables), pairs=pairs) as own:
+        return _on_machine(own, spec, tables, suite, verbose)
+
+
+def _in_threads(
+    platform: ThreadPlatform, spec: Spec, encoded: Sequence[Any], suite: str | None, verbose: bool
+) -> list[Any]:
+    if not verbose:
+        return platform.run(spec, encoded, suite, ignore)
+    from ppodc.cli.screen import JobScreen
+
+    with JobScreen() as screen:
+        return platform.run(spec, encoded, suite, screen.show)
+
+
+def _on_machine(
+    platform: LocalPlatform, spec: Spec, tables: Tables, suite: str | None, verbose: bool
+) -> Outcome:
+    """As operator and owners of a platform that runs here; its dataset is deleted afterwards."""
+    names = platform.owners
+    if len(tables) > len(names):
+        raise DataError(
+            f"the platform has {len(names)} owners for {len(tables)} tables; start it with "
+            f"LocalPlatform(owners={len(tables)}) or more."
+        )
+    remote = RemotePlatform(
+        *(platform.config(name) for name in names[: len(tables)]),
+        operator=platform.config("operator"),
+        start=lambda name: platform.run(name, suite, quiet=not verbose),
+    )
+    outcome = remote.run(spec, tables, verbose)
+    with Operator.connect(platform.config("operator")) as operator:
+        operator.delete(outcome.spec.name)
+    return outcome

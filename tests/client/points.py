@@ -1,0 +1,34 @@
+"""Points of three groups, and what plaintext k-means makes of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ppodc import SecureKMeans
+from ppodc.kmeans.reference import kmeans
+from ppodc.records.encode import decode_centres, encode
+from ppodc.records.schema import Column, Schema
+
+BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
+SCHEMA = Schema(tuple(Column(f"x{i}", *b) for i, b in enumerate(BOUNDS)), 1000)
+
+
+def points(rows: int, seed: int) -> np.ndarray:
+    g = np.random.default_rng(seed)
+    middles = np.array([[2.0, -3.0], [8.0, 0.0], [5.0, 4.0]])
+    return np.clip(middles[g.integers(0, 3, rows)] + g.normal(0, 0.5, (rows, 2)), (0, -5), (10, 5))
+
+
+def equals_plaintext(model: SecureKMeans, owners: Sequence[np.ndarray]) -> None:
+    """What the fitted model has is the reference's, for the rows of all owners in their order."""
+    job = model.spec_.job
+    plain = kmeans(
+        encode(np.vstack(owners), SCHEMA), job.k, beta=job.beta, max_iter=job.max_iter,
+        seed=job.seed, min_size=job.min_size,
+    )  # fmt: skip
+    assert np.array_equal(model.labels_, plain.labels)
+    assert [len(own) for own in model.owner_labels_] == [len(table) for table in owners]
+    assert np.array_equal(model.sizes_, plain.sizes)
+    assert (model.n_iter_, model.converged_) == (plain.n_iter, plain.converged)
+    expected = decode_centres(plain.sums, plain.sizes, SCHEMA)
+    assert np.array_equal(model.cluster_centers_, expected, equal_nan=True)

@@ -1,0 +1,70 @@
+"""An estimator against a deployment, through owners' configurations: real gateways, no master."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ppodc import RemotePlatform, SecureKMeans
+from tests.client.two_gateways import finish_job, table
+
+
+def remote(platform, **options) -> RemotePlatform:
+    config = platform.deployment.party("ann").config
+    return RemotePlatform(config, dataset="clinic", timeout=20, **options)
+
+
+def clinic(platform):
+    return platform.stores[0].datasets.spec("clinic")
+
+
+def test_an_owner_fits_its_own_table_and_learns_the_joint_centres(platform):
+    spec = clinic(platform)
+    with platform.owner("bob") as bob:
+        bob.upload("clinic", table(9, 1), progress=False)
+    own, traces = table(12, 2), []
+
+    def start(_name: str) -> None:
+        platform.seal()
+        traces.append(finish_job(platform))
+
+    there = remote(platform, spec=spec.digest, start=start)
+    model = SecureKMeans.from_spec(spec, platform=there).fit(own)
+    (trace,) = traces
+    assert model.sizes_.tolist() == trace.sizes.tolist()
+    assert model.labels_.tolist() == trace.labels[9:].tolist()
+    assert model.spec_ == spec
+    assert np.array_equal(model.predict(own), model.labels_)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n_clusters": 3}, "k is 2 and not 3"),
+        ({"random_state": 1}, "seed is 7 and not 1"),
+        ({"ub": 99}, "ub is 100 and not 99"),
+        ({"bounds": (0, 11)}, "bounds is"),
+    ],
+)
+def test_another_job_than_the_clouds_show_is_refused_and_nothing_sent(platform, change, said):
+    model = SecureKMeans.from_spec(clinic(platform), platform=remote(platform))
+    with pytest.raises(ValueError, match=said):
+        model.set_params(**change).fit(table(6))
+    assert not platform.stores[0].uploads.of("clinic")
+
+
+def test_the_owner_must_have_agreed(platform):
+    spec = replace(clinic(platform), name="other")
+    for store in platform.stores:
+        store.datasets.create(spec)
+    config = platform.deployment.party("ann").config
+    model = SecureKMeans.from_spec(spec, platform=RemotePlatform(config, dataset="other"))
+    with pytest.raises(ValueError, match="2 tables for 1 owners"):
+        model.fit([table(6), table(6)])
+    with pytest.raises(Exception, match="not yet agreed"):
+        model.fit(table(6))
+
+
+def test_a_deployment_needs_owners_and_a_dataset(platform):
+    with pytest.raises(Exception, match="dataset or the operator"):
+        RemotePlatform(platform.deployment.party("ann").config)

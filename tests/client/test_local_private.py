@@ -86,7 +86,7 @@ def test_kmodes(mechanism):
         pytest.approx(0, abs=0.15), pytest.approx(1, abs=0.15),
     )  # fmt: skip
     with pytest.raises(InputError, match="row 0"):
-        model.fit(np.array([[0, 2, 0]]))
+        model.fit(np.array([[0, 2, 0], [0, 0, 0]]))
     published = LocalPrivateKModes.as_published(
         epsilon=2.0, n_clusters=2, categories=(3, 2, 3), random_state=0, insecure_noise_seed=2
     )

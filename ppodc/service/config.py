@@ -297,7 +297,9 @@ def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:
     """The configuration of cloud 1: beside another cloud, or alone, as its role says."""
     document = _read(Path(path))
     _check_role(Path(path), document, Cloud1Config, CollectorConfig)
-    return load(path, CollectorConfig if document["role"] == "collector" else Cloud1Config)
+    if document["role"] == "collector":
+        return load(path, CollectorConfig)
+    return load(path, Cloud1Config)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,8 +10,10 @@ N (N + T) / 2^128. The tweak is (instance number, block number and sending role)
 out instance numbers once per session.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 from ppodc.errors import PoolError
@@ -25,19 +27,21 @@ BATCH_BLOCKS = 1 << 13  # 128 KB: input and output stay in the second-level cach
 _INSTANCES = 1 << 62
 
 
-class Stream:
-    """The key stream of AES-128-CTR under one seed, read from the start, once."""
+def stream(seed: bytes) -> CipherContext:
+    """The key stream of AES-128-CTR under one seed, read from the start, once (`fill`)."""
+    return Cipher(algorithms.AES128(seed), modes.CTR(bytes(16))).encryptor()
 
-    def __init__(self, seed: bytes) -> None:
-        self._cipher = Cipher(algorithms.AES128(seed), modes.CTR(bytes(16))).encryptor()
 
-    def fill(self, buffer: NDArray[np.uint8], start: int, count: int) -> None:
-        """The next `count` bytes into buffer[start:]; 16 bytes of slack must follow them."""
-        for at in range(start, start + count, len(_ZEROS)):
-            part = min(len(_ZEROS), start + count - at)
-            self._cipher.update_into(
-                memoryview(_ZEROS)[:part], buffer[at : at + part + _SLACK].data
-            )
+def fill(
+    streams: Sequence[CipherContext], buffer: NDArray[np.uint8], size: int, first: int = 0
+) -> None:
+    """The next `size` bytes of each stream, one behind the other, from place `first` on.
+
+    Behind the last there must be slack (`workspace`).
+    """
+    zeros, room = memoryview(_ZEROS)[:size], buffer.data
+    for place, each in enumerate(streams, first):
+        each.update_into(zeros, room[place * size : (place + 1) * size + _SLACK])
 
 
 def workspace(count: int) -> NDArray[np.uint8]:
@@ -94,11 +98,15 @@ class Hash:
 
     def finish(self, size: int, out: Words) -> None:
         """P(y) ^ y of the first `size` blocks y written to `inputs`."""
+        np.bitwise_xor(self.permuted(size), self._in[:size], out=out)
+
+    def permuted(self, size: int) -> Words:
+        """P(y) of these blocks, for who adds y itself; valid until the next call."""
         blocks = self._in[:size]
         self._cipher.update_into(
             blocks.reshape(-1).view(np.uint8).data, self._out[: 16 * size + _SLACK].data
         )
-        np.bitwise_xor(self._out[: 16 * size].view(U64).reshape(-1, 2), blocks, out=out)
+        return self._out[: 16 * size].view(U64).reshape(-1, 2)
 
 
 @compiled(in_u8_2, u64, u64, out_u8_2)

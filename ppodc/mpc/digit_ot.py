@@ -87,14 +87,12 @@ def _tables(ot: ObliviousTransfer, combined: Words, first: int) -> Array:
     tables = np.empty(len(combined), np.uint32)
     offsets = multiples(ot.sender.delta)
     step = BATCH_BLOCKS // _VALUES
-    hashed = np.empty((BATCH_BLOCKS, 2), U64)
     for start in range(0, len(combined), step):
         part = combined[start : start + step]
         size = len(part) * _VALUES
         inputs = ot.hash.inputs(size)
         _offset_inputs(part, offsets, U64(first + start), U64(ot.role << 32), inputs)
-        ot.hash.finish(size, hashed[:size])
-        _pack_pads(hashed[:size], tables[start : start + step])
+        _pack_pads(ot.hash.permuted(size), inputs, tables[start : start + step])
     return tables
 
 
@@ -131,10 +129,12 @@ def _offset_inputs(
             out[16 * i + v, 1] = low ^ high ^ sender
 
 
-@compiled(in_u8_2, out_u4)
-def _pack_pads(hashed: Words, out: Array) -> None:
+@compiled(in_u8_2, in_u8_2, out_u4)
+def _pack_pads(permuted: Words, inputs: Words, out: Array) -> None:
+    """Two bits of each hash P(y) ^ y."""
     for i in range(out.shape[0]):
         word = U64(0)
         for v in range(16):
-            word |= (hashed[16 * i + v, 0] & U64(3)) << U64(2 * v)
+            pad = permuted[16 * i + v, 0] ^ inputs[16 * i + v, 0]
+            word |= (pad & U64(3)) << U64(2 * v)
         out[i] = np.uint32(word)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.compiled import compiled, in_u8, out_i8
+from ppodc.mpc.compiled import compiled, in_u4, in_u8, out_i8, out_u4_2, u64
 from ppodc.mpc.lattice_parameters import ERROR
 from ppodc.mpc.residues import PolynomialRing, Residues, Small
 
@@ -27,20 +27,34 @@ def uniform(ring: PolynomialRing, seed: bytes, number: int) -> Residues:
     prime; those below the prime are its coefficients, prime by prime.
     """
     out = np.empty((len(ring.primes), ring.degree), np.uint32)
-    mask = np.uint32((1 << max(ring.primes).bit_length()) - 1)
+    primes, mask = np.array(ring.primes, U64), U64((1 << max(ring.primes).bit_length()) - 1)
     stream = hashlib.shake_128(_NAME + seed + number.to_bytes(8, "little"))
-    room = len(ring.primes) * (ring.degree + ring.degree // 8 + 1024)
+    room = len(ring.primes) * (ring.degree + ring.degree // 32 + 256)
+    missing = np.ones(1, np.int64)
     while True:
-        words = np.frombuffer(stream.digest(4 * room), "<u4") & mask
-        for row, p in zip(out, ring.primes, strict=True):
-            kept = np.flatnonzero(words < p)
-            if len(kept) < ring.degree:
-                break
-            row[:] = words[kept[: ring.degree]]
-            words = words[kept[ring.degree - 1] + 1 :]
-        else:
+        _take_below(np.frombuffer(stream.digest(4 * room), "<u4"), mask, primes, out, missing)
+        if not missing[0]:
             return out
         room *= 2
+
+
+@compiled(in_u4, u64, in_u8, out_u4_2, out_i8)
+def _take_below(
+    words: NDArray[np.uint32], mask: np.uint64, primes: Words, out: Residues, missing: Small
+) -> None:
+    """The coefficients, in the order of the words; how many primes there were too few for."""
+    at = 0
+    for j in range(out.shape[0]):
+        taken = 0
+        while taken < out.shape[1] and at < words.size:
+            value = U64(words[at]) & mask
+            out[j, taken] = value
+            taken += int(value < primes[j])
+            at += 1
+        missing[0] = out.shape[0] - j
+        if taken < out.shape[1]:
+            return
+    missing[0] = 0
 
 
 def ternary(random: SecureRandom, count: int) -> Small:

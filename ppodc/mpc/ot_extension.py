@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.aes import SEED_BYTES, Stream, workspace
+from ppodc.mpc.aes import SEED_BYTES, fill, stream, workspace
 from ppodc.mpc.compiled import compiled, in_u1, in_u8_2, out_u8, out_u8_2
 from ppodc.mpc.xor_bits import WORD, transpose
 
@@ -103,7 +103,7 @@ class Receiver:
     """The receiver's end of one direction."""
 
     def __init__(self, leaves: list[list[bytes]]) -> None:
-        self._streams = [[Stream(seed) for seed in tree] for tree in leaves]
+        self._streams = [[stream(seed) for seed in tree] for tree in leaves]
         self._space = workspace(LEAVES * CHUNK // 8)
         self._matrix = np.empty(COLUMNS * CHUNK // WORD, U64)
         self._rows = np.empty((CHUNK, 2), U64)
@@ -116,8 +116,7 @@ class Receiver:
         leaves = self._space[: LEAVES * size].view(U64).reshape(LEAVES, words)
         message = np.empty((TREES, words), U64)
         for tree, streams in enumerate(self._streams):
-            for leaf, stream in enumerate(streams):
-                stream.fill(self._space, leaf * size, size)
+            fill(streams, self._space, size)
             _combine(leaves, matrix[tree * DEPTH : (tree + 1) * DEPTH], message[tree])
         message ^= choices
         return message
@@ -139,7 +138,7 @@ class Sender:
         self._streams = []
         for tree, name in zip(leaves, names.tolist(), strict=True):
             seeds = [tree[leaf ^ name] for leaf in range(1, LEAVES)]
-            self._streams.append([Stream(seed) for seed in seeds if seed is not None])
+            self._streams.append([stream(seed) for seed in seeds if seed is not None])
         self._space = workspace(LEAVES * CHUNK // 8)
         self._matrix = np.empty(COLUMNS * CHUNK // WORD, U64)
         self._unused = np.empty(CHUNK // WORD, U64)
@@ -150,10 +149,9 @@ class Sender:
         size = 8 * words
         matrix = self._matrix[: COLUMNS * words].reshape(COLUMNS, words)
         leaves = self._space[: LEAVES * size].view(U64).reshape(LEAVES, words)
+        leaves[0] = 0
         for tree, streams in enumerate(self._streams):
-            for leaf, stream in enumerate(streams, 1):
-                stream.fill(self._space, leaf * size, size)
-            leaves[0] = 0
+            fill(streams, self._space, size, 1)
             part = matrix[tree * DEPTH : (tree + 1) * DEPTH]
             _combine(leaves, part, self._unused[:words])
 
@@ -165,24 +163,22 @@ class Sender:
         return transpose(matrix, self._rows[: WORD * words])
 
 
-@compiled(out_u8_2, out_u8_2, out_u8)
-def _combine(leaves: Words, sums: Words, total: Words) -> None:
-    """sums[j] = xor of leaves whose number has bit j, total = xor of all; leaves are destroyed."""
-    words = leaves.shape[1]
-    for start in range(0, words, 256):
-        end = min(start + 256, words)
-        count = leaves.shape[0]
-        for j in range(sums.shape[0]):
-            for w in range(start, end):
-                sums[j, w] = U64(0)
-            count //= 2
-            for i in range(count):
-                for w in range(start, end):
-                    odd = leaves[2 * i + 1, w]
-                    sums[j, w] ^= odd
-                    leaves[i, w] = leaves[2 * i, w] ^ odd
-        for w in range(start, end):
-            total[w] = leaves[0, w]
+@compiled(in_u8_2, out_u8_2, out_u8)
+def _combine(v: Words, sums: Words, total: Words) -> None:
+    """sums[j] = xor of leaves whose number has bit j, total = xor of all; in one pass."""
+    for w in range(v.shape[1]):
+        sums[0, w] = (v[1, w] ^ v[3, w] ^ v[5, w] ^ v[7, w]) ^ (
+            v[9, w] ^ v[11, w] ^ v[13, w] ^ v[15, w]
+        )
+        # xors of two leaves, then of four
+        a, b, c, d = v[0, w] ^ v[1, w], v[2, w] ^ v[3, w], v[4, w] ^ v[5, w], v[6, w] ^ v[7, w]
+        e, f = v[8, w] ^ v[9, w], v[10, w] ^ v[11, w]
+        g, h = v[12, w] ^ v[13, w], v[14, w] ^ v[15, w]
+        sums[1, w] = b ^ d ^ f ^ h
+        sums[2, w] = c ^ d ^ g ^ h
+        high = e ^ f ^ g ^ h
+        sums[3, w] = high
+        total[w] = a ^ b ^ c ^ d ^ high
 
 
 @compiled(out_u8_2, in_u8_2, in_u1)

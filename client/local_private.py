@@ -39,6 +39,7 @@ from ppodc.ldp.kmodes import nearest_mode
 from ppodc.ldp.mechanism import FlippedBits, Mechanism
 from ppodc.ldp.published import setting_of
 from ppodc.ldp.report_streams import RecordStreams, ReportKey, row_ids
+from ppodc.ldp.tallies import ReportsHere
 from ppodc.ldp.weighted_kmeans import nearest
 from ppodc.records.encode import encode, fitting, on_grid
 from ppodc.records.privacy_report import PrivacyReport
@@ -183,7 +184,8 @@ class LocalPrivateKMeans(_LocalEstimator):
             owners = [encode(table, schema) for table in tables]
             mechanism = self._mechanism(schema, rows)
         reports = self._reports(owners, mechanism)
-        found = mechanism.collect(lambda: _chunked(reports), rows, self.n_clusters, self.seed_)
+        counted = ReportsHere(mechanism.tally, lambda: _chunked(reports))
+        found = mechanism.collect(counted, rows, self.n_clusters, self.seed_)
         low, high = _bounds(schema)
         self.cluster_centers_: NDArray[np.float64] = low + found.centres / self.ub * (high - low)
         self.sizes_: NDArray[np.float64] = found.sizes
@@ -275,9 +277,8 @@ class LocalPrivateKModes(_LocalEstimator):
             owners = [numbered(fitting(table, schema), schema) for table in tables]
             mechanism = self._mechanism(schema)
         reports = self._reports(owners, mechanism)
-        found = mechanism.collect(
-            lambda: _chunked(reports), len(reports), self.n_clusters, self.seed_
-        )
+        counted = ReportsHere(mechanism.tally, lambda: _chunked(reports))
+        found = mechanism.collect(counted, len(reports), self.n_clusters, self.seed_)
         self._modes = modes = found.centres.astype(np.int64)
         self.cluster_centers_: NDArray[Any] = _in_words(modes, schema)
         self.sizes_: NDArray[np.float64] = found.sizes

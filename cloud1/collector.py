@@ -1,25 +1,31 @@
 """The collector: cloud 1 alone clusters the reports of a sealed dataset of the kind `local`.
 
 Reports are read from the store and counted a chunk at a time, so that memory does not grow with
-their number. There is no other cloud, no worker pair and nothing to resume: whatever ends the
-process, `collect` starts anew and comes to the same result.
+their number: in this process, or on the workers of a cluster, with the same result. There is no
+other cloud, no worker pair and nothing to resume: whatever ends the process, `collect` starts anew
+and comes to the same result.
 """
 
 import contextlib
 import fcntl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cloud1.report_workers import ReportsOnWorkers
+from ppodc.cluster.workers import Workers
 from ppodc.errors import BusyError, InputError, JobFailedError, PpodcError
 from ppodc.files import disk_errors
 from ppodc.ldp.job import mechanism_of
 from ppodc.ldp.result import make_result
+from ppodc.ldp.tallies import Chunks, Reports, ReportsHere
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
+from ppodc.spec import Spec
 
 _CHUNK_BYTES = 16 << 20
 
@@ -40,8 +46,17 @@ class Collected:
         return {"dataset": self.dataset, "m": self.m, **self.facts}
 
 
-def collect(store: Store, dataset: str, progress: Progress = lambda done, m: None) -> Collected:
-    """Seal if that is still to do, cluster the reports, keep the result; again is harmless."""
+def collect(
+    store: Store,
+    dataset: str,
+    progress: Progress = lambda done, m: None,
+    workers: Workers | None = None,
+    count: int = 1,
+) -> Collected:
+    """Seal if that is still to do, cluster the reports, keep the result; again is harmless.
+
+    `workers`: count on so many of these instead of here.
+    """
     report = mechanism_of(store.datasets.spec(dataset)).guarantee()
     with _alone(store, dataset):
         state = store.jobs.get(dataset).state
@@ -51,7 +66,9 @@ def collect(store: Store, dataset: str, progress: Progress = lambda done, m: Non
             _seal(store, dataset)
         m = store.uploads.sealed(dataset).m
         if state != JobState.DONE:
-            _cluster(store, dataset, m, progress)
+            chunks = partial(_chunks, store, dataset, m, progress)
+            with _reports(store.datasets.spec(dataset), chunks, workers, count) as reports:
+                _cluster(store, dataset, m, reports)
             learnt = "the collector and owners with records: the clusters, estimated from reports"
             store.ledger.append("reports clustered", dataset, {"privacy": str(report)}, learnt)
             store.jobs.transition(dataset, JobState.DONE)
@@ -71,12 +88,23 @@ def _seal(store: Store, dataset: str) -> None:
     store.uploads.seal(dataset, [upload.upload_id for upload in committed])
 
 
-def _cluster(store: Store, dataset: str, m: int, progress: Progress) -> None:
+@contextlib.contextmanager
+def _reports(
+    spec: Spec, chunks: Chunks, workers: Workers | None, count: int
+) -> Iterator[Reports]:  # fmt: skip
+    """Who counts them."""
+    if workers is None:
+        yield ReportsHere(mechanism_of(spec).tally, chunks)
+    else:
+        with ReportsOnWorkers(workers, count, spec, chunks) as counted:
+            yield counted
+
+
+def _cluster(store: Store, dataset: str, m: int, reports: Reports) -> None:
     store.jobs.transition(dataset, JobState.PREPARING)
     store.jobs.transition(dataset, JobState.RUNNING)
     try:
-        spec = store.datasets.spec(dataset)
-        result = make_result(spec, lambda: _chunks(store, dataset, m, progress), m)
+        result = make_result(store.datasets.spec(dataset), reports, m)
         store.results.save(dataset, result)
     except PpodcError as error:
         store.jobs.transition(dataset, JobState.FAILED, message=str(error))

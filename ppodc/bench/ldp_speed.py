@@ -17,7 +17,7 @@ from ppodc.ldp.bit_estimates import DistanceScale
 from ppodc.ldp.bit_reports import ldpseg, privbv, privbv_as_published
 from ppodc.ldp.categories import AttributeResponse
 from ppodc.ldp.distances import distance_matrix
-from ppodc.ldp.kcluster import assign_and_sum
+from ppodc.ldp.nearest_bits import assign_and_sum
 from ppodc.ldp.oracles import oracle
 from ppodc.ldp.report_streams import RecordStreams, ReportKey, row_ids
 
@@ -44,6 +44,7 @@ def run(*, rows: int) -> Document:
     linear_rows = rows // 10
     linear = generator.integers(0, 1 << 62, (linear_rows, 16)).astype(np.uint64)
     linear[:, -1] &= np.uint64((1 << 40) - 1)
+    ones = np.ones((10, 1000), np.int64)
     scale = DistanceScale.of(small.flips, 1000, 1000, 500)
     works: list[tuple[str, int, Callable[[], Any], str]] = [
         ("tags of records", rows, streams, ""),
@@ -56,7 +57,7 @@ def run(*, rows: int) -> Document:
         ("distance matrix, 1,000 bits (pairs)", matrix_rows**2,
          lambda: distance_matrix(strings, 1, scale), "0.04 s"),
         ("linear kCluster, 1,000 bits, k = 10", linear_rows,
-         lambda: assign_and_sum(linear, 1, 1000, np.ones((10, 1000)), np.arange(1, 11)), "1 s"),
+         lambda: assign_and_sum(linear, 1, 1000, ones, np.arange(1, 11)), "1 s"),
     ]  # fmt: skip
     points = [_timed(*work) for work in works]
     return document.make(

@@ -85,7 +85,7 @@ def run_command(
 
     loaded = load_first(config)
     if not isinstance(loaded, Cloud1Config):
-        run_collector(loaded, name, json_file)
+        run_collector(loaded, name, pairs, json_file)
         return
     _run_job(
         loaded, name, lambda progress: run_job(loaded, name, suite, pairs, progress), json_file

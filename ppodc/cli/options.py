@@ -57,7 +57,8 @@ AcceptEpsilon = Annotated[
 ]
 Dataset = Annotated[str, typer.Argument(help="Name of the dataset.")]
 Pairs = Annotated[
-    int | None, typer.Option(min=1, help="Worker pairs; cloud1.toml says how many else.")
+    int | None,
+    typer.Option(min=1, help="Worker pairs, or a collector's workers; its .toml says else."),
 ]
 
 

@@ -1,5 +1,6 @@
 """`ppodc privacy`, `ppodc budget`, and running a job of the kind `local`."""
 
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,13 +106,29 @@ def _owner(config: Path) -> tuple["OwnerReports", Fraction]:
     return OwnerReports(loaded.privacy, limit), limit
 
 
-def run_collector(config: "CollectorConfig", name: str, json_file: Path | None) -> None:
-    """Cluster the reports of a dataset, at the collector."""
+def run_collector(
+    config: "CollectorConfig", name: str, workers: int | None, json_file: Path | None
+) -> None:
+    """Cluster the reports of a dataset, at the collector: here, or on its cluster's workers."""
     from cloud1.collector import collect
     from ppodc.service.store import Store
 
-    with Store.open(config.store, "cloud1") as store:
-        end = collect(store, name, lambda done, m: err.print(f"{done:,} of {m:,} reports read"))
+    count = workers or config.workers
+    if workers and not config.ray_address:
+        raise InputError("this collector has no cluster: set ray_address in its configuration.")
+    with ExitStack() as stack:
+        store = stack.enter_context(Store.open(config.store, "cloud1"))
+        cluster = None
+        if config.ray_address:
+            from ppodc.cluster.ray_cluster import Place
+            from ppodc.cluster.ray_workers import RayWorkers
+
+            cluster = stack.enter_context(RayWorkers(Place(config.ray_address, "cloud1", count)))
+        end = collect(store, name, _show_progress, cluster, count)
     write_json(json_file, end.figures())
     out.print(f"{name}: done, {end.m} reports. {end.privacy}", markup=False)
     out.print("owners fetch the result with: ppodc result " + name)
+
+
+def _show_progress(done: int, m: int) -> None:
+    err.print(f"{done:,} of {m:,} reports read")

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.ldp.bit_estimates import DistanceScale
 from ppodc.ldp.packed_bits import Packed
-from ppodc.mpc.compiled import compiled, i64
+from ppodc.mpc.compiled import compiled
 
 MAX_ROWS = 20_000
+_TILE = 64
 
 Matrix = NDArray[np.float32]
 
@@ -69,7 +71,8 @@ def _matrix(reports: Packed, attributes: int, score: Matrix) -> Matrix:
     """sum over attributes of score[d_H]."""
     _check_rows(len(reports))
     out = np.empty((len(reports), len(reports)), np.float32)
-    _score_pairs(np.ascontiguousarray(reports), attributes, score, out)
+    strings = np.ascontiguousarray(reports).reshape(len(reports), attributes, -1)
+    _score_pairs(strings, score, out)
     return out
 
 
@@ -77,31 +80,37 @@ def _array(kind: Any, dimensions: int, *, readonly: bool) -> Any:
     return types.Array(kind, dimensions, "C", readonly=readonly)
 
 
+def _count_ones(_context: Any, word: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+# How many bits of a word are 1: the processor's own instruction, which runs on several at once.
+_ones_of: Any = intrinsic(_count_ones)
+
+
 @compiled(
-    _array(types.uint64, 2, readonly=True),
-    i64,
+    _array(types.uint64, 3, readonly=True),
     _array(types.float32, 1, readonly=True),
     _array(types.float32, 2, readonly=False),
 )
-def _score_pairs(reports: Packed, attributes: int, score: Matrix, out: Matrix) -> None:
-    n, per = reports.shape[0], reports.shape[1] // attributes
-    for i in range(n):
-        for k in range(i, n):
-            total = np.float32(0)
-            for a in range(attributes):
-                ones = np.uint64(0)
-                for w in range(a * per, (a + 1) * per):
-                    x = reports[i, w] ^ reports[k, w]
-                    # bits of x, counted in parallel: this form becomes one instruction
-                    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-                    x = (x & np.uint64(0x3333333333333333)) + (
-                        (x >> np.uint64(2)) & np.uint64(0x3333333333333333)
-                    )
-                    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-                    ones += (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
-                total += score[ones]
-            out[i, k] = total
-            out[k, i] = total
+def _score_pairs(strings: Packed, score: Matrix, out: Matrix) -> None:
+    """Tile by tile, so that strings and the mirrored entries stay in the nearest memory."""
+    n, attributes, words = strings.shape
+    for top in range(0, n, _TILE):
+        for left in range(top, n, _TILE):
+            for i in range(top, min(top + _TILE, n)):
+                for k in range(max(i, left), min(left + _TILE, n)):
+                    total = np.float32(0)
+                    for a in range(attributes):
+                        ones = np.uint64(0)
+                        for w in range(words):
+                            ones += _ones_of(strings[i, a, w] ^ strings[k, a, w])
+                        total += score[ones]
+                    out[i, k] = total
+                    out[k, i] = total
 
 
 # ------------------------------------------------------------------- distance adjusting

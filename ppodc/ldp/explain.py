@@ -1,5 +1,7 @@
 """What a spec of the kind `local` means for one record and for the result, in words and figures."""
 
+import numpy as np
+
 from ppodc.ldp.job import job_of, mechanism_of
 from ppodc.spec import Spec
 
@@ -19,7 +21,9 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
         lines.append(["the same, approximate", str(report.guaranteed_at_delta)])
     if report.per_attribute:
         lines.append(["epsilon of one column", f"{max(report.per_attribute):.4g}"])
-    lines.append(["numbers in a report", f"{part.columns} of {part.dtype}"])
+    if report.claimed is not None:
+        lines.append([f"claimed by its source for {report.claimed_for}", str(report.claimed)])
+    lines.append(["numbers in a report", f"{part.columns} of {np.dtype(part.dtype)}"])
     notes = [str(report)]
     expected = mechanism.expectation(n, job.k) if n else None
     if expected is not None:

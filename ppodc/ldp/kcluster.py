@@ -3,9 +3,8 @@
 kCluster moves each record to the cluster with the smallest mean distance to its members of the
 iteration before, until nothing changes; ties to the lowest index, an empty cluster stays empty.
 *Matrix form*: Euclidean, O(n^2 k) an iteration on an n x n matrix. *Linear form* (manhattan): the
-mean Hamming distance of a report x to a cluster with shares m_i of ones is
-sum_i [x_i + m_i - 2 x_i m_i]: one product of the n x (d s) bits with k columns, no pairs; bits are
-unpacked a few rows at a time, and the sums of ones add up over chunks and workers.
+mean Hamming distance of a report to a cluster follows from the cluster's sums of ones
+(`nearest_bits`), without pairs; the sums add up over chunks and workers.
 """
 
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
+from ppodc.ldp.nearest_bits import assign_and_sum
 from ppodc.ldp.packed_bits import Packed, unpack
-
-_BATCH_BITS = 1 << 23
 
 Labels = NDArray[np.int64]
 
@@ -69,7 +67,7 @@ class LinearClustering:
     """Labels, and of every cluster the sums of ones and its size."""
 
     labels: Labels
-    ones: NDArray[np.float64]
+    ones: Labels
     sizes: Labels
     n_iter: int
     converged: bool
@@ -85,44 +83,16 @@ def kcluster_linear(
     random: SecureRandom,
 ) -> LinearClustering:
     """The linear form; `bits` are those of one attribute."""
-    rows = reports.reshape(len(reports) * attributes, -1)
     chosen = first_rows(len(reports), k, random)
     first = unpack(reports[chosen].reshape(k * attributes, -1), bits)
-    ones, sizes = first.reshape(k, -1).astype(np.float64), np.ones(k, np.int64)
+    ones, sizes = first.reshape(k, -1).astype(np.int64), np.ones(k, np.int64)
     labels = np.full(len(reports), -1, np.int64)
     for n_iter in range(1, max_iter + 1):
-        new, ones, sizes = assign_and_sum(rows, attributes, bits, ones, sizes)
+        new, ones, sizes = assign_and_sum(reports, attributes, bits, ones, sizes)
         if np.array_equal(new, labels):
             return LinearClustering(labels, ones, sizes, n_iter, True)
         labels = new
     return LinearClustering(labels, ones, sizes, max_iter, False)
-
-
-def assign_and_sum(
-    rows: Packed,
-    attributes: int,
-    bits: int,
-    ones: NDArray[np.float64],
-    sizes: Labels,
-) -> tuple[Labels, NDArray[np.float64], Labels]:
-    """One pass over (records * attributes) rows of words: labels, new sums of ones, new sizes."""
-    k, count = len(sizes), len(rows) // attributes
-    shares = (ones / np.maximum(1, sizes)[:, None]).astype(np.float32)
-    constant = np.where(sizes > 0, shares.sum(axis=1), np.inf).astype(np.float32)
-    slopes = (1 - 2 * shares).T
-    labels = np.empty(count, np.int64)
-    sums = np.zeros((k, attributes * bits))
-    step = max(1, _BATCH_BITS // (attributes * bits))
-    for start in range(0, count, step):
-        stop = min(start + step, count)
-        part = unpack(rows[start * attributes : stop * attributes], bits)
-        part_bits = part.reshape(stop - start, -1).astype(np.float32)
-        own = (part_bits @ slopes + constant).argmin(axis=1)
-        members = np.zeros((k, stop - start), np.float32)
-        members[own, np.arange(stop - start)] = 1
-        sums += members @ part_bits
-        labels[start:stop] = own
-    return labels, sums, np.bincount(labels, minlength=k).astype(np.int64)
 
 
 def dbscan(distances: NDArray[np.float32], radius: float, least: int) -> Labels:

@@ -3,11 +3,11 @@
 Each perturbs a record once, with the whole epsilon that the job grants it, and says what the
 collector makes of the reports. Counting mechanisms (codebook, joint, ldpk-modes) need one pass over
 the reports and keep only counts; bit vectors (privbv, ldpseg) need one pass for each iteration of
-the linear kCluster and keep only sums of bits. Memory does not grow with the number of reports.
+the linear kCluster and keep only sums of bits. Memory does not grow with the number of reports, and
+chunks may be tallied anywhere (`tallies`).
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
 from ppodc.ldp.bit_estimates import bit_shares, centres_of
 from ppodc.ldp.bit_reports import BitReports
 from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
 from ppodc.ldp.codebook import Codebook, Expectation
 from ppodc.ldp.frequencies import possible
-from ppodc.ldp.kcluster import assign_and_sum, first_rows
+from ppodc.ldp.kcluster import first_rows
 from ppodc.ldp.kmodes import weighted_kmodes
-from ppodc.ldp.oracles import Counts, Oracle
+from ppodc.ldp.nearest_bits import assign_and_sum
+from ppodc.ldp.oracles import Oracle
 from ppodc.ldp.packed_bits import unpack
 from ppodc.ldp.report_streams import RecordStreams
+from ppodc.ldp.tallies import Numbers, Reports
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
-Chunks = Callable[[], Iterator[NDArray[Any]]]  # all reports, from the start, at every call
 MAX_ITERATIONS = 50
 
 
@@ -57,25 +57,17 @@ class Mechanism(Protocol):
     def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         """At the owner: one report a record."""
 
-    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
-        """At the collector: k clusters of n reports."""
+    def tally(self, reports: NDArray[Any], found: Numbers = ()) -> Numbers:
+        """At the collector, of a chunk: numbers that add up over chunks."""
+
+    def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
+        """At the collector: k clusters of n reports, from their tallies."""
 
     def digest(self) -> bytes:
         """Tells mechanisms apart: the same digest draws the same noise for the same record."""
 
     def expectation(self, n: int, k: int) -> Expectation | None:
         """What to expect of n records, where it is known."""
-
-
-def _counted(count: Callable[[NDArray[Any]], Counts], chunks: Chunks) -> Counts:
-    """Counts of all reports, a chunk at a time."""
-    total: Counts | None = None
-    for reports in chunks():
-        part = count(reports)
-        total = part if total is None else total + part
-    if total is None:
-        raise InputError("there are no reports to count")
-    return total
 
 
 def _seeded(seed: int) -> SecureRandom:
@@ -105,8 +97,11 @@ class NearestPoint:
         """The number of each record's nearest point."""
         return self.book.cells(records)
 
-    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
-        return Clusters(*self.book.centres(_counted(self.book.count, chunks), n, k, seed))
+    def tally(self, reports: NDArray[Any], found: Numbers = ()) -> Numbers:
+        return (self.book.count(reports),)
+
+    def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
+        return Clusters(*self.book.centres(reports.total()[0], n, k, seed))
 
     def digest(self) -> bytes:
         return self.book.digest()
@@ -139,8 +134,11 @@ class JointCell:
         """The joint cell of each record."""
         return cells_of(records, self.sizes)
 
-    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
-        estimates = self.oracle.estimate(_counted(self.oracle.count, chunks), n)
+    def tally(self, reports: NDArray[Any], found: Numbers = ()) -> Numbers:
+        return (self.oracle.count(reports),)
+
+    def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
+        estimates = self.oracle.estimate(reports.total()[0], n)
         return _modes(estimates, self.sizes, n, k, seed)
 
     def digest(self) -> bytes:
@@ -170,8 +168,11 @@ class EachAttribute:
     def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         return self.response.perturb(records, streams)
 
-    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
-        estimates = self.response.estimate(_counted(self.response.count, chunks), n)
+    def tally(self, reports: NDArray[Any], found: Numbers = ()) -> Numbers:
+        return (self.response.count(reports),)
+
+    def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
+        estimates = self.response.estimate(reports.total()[0], n)
         return _modes(estimates, self.response.sizes, n, k, seed)
 
     def digest(self) -> bytes:
@@ -212,17 +213,20 @@ class FlippedBits:
     def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         return self.reports.perturb(records, streams)
 
-    def collect(self, chunks: Chunks, n: int, k: int, seed: int) -> Clusters:
+    def tally(self, reports: NDArray[Any], found: Numbers = ()) -> Numbers:
+        """(sums of ones, sizes) of the clusters that follow from those so far."""
+        ones, sizes = found
+        return assign_and_sum(
+            reports, self.reports.attributes, self.reports.code.bits, ones, sizes
+        )[1:]  # fmt: skip
+
+    def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         """One pass an iteration: assignments follow from the sums of bits of the one before."""
-        attributes, bits = self.reports.attributes, self.reports.code.bits
-        ones = self._first(chunks, first_rows(n, k, _seeded(seed)))
-        sizes = np.ones(k, np.int64)
+        first = reports.rows(first_rows(n, k, _seeded(seed)))
+        bits = unpack(first.reshape(k * self.reports.attributes, -1), self.reports.code.bits)
+        ones, sizes = bits.reshape(k, -1).astype(np.int64), np.ones(k, np.int64)
         for _ in range(MAX_ITERATIONS):
-            new_ones, new_sizes = np.zeros_like(ones), np.zeros_like(sizes)
-            for part in chunks():
-                rows = part.reshape(len(part) * attributes, -1)
-                _, sums, counts = assign_and_sum(rows, attributes, bits, ones, sizes)
-                new_ones, new_sizes = new_ones + sums, new_sizes + counts
+            new_ones, new_sizes = reports.total((ones, sizes))
             settled = np.array_equal(new_ones, ones) and np.array_equal(new_sizes, sizes)
             ones, sizes = new_ones, new_sizes
             if settled:
@@ -231,17 +235,6 @@ class FlippedBits:
         top = self.reports.levels_of or self.reports.code.ub
         scale = top / self.reports.code.ub
         return Clusters(np.clip(centres * scale, 0.0, top), sizes.astype(np.float64))
-
-    def _first(self, chunks: Chunks, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The bits of the chosen reports, (k, attributes * bits)."""
-        attributes, bits = self.reports.attributes, self.reports.code.bits
-        ones, start = np.zeros((len(rows), attributes * bits)), 0
-        for part in chunks():
-            inside = np.flatnonzero((rows >= start) & (rows < start + len(part)))
-            chosen = part[rows[inside] - start].reshape(len(inside) * attributes, -1)
-            ones[inside] = unpack(chosen, bits).reshape(len(inside), -1)
-            start += len(part)
-        return ones
 
     def digest(self) -> bytes:
         code, flips = self.reports.code, self.reports.flips

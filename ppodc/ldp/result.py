@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.ldp.job import category_sizes, job_of, mechanism_of
 from ppodc.ldp.kmodes import nearest_mode
-from ppodc.ldp.mechanism import Chunks
+from ppodc.ldp.tallies import Reports
 from ppodc.ldp.weighted_kmeans import nearest
 from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
 from ppodc.records.privacy_report import PrivacyReport
@@ -91,12 +91,12 @@ class LocalResult:
         }
 
 
-def make_result(spec: Spec, chunks: Chunks, n: int) -> ResultHalf:
+def make_result(spec: Spec, reports: Reports, n: int) -> ResultHalf:
     """At the collector: the clusters of n reports."""
     job, mechanism = job_of(spec), mechanism_of(spec)
     if n < job.k:
         raise InputError(f"the job needs at least {job.k} records, but there are {n}")
-    found = mechanism.collect(chunks, n, job.k, job.seed)
+    found = mechanism.collect(reports, n, job.k, job.seed)
     table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
     values = np.rint(np.maximum(table, 0.0) * _FRACTION).astype(np.uint64)
     report = mechanism.guarantee()

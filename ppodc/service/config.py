@@ -200,6 +200,15 @@ class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fiel
     store: Annotated[
         Path, Meta(description="Folder of reports, job state and ledger; this user's alone.")
     ]
+    ray_address: Annotated[
+        str,
+        Meta(
+            description='Ray whose workers count reports: "local", "auto" or host:port; "": none.'
+        ),
+    ] = ""
+    workers: Annotated[
+        int, Meta(ge=1, le=4096, description="Workers of a job that does not say how many.")
+    ] = 2
     quotas: Annotated[
         Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
     ] = Quotas()

@@ -5,10 +5,11 @@ job where `platform` says and opens the result as the owners would. Everything a
 here, on the records given, from the centres: `predict`, `transform` and `score` send nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -32,9 +34,18 @@ from client.owner_tables import (
     seed_of,
     tables_of,
 )
-from client.platforms import NAME, PLATFORMS, Platform, run_job
+from client.platforms import NAME, PLATFORMS, Outcome, Platform, run_job
 from client.record_linkage import RecordLinkage
-from ppodc.kmeans.job import MAX_CLUSTERS, MAX_ITERATIONS, MIN_SIZE, Job, job_of, parse_beta
+from ppodc.kmeans.job import (
+    MAX_CLUSTERS,
+    MAX_ITERATIONS,
+    MAX_STARTS,
+    MIN_SIZE,
+    ByRecords,
+    Job,
+    job_of,
+    parse_beta,
+)
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
 from ppodc.records.sharing import MAX_VALUE
@@ -49,8 +60,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     Parameters
     ----------
     n_clusters : number of clusters.
-    init : "random" (records chosen by the seed) or an array of centres in real units.
-    max_iter : most iterations.
+    init : "k-means++" (records far apart, by the seed), "random" (any records, by the seed) or an
+        array of centres in real units. The paillier suite has no k-means++.
+    n_init : starts from other records; the one of least inertia wins, and nobody learns which.
+    max_iter : most iterations of a start.
     tol : stop when the centres move by at most this: the sum over all clusters of the squared
         distance between old and new centre, every column's range counting as 1. Taken exactly, by
         its digits; 0: until nothing moves. scikit-learn's is relative to the variance of the data,
@@ -62,6 +75,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         be given; "data" takes them from the data, which tells both clouds the extremes.
     ub : values are rounded to whole numbers 0..ub between the bounds.
     min_size : owners learn nothing of a cluster with fewer records.
+    inertia : whether owners learn the inertia too.
     suite : "shares" (fast) or "paillier" (as published).
     pairs : worker pairs, if `fit` starts a platform.
     dedup : a `RecordLinkage` whose theta and weights say which records of different owners are the
@@ -79,14 +93,17 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         all tables one behind the other, in the order given. Where the job converged with tol 0 and
         every cluster has a centre, these are the labels that `predict` gives.
     owner_labels_ : the same, an array for each table.
-    n_iter_, converged_ : iterations that were run; whether the last one met tol.
+    inertia_ : sum of the squared distances to the nearest centres in steps of the grid, over the
+        clusters that have one; None unless asked for. `result_.inertia_` is the exact fraction.
+    n_iter_, converged_ : iterations that were run, of all starts; whether the last one met tol.
     seed_, spec_, result_ : the seed, the dataset's spec, the result as the first owner opened it.
     n_features_in_, feature_names_in_ : number of columns, and their names if the tables have any.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_clusters": [Interval(Integral, 1, MAX_CLUSTERS, closed="both")],
-        "init": [StrOptions({"random"}), "array-like"],
+        "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
+        "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both")],
         "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both")],
         "tol": [Interval(Real, 0, None, closed="left"), str],
         "beta": [Interval(Real, 0, None, closed="left"), str, None],
@@ -94,6 +111,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
         "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
         "min_size": [Interval(Integral, 1, None, closed="left")],
+        "inertia": ["boolean"],
         "suite": [StrOptions(set(SUITES))],
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "dedup": [RecordLinkage, None],
@@ -105,7 +123,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self,
         n_clusters: int = 8,
         *,
-        init: str | ArrayLike = "random",
+        init: str | ArrayLike = "k-means++",
+        n_init: int = 1,
         max_iter: int = 100,
         tol: float | str = 0,
         beta: float | str | None = None,
@@ -113,6 +132,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         bounds: Bounds = None,
         ub: int = 1000,
         min_size: int = MIN_SIZE,
+        inertia: bool = False,
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
@@ -121,6 +141,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
+        self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.beta = beta
@@ -128,6 +149,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.bounds = bounds
         self.ub = ub
         self.min_size = min_size
+        self.inertia = inertia
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
@@ -138,42 +160,51 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def from_spec(cls, spec: Spec, **rest: Any) -> Self:
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
         job, dedup = job_of(spec), None
+        if job.ks:
+            raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
         if job.dedup is not None:
             theta = Fraction(job.dedup.limit, spec.schema.ub**2)
             dedup = RecordLinkage(theta=str(theta), weights=job.dedup.weights)
         return cls(
             job.k,
             init=job.init if isinstance(job.init, str) else np.array(job.init),
+            n_init=job.n_init,
             max_iter=job.max_iter,
             beta=str(job.beta),
             random_state=job.seed,
             bounds=[(column.low, column.high) for column in spec.schema.columns],
             ub=spec.schema.ub,
             min_size=job.min_size,
+            inertia=job.inertia,
             dedup=dedup,
             **rest,
         )
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the records: of one table, or of a list with a table for each owner."""
-        self._validate_params()
-        tables = tables_of(self, X, reset=True)
-        if isinstance(self.init, str):
-            check_rows(tables, self.n_clusters)
-        names = getattr(self, "feature_names_in_", None)
-        schema = schema_of(tables, self.bounds, self.ub, names)
-        with as_data_errors():
-            spec = Spec(NAME, schema, self._job(len(schema.columns)))
-        ran = run_job(
-            spec,
-            tables,
-            self.platform,
-            suite=self.suite,
-            pairs=self.pairs,
-            verbose=bool(self.verbose),
-        )
+        ran, tables = self._run(X)
         self._keep(ran.spec, ran.results, tables)
         return self
+
+    def fit_each(
+        self,
+        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
+        n_clusters: Iterable[int],
+    ) -> dict[int, Self]:
+        """A fitted estimator for each number of clusters, all from one job.
+
+        The records are taken in once; with `inertia` the results can be compared (elbow).
+        """
+        counts = sorted({int(k) for k in n_clusters})
+        if len(counts) < 2:
+            raise DataError("n_clusters must be several numbers; for a single one there is `fit`.")
+        last = clone(self).set_params(n_clusters=counts[-1])
+        ran, tables = last._run(X, counts)
+        fitted = {}
+        for k in counts:
+            fitted[k] = copy(last).set_params(n_clusters=k)
+            fitted[k]._keep(ran.spec, [result.by_k[k] for result in ran.results], tables)
+        return fitted
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each record, the lowest on ties; exact, on the grid."""
@@ -189,6 +220,25 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Minus the inertia of these records: squared distances to the nearest centres, summed."""
         with as_data_errors():
             return -self._told().inertia_of(self._rows(X))
+
+    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
+        self._validate_params()
+        tables = tables_of(self, data, reset=True)
+        if isinstance(self.init, str):
+            check_rows(tables, self.n_clusters)
+        names = getattr(self, "feature_names_in_", None)
+        schema = schema_of(tables, self.bounds, self.ub, names)
+        with as_data_errors():
+            spec = Spec(NAME, schema, self._job(len(schema.columns), counts))
+        ran = run_job(
+            spec,
+            tables,
+            self.platform,
+            suite=self.suite,
+            pairs=self.pairs,
+            verbose=bool(self.verbose),
+        )
+        return ran, tables
 
     @property
     def _n_features_out(self) -> int:
@@ -208,13 +258,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.sizes_: NDArray[np.int64] = first.sizes_
         self.n_iter_: int = first.n_iter_
         self.converged_: bool = first.converged_
+        self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
         self.owner_labels_: list[NDArray[np.int64]] = [
             first.predict(table) if result.labels_ is None else result.labels_
             for result, table in zip(results, tables, strict=True)
         ]
         self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
 
-    def _job(self, columns: int) -> Job:
+    def _job(self, columns: int, counts: Sequence[int] = ()) -> Job:
         init: Any = self.init
         if not isinstance(init, str):
             init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
@@ -227,6 +278,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             labels=True,
             dedup=None if self.dedup is None else self.dedup.rule(columns, self.ub),
             min_size=int(self.min_size),
+            n_init=int(self.n_init),
+            inertia=self.inertia,
+            ks=tuple(counts),
         )
 
     def _beta(self) -> Fraction:

@@ -89,6 +89,32 @@ def test_a_cluster_too_small_to_be_told_of_has_no_distance(threads):
         nobody.predict(data)
 
 
+def test_several_starts_and_the_inertia_of_the_best(threads):
+    model = SecureKMeans(
+        3, n_init=3, max_iter=4, inertia=True, random_state=2, bounds=BOUNDS, platform=threads
+    ).fit(OWNERS)
+    equals_plaintext(model, OWNERS)
+    told = SecureKMeans(
+        3, init="random", inertia=True, random_state=2, bounds=BOUNDS, platform=threads
+    ).fit(OWNERS)
+    equals_plaintext(told, OWNERS)
+    assert told.converged_
+    assert told.score(OWNERS) == -told.inertia_
+
+
+def test_several_numbers_of_clusters_from_one_job(threads):
+    model = SecureKMeans(inertia=True, random_state=2, bounds=BOUNDS, min_size=1, platform=threads)
+    fitted = model.fit_each(OWNERS, range(1, 4))
+    assert list(fitted) == [1, 2, 3]
+    for k, each in fitted.items():
+        assert each.n_clusters == k
+        assert each.get_feature_names_out().size == k
+        equals_plaintext(each, OWNERS)
+    assert fitted[1].inertia_ > fitted[2].inertia_ > fitted[3].inertia_
+    with pytest.raises(ValueError, match="there is `fit`"):
+        model.fit_each(OWNERS, [3])
+
+
 def test_tol_and_beta_are_the_same_in_two_units():
     spec = Spec("any", SCHEMA, SecureKMeans(3, tol=1e-4)._job(2))
     assert spec.job.beta == 100  # of ub = 1000
@@ -106,8 +132,9 @@ def test_a_drawn_seed_is_kept(threads):
 
 def test_the_estimator_of_a_spec_asks_for_that_spec():
     job = SecureKMeans(
-        3, beta="1/3", random_state=8, min_size=2, dedup=RecordLinkage(theta="1/7", weights=[2, 1])
-    )._job(2)
+        3, beta="1/3", random_state=8, min_size=2, n_init=4, inertia=True,
+        dedup=RecordLinkage(theta="1/7", weights=[2, 1]),
+    )._job(2)  # fmt: skip
     again = SecureKMeans.from_spec(Spec("any", SCHEMA, job), verbose=True)
     assert again._job(2) == job
     assert again.verbose

@@ -37,7 +37,13 @@ def test_people_that_owners_have_in_common_are_linked_and_count_once(deployment:
     link = RecordLinkage(bounds=BOUNDS, platform=deployment).fit([first, second, third])
     assert {((0, row + 5), (1, row)) for row in range(15)} <= set(link.links_)
     model = SecureKMeans(
-        2, bounds=BOUNDS, max_iter=5, random_state=3, dedup=RecordLinkage(), platform=deployment
+        2,
+        init="random",
+        bounds=BOUNDS,
+        max_iter=5,
+        random_state=3,
+        dedup=RecordLinkage(),
+        platform=deployment,
     ).fit([first, second, third])
     rows = encode(np.concatenate([first, second, third]), SCHEMA)
     keep = distinct(SquaredDistance((1, 1), 0), rows, [0] * 30 + [1] * 27 + [2] * 4)

@@ -33,7 +33,7 @@ from ppodc.records.output_half import (
 )
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
-from ppodc.records.upload_form import Cloud, Part, RowsPart, SpendsPrivacy
+from ppodc.records.upload_form import Arranges, Cloud, Part, RowsPart, SpendsPrivacy, TellsOfRecords
 from ppodc.service.config import OwnerConfig
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
@@ -50,11 +50,12 @@ from ppodc.service.messages import (
 from ppodc.service.store.ledger import Entry
 from ppodc.service.store.uploads import Upload
 from ppodc.spec import Spec
-from ppodc.transport.wire import Array
+from ppodc.transport.wire import Array, Empty
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Outline = NDArray[np.uint32]
 _CHUNK_BYTES = 4 << 20
 _POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a running job
 
@@ -157,23 +158,49 @@ class Owner:
 
     def _upload(self, spec: Spec, data: Any, header: bool, progress: bool) -> Receipt:
         values = spec.kind.upload(spec).encode(data, header=header)
-        digest = data_digest(spec, values)
+        own, extents = len(values), self._extents(spec)
         with self._records.alone():
+            values, outline = self._arranged(spec, values, extents)
+            digest = data_digest(spec, values)  # of what is sent: a seed never serves two tables
             record = self._records.find(spec, digest)
             if record is not None and record.finished:
                 if self._committed(spec, record):
-                    return _receipt(spec, record, repeated=True)
+                    return _receipt(spec, record, own, repeated=True)
                 record = None  # it was withdrawn, or the clouds have started anew since
             record = record or self._begin(spec, digest, values)
         try:
-            self._send(spec, record, values, progress)
+            self._send(spec, record, values, outline, progress)
         except RefusedError as error:
             if error.code != WithdrawnError.code:
                 raise
             record = self._begin(spec, digest, values)  # a new id and a new secret
-            self._send(spec, record, values, progress)
+            self._send(spec, record, values, outline, progress)
         self._records.finish(spec, record)
-        return _receipt(spec, record, repeated=False)
+        return _receipt(spec, record, own, repeated=False)
+
+    def _extents(self, spec: Spec) -> Outline | None:
+        """The cells of the owner whom this one follows, as both clouds have them."""
+        form = spec.kind.upload(spec)
+        if not isinstance(form, Arranges) or form.follows in ("", self.name):
+            return None
+        ask = Named(spec.name)
+        shown = [cloud.call("extents", ask, reply=Empty)[1] for cloud in self._clouds.all()]
+        first, *others = (arrays[0] if len(arrays) == 1 else None for arrays in shown)
+        if first is None or any(o is None or not np.array_equal(first, o) for o in others):
+            raise InputError(
+                f"the clouds present different cells of {form.follows}; nothing was sent. Ask "
+                "their operators."
+            )
+        return first
+
+    def _arranged(
+        self, spec: Spec, values: NDArray[np.int64], extents: Outline | None
+    ) -> tuple[NDArray[np.int64], Outline | None]:
+        """The rows to send, and their cells if both clouds are told; charged before."""
+        form = spec.kind.upload(spec)
+        if not isinstance(form, Arranges):
+            return values, None
+        return form.arrange(values, extents, self._privacy, self._max_epsilon)
 
     def uploads(self, dataset: str) -> list[Upload]:
         """This owner's uploads that either cloud has and that were not removed there."""
@@ -227,13 +254,19 @@ class Owner:
         )
 
     def _send(
-        self, spec: Spec, record: UploadRecord, values: NDArray[np.int64], progress: bool
+        self,
+        spec: Spec,
+        record: UploadRecord,
+        values: NDArray[np.int64],
+        outline: Outline | None,
+        progress: bool,
     ) -> None:
         """Bring the clouds to `committed`, from wherever an earlier attempt has left them."""
         parts = _parts(spec)
         begin = Begin(spec.name, spec.digest, record.upload_id, record.rows)
+        told = () if outline is None else (outline,)
         states = {
-            cloud: self._clouds.at(cloud).call("begin", begin, reply=UploadState)[0]
+            cloud: self._clouds.at(cloud).call("begin", begin, told, reply=UploadState)[0]
             for cloud in parts
         }
         rows = len(values) * sum(isinstance(part, RowsPart) for part in parts.values())
@@ -361,10 +394,10 @@ class Owner:
         return OutputHalf(modulus_from_bytes(reply.modulus), np.concatenate(pieces))
 
 
-def _receipt(spec: Spec, record: UploadRecord, *, repeated: bool) -> Receipt:
+def _receipt(spec: Spec, record: UploadRecord, rows: int, *, repeated: bool) -> Receipt:
     form = spec.kind.upload(spec)
-    privacy = form.privacy() if isinstance(form, SpendsPrivacy) else None
-    return Receipt(spec.name, record.upload_id, record.rows, spec.digest, repeated, privacy)
+    privacy = form.privacy() if isinstance(form, TellsOfRecords) else None
+    return Receipt(spec.name, record.upload_id, rows, spec.digest, repeated, privacy)
 
 
 def _parts(spec: Spec) -> dict[Cloud, Part]:

@@ -98,9 +98,9 @@ def _mutual(
     """Links that both rows name, each once: what owners who compare notes agree on."""
     numbers = {name: number for number, name in enumerate(owners)}
     named = {
-        (owner, row): (numbers[link[0]], link[1])
+        (owner, row): (numbers[links[0][0]], links[0][2])
         for owner, result in enumerate(results)
-        for row, link in enumerate(result.links_ or [])
-        if link is not None and link[0] in numbers
+        for row, links in enumerate(result.links_ or [])
+        if links and links[0][0] in numbers
     }
     return [(a, b) for a, b in named.items() if a < b and named.get(b) == a]

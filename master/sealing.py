@@ -46,7 +46,7 @@ def _seal(
     ours = store.uploads.of(dataset, committed=True)
     _undo_if_withdrawn(store, dataset, theirs)
     one_sided = {upload.identity for upload in theirs} ^ {upload.identity for upload in ours}
-    left_out = sorted(upload_id for upload_id, _, _ in one_sided)
+    left_out = sorted({upload_id for upload_id, *_ in one_sided})
     try:
         chosen = list(store.uploads.sealed(dataset).uploads)
     except InputError:

@@ -60,7 +60,9 @@ class MasterSession:
         self._setup = self.side.setup(link_timeout, config.pools)
         self._ticket = b""
         self.seconds = 0.0  # of all iterations of this session
-        self._clock = Clock(self.side.sealed.m, self.side.plan.max_iter)
+        # rows that lie on several pairs are worked on as often
+        self._rows = sum(shard.rows for shard in self.side.shards)
+        self._clock = Clock(self._rows, self.side.plan.max_iter)
         self._counts: dict[int, int] = {}
         self._asked: dict[Any, int] = {}
 
@@ -202,7 +204,7 @@ class MasterSession:
             self._asked = self.side.watch()
 
     def _report(self, phase: str, step: Step | None = None, message: str = "") -> None:
-        side, rows = self.side, self.side.sealed.m
+        side, rows = self.side, self._rows
         iteration = side.plan.iteration if step is None else step.iteration
         counted = step is not None and side.line(step).counts_rows
         done = self._rows_done() if counted else 0

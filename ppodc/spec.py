@@ -118,7 +118,7 @@ class Spec:
         """TOML text that loads as this spec."""
         lines = [f"name = {_toml(self.name)}", "", "[schema]", f"ub = {self.schema.ub}"]
         lines.append("columns = [")
-        lines += [f"    {_table(column.to_dict())}," for column in self.schema.columns]
+        lines += [f"    {_toml(column)}," for column in self.schema.to_dict()["columns"]]
         lines += ["]", "", "[job]"]
         document = self.to_dict()
         lines += _keys(document["job"])
@@ -142,13 +142,23 @@ class Spec:
         """What an owner agrees to: who takes part, what they give, what is revealed to whom."""
         return [
             *self._owners_in_words(),
-            f"Each record has {len(self.schema.columns)} values, rounded to steps of "
-            f"1/{self.schema.ub} of their range; these bounds are public:",
-            *(f"  {column.name}: {column.in_words()}" for column in self.schema.columns),
+            *self._columns_in_words(),
             f"The job, run once ({self.job.kind}):",
             *(f"  {line}" for line in self.kind.in_words(self)),
             "Both clouds and their operators learn who uploads, and how many records each time.",
         ]
+
+    def _columns_in_words(self) -> list[str]:
+        numbers = [f"  {column.name}: {column.in_words()}" for column in self.schema.columns]
+        if numbers:
+            steps = f"rounded to steps of 1/{self.schema.ub} of their range"
+            numbers.insert(
+                0, f"Each record has {len(numbers)} values, {steps}; these bounds are public:"
+            )
+        texts = [f"  {text.name}: {text.in_words()}" for text in self.schema.texts]
+        if texts:
+            texts.insert(0, f"Each record has {len(texts)} texts; these lengths are public:")
+        return [*numbers, *texts]
 
     def _owners_in_words(self) -> list[str]:
         if self.owners is None:
@@ -161,18 +171,14 @@ class Spec:
         ]
 
 
-def _table(entries: dict[str, Any]) -> str:
-    """An inline table."""
-    return "{ " + ", ".join(f"{key} = {_toml(value)}" for key, value in entries.items()) + " }"
-
-
 def _keys(table: dict[str, Any]) -> list[str]:
-    return [
-        f"{key} = {_table(value) if isinstance(value, dict) else _toml(value)}"
-        for key, value in table.items()
-    ]
+    return [f"{key} = {_toml(value)}" for key, value in table.items()]
 
 
 def _toml(value: Any) -> str:
-    """A string, boolean, integer or list of lists of doubles; JSON is TOML for these."""
+    """A string, boolean, number, list or table of such; JSON is TOML for all but tables."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

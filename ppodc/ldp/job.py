@@ -139,6 +139,7 @@ class Job:
 
     def check(self, schema: Schema) -> None:
         """Refuse what does not fit the columns, by building the mechanism."""
+        schema.refuse_texts()
         build(self, schema)
 
     @property

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from ppodc.errors import KeyFileError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.ldp.report_streams import KEY_BYTES, ReportKey
-from ppodc.records.privacy_budget import DEFAULT_LIMIT, Drawing, PrivacyBudget
+from ppodc.records.privacy_budget import DEFAULT_LIMIT, POPULATION, Drawing, PrivacyBudget
 from ppodc.records.privacy_report import Guarantee
 
-POPULATION = "everybody in this owner's data"
+_REPORTS = "reports"  # what a charge for reports is called; others are of other keys
 
 
 def data_digest(records: NDArray[Any]) -> bytes:
@@ -48,7 +48,7 @@ class OwnerReports:
             if len(secret) != KEY_BYTES:
                 raise KeyFileError(f"{self._key_file} is damaged: put it back from your copy.")
             return ReportKey(secret)
-        if self._budget.drawings(POPULATION):
+        if any(drawing.name.startswith(_REPORTS) for drawing in self.drawings()):
             raise KeyFileError(
                 f"{self._key_file} is missing, although reports were sent with it: put it back "
                 "from your copy. `ppodc budget forget --charge` makes a new one; whatever is "
@@ -68,7 +68,7 @@ class OwnerReports:
         BudgetError, with nothing charged, if the limit would be passed.
         """
         parts = self.key().fingerprint.encode(), mechanism, data_digest(records)
-        name = f"reports {hashlib.sha256(b' '.join(parts)).hexdigest()}"
+        name = f"{_REPORTS} {hashlib.sha256(b' '.join(parts)).hexdigest()}"
         return self._budget.spend(POPULATION, name, Fraction(cost.epsilon), Fraction(cost.delta))
 
     def secret(self, mechanism: bytes, records: NDArray[Any]) -> bytes:

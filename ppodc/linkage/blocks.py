@@ -60,6 +60,20 @@ def blocks(
         yield from rectangle(xs, ys, most)
 
 
+def cell_blocks(
+    first: Synopsis, second: Synopsis, pruning: Pruning, most: int = BATCH_PAIRS
+) -> Iterator[tuple[int, int, Block]]:
+    """All candidate pairs, by (cell of the first, cell of the second): none spans two cells."""
+    spans = _spans(second.counts)
+    for cell, xs in enumerate(_spans(first.counts)):
+        if xs[0] == xs[1]:
+            continue
+        meets = pruning.candidates(first.boxes[cell : cell + 1], second.boxes)[0]
+        for other in np.flatnonzero(meets).tolist():
+            for block in rectangle(xs, _merged([spans[other]]), most):
+                yield cell, other, block
+
+
 def rectangle(xs: Span, ys: Sequence[Span], most: int = BATCH_PAIRS) -> Iterator[Block]:
     """All rows of one stretch against all rows of some others, in blocks."""
     for part in _cut(ys, _WIDEST):

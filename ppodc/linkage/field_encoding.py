@@ -9,7 +9,8 @@ bit that says whether the value is missing.
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,13 @@ def width(field: Field, longest: int) -> int:
     return 2
 
 
-def encode_field(field: Field, values: Sequence[Any], longest: int) -> NDArray[np.int64]:
-    """The columns of a field: (rows, width). None is a missing value."""
-    encode = {"exact": _exact, "numeric": _numeric, "edit": _edit}[field.how]
+def encode_field(
+    field: Field, values: Sequence[Any], longest: int, *, digits: bool = False
+) -> NDArray[np.int64]:
+    """The columns of a field: (rows, width). None is a missing value; `digits`: as in `codes`."""
+    encode: Callable[[Field, Any, int], list[int]] = partial(_edit, digits=digits)
+    if field.how != "edit":
+        encode = _exact if field.how == "exact" else _numeric
     rows = []
     for number, value in enumerate(values, 1):
         try:
@@ -59,10 +64,10 @@ def _numeric(field: Field, value: Any, longest: int) -> list[int]:
     return [int(value), 1]
 
 
-def _edit(field: Field, value: Any, longest: int) -> list[int]:
+def _edit(field: Field, value: Any, longest: int, *, digits: bool) -> list[int]:
     if value is not None and not isinstance(value, str):
         raise InputError("a text is needed.")
-    text = codes(value or "")
+    text = codes(value or "", digits=digits)
     if len(text) > longest:
         raise InputError(f"the text has {len(text)} characters, more than {longest}.")
     return [*text, *[NONE] * (longest + field.most - len(text)), int(value is None)]

@@ -1,28 +1,31 @@
 """One cloud's half of a linkage job, on the two-party engine.
 
-Rows are taken in shard by shard; then every row of an owner is compared with every row of the
-owners after it, and match bits become links of both rows as they are made (`outcome`). What a row
-links to is told as owner number and row number among that owner's rows, both of which the clouds
-know and nobody shares: they are public constants that a secret bit selects.
+Every pair takes in all uploads, as left or right side of the comparisons that it may be given, and
+compares the blocks of its portions. Match bits become sums of tokens as they are made (`outcome`),
+which may be added up over portions and pairs. At the end one pair turns the sums into halves of
+what owners learn.
 
-Who learns what: nothing; `link` gives each cloud a freshly masked half, of which owners get their
-own rows. Rounds, bytes: see `distances` and `outcome`.
+Who learns what: nothing; `output` gives each cloud freshly masked halves, of which owners get their
+own rows, or the number of links. Rounds, bytes: see `matchers` and `outcome`.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.linkage import distances
-from ppodc.linkage.blocks import Block, batches, rectangle
-from ppodc.linkage.distances import NumberRows
+from ppodc.linkage.encoding import link_columns
 from ppodc.linkage.job import job_of
-from ppodc.linkage.outcome import Links
-from ppodc.linkage.pieces import Piece, pieces
-from ppodc.mpc.additive import AdditiveShare, public
-from ppodc.mpc.remask import remask
+from ppodc.linkage.matchers import matcher_of
+from ppodc.linkage.outcome import Count, Links
+from ppodc.linkage.tokens import ROW_BITS, row_numbers, tokens
+from ppodc.linkage.upload import EXTRA
+from ppodc.linkage.work import Rows, Work, batch_pairs, grouped, pairs_of
+from ppodc.mpc.additive import AdditiveShare, Words, public
+from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.remask import remask_limbs
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
@@ -32,7 +35,13 @@ from ppodc.records.upload_form import Cloud
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 
+LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
 _MEMORY_BYTES = 400 << 20  # what shares and keys of records may keep in memory
+
+
+def shard_name(upload: int, side: str) -> str:
+    """What an upload is called that is taken in for one side of comparisons."""
+    return f"{upload}{side}"
 
 
 class LinkageHalf:
@@ -41,69 +50,116 @@ class LinkageHalf:
     def __init__(
         self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> None:
-        job = job_of(spec)
-        self._numbers = job.numbers(spec.schema)
-        self._flags = job.output == "flags"
-        self._columns, self._m = len(spec.schema.columns), m
+        self._job = job = job_of(spec)
+        self._matcher = matcher_of(job, spec.schema)
+        self._columns, self._m = link_columns(job, spec.schema), m
         self._budget = Budget(_MEMORY_BYTES)
-        self._rows: dict[str, NumberRows] = {}
-        text = f"linkage m={m} ub={spec.schema.ub} {job.to_dict()}"
+        self._rows: dict[str, Any] = {}
+        self._numbers: dict[int, list[AdditiveShare]] = {}  # of the rows of each upload
+        self._tokens: dict[int, AdditiveShare] = {}
+        text = f"linkage m={m} {spec.digest}"
         self._session = Session.start(role, channel, text, material.key, pools=material.pools)
 
+    # ------------------------------------------------------------------ taking in
+
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
-        """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""
+        """Take in an upload: t + r at C1 and r at C2."""
+        padded = self._job.blocking.padded
+        columns = self._columns + (EXTRA if padded else 0)
+        upload, side = int(shard[:-1]), shard[-1]
         with self._session.step("ingest"):
-            total = len(share) + sum(rows.rows for rows in self._rows.values())
-            if share.ndim != 2 or share.shape[1] != self._columns or total > self._m:
+            if share.ndim != 2 or share.shape[1] != columns or len(share) > self._m:
                 raise InputError(f"shard {shard!r} does not fit the job.")
-            real = public([1] * len(share), 1, self._session.role)
-            self._rows[shard] = distances.take_in(
-                self._session, self._numbers, share, real, self._budget
+            link, extra = np.split(share, [self._columns], axis=1)
+            real = np.ascontiguousarray(extra[:, :1]) if padded else None
+            self._rows[shard] = self._matcher.take_in(
+                self._session,
+                np.ascontiguousarray(link),
+                real,
+                self._budget,
+                first=side == LEFT,
             )
+            if self._job.output != "count" and upload not in self._numbers:
+                own = np.ascontiguousarray(extra[:, 1:]) if padded else None
+                self._numbers[upload] = row_numbers(
+                    self._session, own, len(share), self._job.max_links, self._budget
+                )
+
+    # ------------------------------------------------------------------ comparing
 
     def link(
-        self, shards: Sequence[str], uploads: Sequence[tuple[int, int]], progress: Progress
-    ) -> list[OutputHalf]:
-        """Fresh halves for every sealed row: partners, and with links the partner's token."""
+        self, work: Sequence[Work], uploads: Sequence[Rows], rows: int, progress: Progress
+    ) -> Words:
+        """This cloud's share of what these blocks add to the sums, told as `rows` of progress."""
         with self._session.step("link"):
-            sizes = [(name, self._rows[name].rows) for name in shards]
-            if sum(rows for _, rows in sizes) != sum(rows for _, rows in uploads):
-                raise InputError("the shards do not hold the rows of these uploads.")
-            links = Links(self._m, self._m)
-            listed = list(pieces(sizes, uploads))
-            for number, x in enumerate(listed):
-                for y in listed[number + 1 :]:
-                    if x.owner != y.owner:
-                        self._compare(x, y, links)
-                progress(x.rows[1] - x.rows[0])
-            half = links.flags(self._session) if self._flags else links.half(self._session)
-            fresh = remask(self._session, half)
-            return [OutputHalf.of_words(column) for column in fresh.T]
+            found: Links | Count = Count() if self._job.output == "count" else Links(*self._sizes())
+            total, done, told = max(1, pairs_of(work)), 0, 0
+            for batch in grouped(work, batch_pairs(self._job)):
+                self._compare(batch, uploads, found)
+                done += pairs_of(batch)
+                progress(rows * done // total - told)
+                told = rows * done // total
+            return found.sums
 
-    def _compare(self, x: Piece, y: Piece, links: Links) -> None:
-        """All rows of one piece with all rows of another, and links of both."""
-        left, right = self._rows[x.shard], self._rows[y.shard]
-        for batch in batches(rectangle(x.rows, [y.rows])):
-            pairs = sum(block.pairs for block in batch)
-            self._session.supplies.reserve(self._numbers.needs(pairs) + Needs(transfers=2 * pairs))
-            bits = distances.match_bits(self._session, self._numbers, left, right, batch)
-            for block, match in zip(batch, bits, strict=True):
-                self._add(x, y, block, match, links)
+    def _sizes(self) -> tuple[int, int, int]:
+        return self._m, self._m, self._job.max_links
 
-    def _add(
-        self, x: Piece, y: Piece, block: Block, match: NDArray[np.uint8], links: Links
+    def _compare(
+        self, batch: Sequence[Work], uploads: Sequence[Rows], found: Links | Count
     ) -> None:
-        rows = np.arange(*block.xs) - x.rows[0]
-        columns = block.columns - y.rows[0]
-        links.add(self._session, x.sealed[rows], match, self._tokens(y, columns))
-        links.add(self._session, y.sealed[columns], match.T, self._tokens(x, rows))
+        x, y = batch[0].x, batch[0].y
+        left, right = self._rows[shard_name(x, LEFT)], self._rows[shard_name(y, RIGHT)]
+        pairs = pairs_of(batch)
+        self._session.supplies.reserve(self._matcher.needs(pairs) + Needs(transfers=2 * pairs))
+        matched = self._matcher.match(self._session, left, right, batch)
+        for work, bits in zip(batch, matched, strict=True):
+            if isinstance(found, Count):
+                found.add(self._session, bits)
+            else:
+                self._add(work, uploads, bits, found)
 
-    def _tokens(self, piece: Piece, rows: NDArray[np.intp]) -> AdditiveShare:
-        return public([piece.token + int(row) for row in rows], 1, self._session.role)
+    def _add(self, work: Work, uploads: Sequence[Rows], bits: Bits, found: Links) -> None:
+        """Links of both sides of a block."""
+        left, right = uploads[work.x], uploads[work.y]
+        xs, ys = np.arange(*work.block.xs), work.block.columns
+        found.add(self._session, left.first + xs, bits, self._names(work.y, right, ys))
+        found.add(self._session, right.first + ys, bits.T, self._names(work.x, left, xs))
+
+    def _names(self, upload: int, rows: Rows, at: NDArray[np.intp]) -> AdditiveShare:
+        """What names some rows of an upload."""
+        if upload not in self._tokens:
+            self._tokens[upload] = tokens(self._session, self._numbers[upload], rows)
+        return AdditiveShare(self._tokens[upload].limbs[at])
+
+    # --------------------------------------------------------------------- output
+
+    def output(self, sums: Words, uploads: Sequence[Rows]) -> list[OutputHalf]:
+        """Fresh halves of each output, from the sums of all portions."""
+        with self._session.step("output"):
+            if self._job.output == "count":
+                return self._fresh(AdditiveShare(sums[..., None]))
+            links = Links.of(sums, self._m)
+            flags = self._job.output == "flags"
+            halves = links.flags(self._session) if flags else links.half(self._session)
+            fresh = self._fresh(halves)
+            return fresh if not self._job.blocking.padded else [*self._own(uploads), *fresh]
+
+    def _own(self, uploads: Sequence[Rows]) -> list[OutputHalf]:
+        """Which of its own rows each sealed row is, for its owner: upload 2^40 + row + 1."""
+        parts = [
+            numbers[0].low(1) + public([uploads[upload].number << ROW_BITS], 1, self._session.role)
+            for upload, numbers in sorted(self._numbers.items())
+        ]
+        return self._fresh(AdditiveShare.concat(parts).reshape(-1, 1))
+
+    def _fresh(self, halves: AdditiveShare) -> list[OutputHalf]:
+        """Each column of (rows, columns) as an output of its own, masked anew."""
+        limbs = remask_limbs(self._session, halves).limbs
+        return [OutputHalf.of_limbs(limbs[:, column]) for column in range(limbs.shape[1])]
 
     def close(self) -> None:
         """End the pair's session."""
-        for rows in self._rows.values():
-            rows.close()
         self._rows.clear()
+        self._numbers.clear()
+        self._tokens.clear()
         self._session.close()

@@ -7,11 +7,12 @@ from ppodc.linkage import plan
 from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.job import SAMPLE, Job, job_of
 from ppodc.linkage.plan import LinkagePlan
-from ppodc.linkage.result import LINKS, PARTNERS, LinkResult, open_result
+from ppodc.linkage.result import LinkCount, LinkResult, open_result, output_names
+from ppodc.linkage.upload import upload_form
 from ppodc.pairs.plan import Material, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
-from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
+from ppodc.records.upload_form import Cloud, UploadForm
 from ppodc.service.store import Checkpoint
 from ppodc.service.store.uploads import Sealed
 from ppodc.spec import Spec
@@ -19,7 +20,7 @@ from ppodc.transport.channel import Channel
 
 
 class LinkageKind:
-    """Matching of numbers over two shares of every record."""
+    """Matching over two shares of every record."""
 
     name = "linkage"
     sample = SAMPLE
@@ -29,19 +30,23 @@ class LinkageKind:
         return Job.from_dict(table)
 
     def upload(self, spec: Spec) -> UploadForm:
-        return TwoShares(spec.schema)
+        return upload_form(spec)
 
     def in_words(self, spec: Spec) -> list[str]:
         return job_of(spec).in_words()
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
-        return (PARTNERS, LINKS) if job_of(spec).output == "links" else (PARTNERS,)
+        job = job_of(spec)
+        return () if job.output == "count" else output_names(job)
 
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         job_of(spec).check(spec.schema)
 
     def most_pairs(self, spec: Spec) -> int | None:
-        return 1  # every row meets every other: they lie in one place
+        return None
+
+    def shards(self, spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
+        return plan.shards(spec, sealed, pairs)
 
     def plan(
         self,
@@ -51,7 +56,7 @@ class LinkageKind:
         pairs: int,
         save: Callable[[Checkpoint], None],
     ) -> LinkagePlan:
-        return LinkagePlan(job_of(spec), sealed, shards, pairs)
+        return LinkagePlan(spec, sealed, pairs, save)
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
@@ -62,9 +67,9 @@ class LinkageKind:
         return plan.perform(half, task, progress)
 
     def describe(self, facts: Mapping[str, Any]) -> str:
-        return f"links between the records of {len(facts['owners'])} owners"
+        return f"links between the records of {facts['owners']} owners"
 
-    def open_result(self, spec: Spec, opened: OpenedResult) -> LinkResult:
+    def open_result(self, spec: Spec, opened: OpenedResult) -> LinkResult | LinkCount:
         return open_result(spec, opened)
 
 

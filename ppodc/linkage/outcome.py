@@ -1,10 +1,11 @@
 """What becomes of match bits: links for their owners, or duplicates that nobody learns.
 
-*Links.* For every row i of an owner: c = sum_j m_ij and T = sum_j m_ij token_j over the other
-owner's rows, one `select` a pair with the row (token, 1). After the last block two comparisons a
-row give [c >= 1] and [c >= 2]; T is multiplied with [c = 1] before anyone may open it. The owner
-of row i gets both halves of (0 none, 1 one, 2 several) and of the token of its one partner; of
-several partners it learns nothing more.
+*Links.* For every row i of an owner and r = 1..K: T_r = sum_j m_ij token_j^r and c = sum_j m_ij
+over the other owners' rows, one `select` a pair with the row (token, .., token^K, 1). After the
+last block one comparison a row gives [c <= K], with which (c, T_1, .., T_K) is multiplied before
+anyone may open it. The owner of row i gets both halves: of at most K partners it learns their
+number and the power sums of their tokens, which are their tokens (`power_sums`); of more partners
+nothing but that. Sums do not depend on the order of blocks, so any worker may compare any of them.
 
 *Duplicates.* Row j of a later owner is a duplicate if it matches any row of an earlier one:
 dup_j = OR_i m_ij, an AND a pair, folded along i. keep_j = real_j and not dup_j stays shared, and
@@ -14,66 +15,97 @@ are the groups of equal records, one of each.
 
 Who learns what: the clouds nothing; opened are masked bits only. Rounds: 2 a block for links,
 1 + log2(height) for duplicates; at the end those of a comparison and a select. Bytes per pair and
-direction: 16 for links of one owner, 1/4 for duplicates.
+direction: 8 K (K + 1) for links of one owner, 1/4 for duplicates.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.linkage.blocks import Block
 from ppodc.mpc import and_bits, compare, select
-from ppodc.mpc.additive import U64, AdditiveShare, Words, public
+from ppodc.mpc.additive import U64, AdditiveShare, Words, public, zeros
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.xor_bits import XorShare, pack
 
-NONE, ONE, SEVERAL = 0, 1, 2  # partners of a row, as its owner is told
-OWNER_BITS = 40  # a token of a job on the clouds is owner << OWNER_BITS | row
+NONE, ONE, SEVERAL = 0, 1, 2  # partners of a row, as its owner is told if it may have one link
 
 
 class Links:
-    """One cloud's shares of (token sum, number of partners) for the rows of one owner."""
+    """One cloud's shares of (T_1, .., T_K, c) for some rows, modulo 2^(64 K)."""
 
-    def __init__(self, rows: int, partners: int) -> None:
-        self._sums = np.zeros((rows, 2), U64)
-        self._partners = partners
+    def __init__(self, rows: int, partners: int, most: int = 1) -> None:
+        self._sums = zeros((rows, most + 1), most)
+        self._partners, self._most = partners, most
+
+    @classmethod
+    def of(cls, sums: Words, partners: int) -> "Links":
+        """From sums that were kept: (rows, K + 1, K)."""
+        links = cls(0, partners, sums.shape[-1])
+        links._sums = AdditiveShare(sums)
+        return links
+
+    @property
+    def sums(self) -> Words:
+        """What `of` takes; shares of different workers may be added up."""
+        return self._sums.limbs
 
     def add(
         self, session: Session, at: NDArray[np.intp], bits: Bits, tokens: AdditiveShare
     ) -> None:
-        """Match bits (rows, partners) of the rows `at` with the partners of these tokens."""
-        ones = _ones(session, len(tokens.limbs))
-        rows = np.stack([tokens.limbs[:, 0], ones], axis=1)[..., None]
+        """Match bits (rows, partners) of the rows `at` with the partners of these tokens.
+
+        `tokens` are shares of (token, .., token^K) of each partner: (partners, K), or (partners)
+        if K is 1.
+        """
+        count = len(tokens.limbs)
+        powers = tokens.reshape(count, self._most)
+        ones = public([1] * count, self._most, session.role).reshape(count, 1)
+        rows = AdditiveShare(np.concatenate([powers.limbs, ones.limbs], axis=1))
         flat = np.ascontiguousarray(bits).reshape(-1)
-        sums = select.select(session, flat, AdditiveShare(rows), group=bits.shape[1])
-        self._sums[at] += sums.limbs[..., 0]
+        found = select.select(session, flat, rows, group=bits.shape[1])
+        self._sums.limbs[at] = (AdditiveShare(self._sums.limbs[at]) + found).limbs
 
-    def half(self, session: Session) -> Words:
-        """This cloud's half of (NONE, ONE or SEVERAL; token of the one partner): (rows, 2)."""
-        rows = len(self._sums)
-        some, several = self._at_least(session, (1, 2))
-        # [c = 1] (T, 1) and [c >= 2] (T, 1), of which T is not used
-        table = np.stack([self._sums[:, 0], _ones(session, rows)], axis=1)[..., None]
-        bits = np.concatenate([some ^ several, several])
-        chosen = select.select(session, bits, AdditiveShare(table)).limbs[..., 0]
-        one, more = chosen[:rows], chosen[rows:]
-        return np.stack([one[:, 1] + U64(2) * more[:, 1], one[:, 0]], axis=1)
+    def half(self, session: Session) -> AdditiveShare:
+        """This cloud's half of (partners, T_1, .., T_K): (rows, K + 1).
 
-    def flags(self, session: Session) -> Words:
+        The number of partners is K + 1 if there are more than K, and then all T are 0.
+        """
+        most = self._most
+        few = self._at_least(session, most + 1) ^ np.uint8(session.role == 1)
+        # [c <= K] (c - (K + 1), T_1, .., T_K) + (K + 1, 0, .., 0)
+        bound = public([most + 1], most, session.role)
+        count = (self._sums[:, most] - bound).reshape(-1, 1)
+        table = AdditiveShare(np.concatenate([count.limbs, self._sums.limbs[:, :most]], axis=1))
+        chosen = select.select(session, few, table)
+        chosen.limbs[:, 0] = (chosen[:, 0] + bound).limbs
+        return chosen
+
+    def flags(self, session: Session) -> AdditiveShare:
         """This cloud's half of [a row has a partner], and nothing of who or how many: (rows, 1)."""
-        (some,) = self._at_least(session, (1,))
-        table = AdditiveShare(_ones(session, len(some))[:, None, None])
-        return select.select(session, some, table).limbs[..., 0]
+        some = self._at_least(session, 1)
+        ones = public([1] * len(some), 1, session.role).reshape(-1, 1)
+        return select.select(session, some, ones)
 
-    def _at_least(self, session: Session, bounds: Sequence[int]) -> list[Bits]:
-        """Shares of [c >= n] of every row, from the sign of c - n."""
-        rows, width = len(self._sums), (self._partners + 2).bit_length()
-        counts = AdditiveShare(np.ascontiguousarray(self._sums[:, 1:]))
-        less = [counts - public([n], 1, session.role) for n in bounds]
-        signs = compare.sign(session, AdditiveShare.concat(less), width).negated(session.role)
-        return list(signs.unpack(len(bounds) * rows).reshape(len(bounds), rows))
+    def _at_least(self, session: Session, bound: int) -> Bits:
+        """Shares of [c >= bound] of every row, from the sign of c - bound."""
+        rows, width = len(self._sums.limbs), (self._partners + self._most + 2).bit_length()
+        counts = self._sums[:, self._most].low(1)
+        signs = compare.sign(session, counts - public([bound], 1, session.role), width)
+        return signs.negated(session.role).unpack(rows)
+
+
+class Count:
+    """One cloud's share of the number of matching pairs."""
+
+    def __init__(self) -> None:
+        self.sums = np.zeros((1, 1), U64)
+
+    def add(self, session: Session, bits: Bits) -> None:
+        """Match bits of any shape."""
+        flat = np.ascontiguousarray(bits).reshape(-1)
+        one = public([1], 1, session.role).reshape(1, 1)
+        self.sums += select.select(session, flat, one, group=len(flat)).limbs[..., 0]
 
 
 def _ones(session: Session, rows: int) -> Words:
@@ -120,9 +152,3 @@ def kept_rows(session: Session, keep: Bits, values: AdditiveShare) -> Words:
     table[:, :columns, 0] = values.limbs[..., 0]
     table[:, columns, 0] = _ones(session, count)
     return select.select(session, keep, AdditiveShare(table)).limbs[..., 0]
-
-
-def opened_links(first: Words, second: Words) -> tuple[Words, Words]:
-    """At the owner: status and token of each row, from both halves."""
-    total = first + second
-    return total[:, 0], total[:, 1]

@@ -1,60 +1,161 @@
-"""The steps of a linkage job: all rows are compared on one pair, which gives fresh halves of links.
+"""The steps of a linkage job: link, once for each round of portions | output.
 
-Who learns what: the clouds learn the number of rows of each owner, which they know; an owner learns
-the links or flags of its own rows, and the names of the owners that it may be linked to.
+All pairs take in all uploads; each round gives every pair a portion of the blocks (`work`), and
+what was found so far is kept in a checkpoint after it. A job goes on from there with any number of
+pairs.
+
+Who learns what: the clouds learn how many rows each upload has, with blocks its cells with padded
+counts, and so how many pairs are compared; nothing of the matches. An owner learns the links or
+flags of its own rows, or the number of all links.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ppodc.errors import InputError
-from ppodc.linkage.half import LinkageHalf
-from ppodc.linkage.job import Job
-from ppodc.linkage.result import LINKS, PARTNERS
+from ppodc.linkage import work
+from ppodc.linkage.half import LEFT, RIGHT, LinkageHalf, shard_name
+from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.result import output_names
+from ppodc.linkage.tokens import UPLOAD_BITS
+from ppodc.linkage.work import Work
+from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, Progress, StepResults, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.service.store import Checkpoint
 from ppodc.service.store.uploads import Sealed
+from ppodc.spec import Spec
+
+_SUMS, _DONE = "sums", "done"  # arrays of a checkpoint: shares, and how many blocks are in them
+
+
+def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
+    """Every upload on every pair, for each side of comparisons that it can stand on."""
+    uploads = work.rows_of(sealed, spec.require_owners().names)
+    first, last = (edge(rows.owner for rows in uploads) for edge in (min, max))
+    return [
+        Shard(shard_name(upload, side), rows.first, rows.count, slot)
+        for slot in range(pairs)
+        for upload, rows in enumerate(uploads)
+        for side, stands in ((LEFT, rows.owner < last), (RIGHT, rows.owner > first))
+        if stands
+    ]
 
 
 @dataclass(slots=True)
 class LinkagePlan:
-    """One cloud's state of the job. After a kill it starts anew."""
+    """One cloud's state of the job."""
 
-    job: Job
+    spec: Spec
     sealed: Sealed
-    shards: Sequence[Shard]
     pairs: int
+    save: Callable[[Checkpoint], None]
     prepare: int = 0
     ready: bool = False
     iteration: int = 0
-    max_iter: int = 0
-    output: dict[str, OutputHalf] | None = None
+    done: int = 0  # blocks whose match bits are in the sums
+    output: list[OutputHalf] | None = None
     table: Sequence[PlanStep[Any]] = field(default_factory=lambda: TABLE)
+    sums: Words = field(init=False, repr=False)
+    uploads: list[work.Rows] = field(init=False)
+    rounds: list[list[list[Work]]] = field(init=False, repr=False)  # that are still to come
 
     def __post_init__(self) -> None:
         if len(self.sealed.owners) < 2:
             raise InputError("a linkage needs records of at least two owners.")
+        self.uploads = work.rows_of(self.sealed, self.spec.require_owners().names)
+        if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
+            raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
+        self.sums = np.zeros(self._shape, U64)
+        self.rounds = self._rounds()
+
+    @property
+    def job(self) -> Job:
+        return job_of(self.spec)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        most = self.job.max_links
+        return (1, 1) if self.job.output == "count" else (self.sealed.m, most + 1, most)
+
+    def _rounds(self) -> list[list[list[Work]]]:
+        outlines = [self.sealed.outlines.get(upload.upload_id) for upload in self.sealed.uploads]
+        blocks = work.all_work(self.job, self.spec.schema, self.uploads, outlines)
+        return work.rounds(blocks[self.done :], self.pairs, work.portion_pairs(self.job))
+
+    @property
+    def max_iter(self) -> int:
+        return self.iteration + len(self.rounds)
 
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        return False  # none is ever saved
+        sums = checkpoint.arrays.get(_SUMS)
+        return sums is not None and sums.shape == self._shape and _DONE in checkpoint.arrays
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
-        raise InputError("a linkage job has no iterations to go back to.")
+        self.iteration = checkpoint.iteration
+        self.sums, self.done = checkpoint.arrays[_SUMS], int(checkpoint.arrays[_DONE][0])
+        self.rounds = self._rounds()
+
+    def take(self, parts: Sequence[Words]) -> None:
+        """Add what a round has found, and keep it before going on."""
+        sums, done = self.sums, self.done + sum(map(len, self.rounds[0]))
+        for part in parts:
+            sums = _added(sums, part)
+        arrays = {_SUMS: sums, _DONE: np.array([done])}
+        self.save(Checkpoint(self.iteration + 1, False, arrays, event=""))
+        self.sums, self.done, self.iteration = sums, done, self.iteration + 1
+        self.rounds = self.rounds[1:]
 
     def result(self) -> ResultHalf:
         if self.output is None:
             raise InputError("the job has no output yet.")
-        return ResultHalf({"owners": self.sealed.owners}, {}, self.output)
+        facts = {"owners": len(self.sealed.owners)}
+        named = dict(zip(output_names(self.job), self.output, strict=True))
+        if self.job.output == "count":
+            return ResultHalf(facts, named)
+        return ResultHalf(facts, {}, named)
+
+
+def _added(first: Words, second: Words) -> Words:
+    """Sums of shares: (1, 1) modulo 2^64, (rows, K + 1, K) modulo 2^(64 K)."""
+    if first.ndim == 2:
+        total: Words = first + second
+        return total
+    return (AdditiveShare(first) + AdditiveShare(second)).limbs
 
 
 class Link(BaseStep[LinkagePlan]):
-    """Every row with every row of the other owners; halves of the links of all rows."""
+    """Every pair compares a portion of the blocks."""
 
     name, counts_rows = "link", True
-    reveals = "each owner, from both halves: the links of its records"
+
+    def due(self, plan: LinkagePlan) -> bool:
+        return bool(plan.rounds)
+
+    def iteration(self, plan: LinkagePlan) -> int:
+        return plan.iteration + 1
+
+    def slots(self, plan: LinkagePlan) -> list[int]:
+        return list(range(len(plan.rounds[0])))
+
+    def tasks(self, plan: LinkagePlan, place: Place) -> list[Task]:
+        portion = plan.rounds[0][place.slot]
+        told = (plan.done, len(portion), work.digest(portion), sum(s.rows for s in place.shards))
+        return [Task("link", (), told, (tuple(portion), tuple(plan.uploads)))]
+
+    def keep(self, plan: LinkagePlan, results: StepResults) -> None:
+        plan.take([results.one(slot, "link") for slot in results.slots])
+
+
+class Output(BaseStep[LinkagePlan]):
+    """Fresh halves of what owners learn."""
+
+    name = "output"
+    reveals = "each owner, from both halves: the links or flags of its records, or how many links"
 
     def due(self, plan: LinkagePlan) -> bool:
         return plan.output is None
@@ -63,18 +164,20 @@ class Link(BaseStep[LinkagePlan]):
         return [LEAD]
 
     def tasks(self, plan: LinkagePlan, place: Place) -> list[Task]:
-        flat = tuple(number for upload in plan.sealed.owned_rows for number in upload)
-        return [Task("link", place.names, rows=flat)]
+        return [Task("output", inputs=(plan.sums, tuple(plan.uploads)))]
 
     def keep(self, plan: LinkagePlan, results: StepResults) -> None:
-        names = (PARTNERS, LINKS) if plan.job.output == "links" else (PARTNERS,)
-        plan.output = dict(zip(names, results.one(LEAD, "link"), strict=True))
+        plan.output = results.one(LEAD, "output")
 
 
-TABLE: Sequence[PlanStep[Any]] = (Link(),)
+TABLE: Sequence[PlanStep[Any]] = (Link(), Output())
 
 
 def perform(half: LinkageHalf, task: Task, progress: Progress) -> Any:
     """What a worker's half does for each task of the plan."""
-    uploads = list(zip(task.rows[0::2], task.rows[1::2], strict=True))
-    return half.link(task.shards, uploads, progress)
+    if task.name == "link":
+        blocks, uploads = task.inputs
+        if work.digest(blocks) != task.rows[2]:
+            raise InputError("a portion of the work does not fit its digest.")
+        return half.link(blocks, uploads, task.rows[3], progress)
+    return half.output(*task.inputs)

@@ -1,33 +1,52 @@
-"""The links as an owner opens them: for each of its rows none, one or several partners."""
+"""The links as an owner opens them: of each of its rows the partners, or that they are too many."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.linkage.job import job_of
-from ppodc.linkage.outcome import NONE, ONE, OWNER_BITS, SEVERAL
+from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.power_sums import numbers
+from ppodc.linkage.tokens import LARGEST, ROW_BITS, partner
 from ppodc.records.output_half import OpenedResult
 from ppodc.spec import Spec
 
-PARTNERS, LINKS = "partners", "links"  # names of the row outputs
-_WORDS = {NONE: "none", ONE: "one", SEVERAL: "several"}
+ROWS, PARTNERS, COUNT = "rows", "partners", "count"  # names of outputs
+Link = tuple[str, int, int]  # owner, which of its uploads, row in it: all from 0
+
+
+def output_names(job: Job) -> tuple[str, ...]:
+    """The outputs of a job, in the order in which a half makes them."""
+    if job.output == "count":
+        return (COUNT,)
+    own = (ROWS,) if job.blocking.padded else ()
+    if job.output == "flags":
+        return (*own, PARTNERS)
+    return (*own, PARTNERS, *(f"links{r}" for r in range(1, job.max_links + 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class LinkResult:
     """Of each of this owner's rows, in the order of upload.
 
-    `partners_` is 0, 1 or 2 for none, one or several (0 or 1 with flags). `links_` has, where there
-    is one, (name of the owner, number of its row from 0), else None; None with flags.
+    `partners_` is their number; one more than the spec's `max_links` stands for any number above
+    (with flags: 0 or 1). `links_` has, for each row, (owner, which of its uploads, row in it) of
+    every partner, all from 0, and nothing where there are too many; None with flags.
     """
 
     partners_: list[int]
-    links_: list[tuple[str, int] | None] | None
+    links_: list[tuple[Link, ...]] | None
+    max_links: int = 1
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows: how many rows have how many partners."""
-        counts = {status: self.partners_.count(status) for status in _WORDS}
-        return ["partners", "own rows"], [[_WORDS[s], str(n)] for s, n in counts.items() if n]
+        above = self.max_links + 1
+        counted = {n: self.partners_.count(n) for n in range(above + 1)}
+        words = {0: "none", above: f"more than {self.max_links}"}
+        if self.links_ is None:
+            words[1] = "some"
+        rows = [[words.get(n, str(n)), str(count)] for n, count in counted.items() if count]
+        return ["partners", "own rows"], rows
 
     def summary(self) -> str:
         """What the table is of, in a line."""
@@ -42,28 +61,80 @@ class LinkResult:
         return {"partners": self.partners_, "links": self.links_}
 
 
-def open_result(spec: Spec, opened: OpenedResult) -> LinkResult:
-    """The links; InputError if the halves cannot belong together."""
-    owners, with_links = opened.facts.get("owners"), job_of(spec).output == "links"
-    partners = opened.rows.get(PARTNERS, [])
-    most = SEVERAL if with_links else ONE
-    if not isinstance(owners, list) or any(status > most for status in partners):
+@dataclass(frozen=True, slots=True)
+class LinkCount:
+    """How many pairs of records match, over all owners."""
+
+    count_: int
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        return ["links"], [[str(self.count_)]]
+
+    def summary(self) -> str:
+        return f"links between all owners: {self.count_}"
+
+    def own_rows(self) -> dict[str, list[int]]:
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        return {"count": self.count_}
+
+
+def open_result(spec: Spec, opened: OpenedResult) -> LinkResult | LinkCount:
+    """What the owner learns; InputError if the halves cannot belong together."""
+    job = job_of(spec)
+    if job.output == "count":
+        counts = opened.values.get(COUNT, [])
+        if len(counts) != 1 or counts[0] >> 63:
+            raise _mismatch()
+        return LinkCount(counts[0])
+    columns = _ordered(job, opened.rows)
+    partners = columns[PARTNERS]
+    most = 1 if job.output == "flags" else job.max_links + 1
+    if any(count > most for count in partners):
         raise _mismatch()
-    if not with_links:
+    if job.output == "flags":
         return LinkResult(partners, None)
-    tokens = opened.rows.get(LINKS, [])
-    if len(tokens) != len(partners):
+    names = [] if spec.owners is None else spec.owners.names
+    sums = [columns[name] for name in output_names(job) if name.startswith("links")]
+    rows = zip(partners, *sums, strict=True)
+    return LinkResult(partners, [_links(names, job, *row) for row in rows], job.max_links)
+
+
+def _ordered(job: Job, rows: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """The outputs by row of the owner's own table, without dummies."""
+    names = output_names(job)
+    if {len(rows.get(name, [])) for name in names} != {len(rows.get(PARTNERS, []))}:
         raise _mismatch()
-    both = zip(partners, tokens, strict=True)
-    return LinkResult(partners, [_link(owners, status, token) for status, token in both])
+    columns = {name: rows[name] for name in names}
+    if ROWS not in columns:
+        return columns
+    own = columns.pop(ROWS)
+    real = [place for place, number in enumerate(own) if number % (1 << ROW_BITS)]
+    if len({own[place] for place in real}) != len(real):
+        raise _mismatch()
+    order = sorted(real, key=lambda place: own[place])
+    return {name: [column[place] for place in order] for name, column in columns.items()}
 
 
-def _link(owners: list[str], status: int, token: int) -> tuple[str, int] | None:
-    owner, row = token >> OWNER_BITS, token & ((1 << OWNER_BITS) - 1)
+def _links(names: list[str], job: Job, partners: int, *sums: int) -> tuple[Link, ...]:
+    """The partners of a row from the power sums of their tokens."""
+    few = partners <= job.max_links
     # Halves of two different runs add up to random numbers, which this finds nearly always.
-    if owner >= len(owners) or (status != ONE and token):
+    if not few or not partners:
+        if any(sums):
+            raise _mismatch()
+        return ()
+    found = numbers(sums[:partners], LARGEST)
+    named = [] if found is None else [partner(token) for token in found]
+    links = [
+        (names[one.owner], one.upload, one.row)
+        for one in named
+        if one is not None and one.owner < len(names)
+    ]
+    if len(links) != partners:
         raise _mismatch()
-    return (owners[owner], row) if status == ONE else None
+    return tuple(links)
 
 
 def _mismatch() -> InputError:

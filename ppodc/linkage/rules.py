@@ -10,6 +10,7 @@ A filter without any bit is no filter: owners refuse it.
 The plaintext meaning of each is `ppodc.linkage.reference`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -150,8 +151,21 @@ def numeric(column: str, *, max: int, weight: int = 1) -> Field:  # noqa: A002 -
     return Field(column, "numeric", max, weight)
 
 
+def fields(parts: Sequence[Field], *, threshold: int) -> Fields:
+    """Rows match if the weights of the fields that agree reach the threshold."""
+    return Fields(tuple(parts), threshold)
+
+
+def all_of(parts: Sequence[Field]) -> Fields:
+    """Rows match if every field agrees."""
+    return Fields(tuple(parts), sum(part.weight for part in parts))
+
+
 def from_dict(table: Any) -> Rule:
-    """A rule from the table of a spec; `to_dict` gives it back."""
+    """A rule from the table of a spec; `to_dict` gives it back.
+
+    "exact" and "numeric" are short for fields of which all must agree.
+    """
     name = table.get("rule") if isinstance(table, dict) else None
     if name == "sse":
         check_keys(table, "rule sse", required=("rule", "weights", "limit"))
@@ -166,7 +180,13 @@ def from_dict(table: Any) -> Rule:
     if name == "dice":
         check_keys(table, "rule dice", required=("rule", "bits", "threshold"))
         return Dice(table["bits"], fraction(table["threshold"], "threshold of dice"))
-    raise InputError("rule must be one of sse, edit, fields, dice")
+    if name == "exact":
+        check_keys(table, "rule exact", required=("rule", "columns"))
+        return all_of([exact(column) for column in _columns(table)])
+    if name == "numeric":
+        check_keys(table, "rule numeric", required=("rule", "columns", "max"))
+        return all_of([numeric(column, max=table["max"]) for column in _columns(table)])
+    raise InputError("rule must be one of sse, edit, fields, exact, numeric, dice")
 
 
 def to_dict(rule: Rule) -> dict[str, Any]:
@@ -192,6 +212,13 @@ def fraction(value: Any, what: str) -> Fraction:
         return Fraction(repr(value) if isinstance(value, float) else value)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(f"{what} must be a finite number such as 0.5 or '1/2'") from None
+
+
+def _columns(table: dict[str, Any]) -> list[str]:
+    columns = table["columns"]
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise InputError(f"rule {table['rule']}: columns must be a list of names")
+    return columns
 
 
 def _fields(table: dict[str, Any]) -> Fields:

@@ -5,7 +5,7 @@ Who learns what: nothing; z is uniform modulo 2^64. Rounds: 1. Bytes: 8 per numb
 
 import numpy as np
 
-from ppodc.mpc.additive import Words
+from ppodc.mpc.additive import AdditiveShare, Words
 from ppodc.mpc.session import Session
 
 _MASK = "shares.output-mask"
@@ -18,3 +18,13 @@ def remask(session: Session, values: Words) -> Words:
         session.link.send(_MASK, mask)
         return values + mask
     return values - session.link.receive(_MASK, np.uint64, *values.shape)
+
+
+def remask_limbs(session: Session, values: AdditiveShare) -> AdditiveShare:
+    """The same for numbers of several limbs, modulo 2^(64 L)."""
+    if session.role == 1:
+        mask = session.random.uint64(values.limbs.shape)
+        session.link.send(_MASK, mask)
+        return values + AdditiveShare(mask)
+    mask = session.link.receive(_MASK, np.uint64, *values.limbs.shape)
+    return values - AdditiveShare(mask)

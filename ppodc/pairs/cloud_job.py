@@ -26,6 +26,7 @@ from ppodc.pairs.plan import (
     MAX_ATTEMPTS,
     DrawsNoise,
     Place,
+    PlacesRows,
     PlanStep,
     Step,
     StepResults,
@@ -101,7 +102,11 @@ class CloudJob:
         self.pairs = shards.usable_pairs(
             self.sealed.m, min(pairs, kind.most_pairs(self.spec) or pairs)
         )
-        self.shards = shards.split(self.sealed.m, self.pairs, shards_per_pair)
+        self.shards = (
+            kind.shards(self.spec, self.sealed, self.pairs)
+            if isinstance(kind, PlacesRows)
+            else shards.split(self.sealed.m, self.pairs, shards_per_pair)
+        )
         self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
         self.plan.prepare = prepare
         if isinstance(self.plan, DrawsNoise):

@@ -301,6 +301,14 @@ class PairKind(Kind, Protocol):
         """The public facts of a result, in words."""
 
 
+@runtime_checkable
+class PlacesRows(Protocol):
+    """A kind that says itself which rows lie on which pair; they may lie on several."""
+
+    def shards(self, spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
+        """From public facts alone, so that both clouds agree."""
+
+
 def pair_kind(spec: Spec) -> PairKind:
     """The kind of a spec; InputError if it does not run on pairs."""
     kind = spec.kind

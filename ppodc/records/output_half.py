@@ -51,6 +51,13 @@ class OutputHalf:
         return cls(_WORD, flat.view(np.uint8).reshape(-1, 8))
 
     @classmethod
+    def of_limbs(cls, limbs: NDArray[np.uint64]) -> "OutputHalf":
+        """From numbers modulo 2^(64 L) as words, the lowest first: (n, L)."""
+        rows, length = limbs.shape
+        data = np.ascontiguousarray(limbs, "<u8").view(np.uint8).reshape(rows, 8 * length)
+        return cls(1 << (64 * length), data)
+
+    @classmethod
     def joined(cls, parts: Iterable["OutputHalf"]) -> "OutputHalf":
         """Halves of the same modulus, one behind the other."""
         listed = list(parts)

@@ -20,6 +20,7 @@ import msgspec
 from ppodc.errors import BudgetError, InputError
 from ppodc.files import disk_errors, private_folder, write_private
 
+POPULATION = "everybody in this owner's data"  # the sum over all uploads bounds what anyone spends
 DEFAULT_LIMIT = Fraction(10)  # epsilon over one set of data, if the owner says nothing
 _VERSION = 1
 

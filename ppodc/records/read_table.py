@@ -17,7 +17,7 @@ from decimal import Decimal
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 5
+T = TypeVar("T")
 _UNKNOWN = "?"  # stands for a word that a column does not have, and is no number
 
 
@@ -68,7 +69,11 @@ def read(
     `aside` names a column that is taken out and kept as text; places in `words` do not count it.
     """
     if isinstance(data, str | Path):
-        table = _from_path(Path(data), header, words, aside)
+        table = from_path(
+            Path(data),
+            lambda stream, source: _from_csv(stream, source, header, words, aside),
+            lambda frame, source: _from_frame(frame, source, words, aside),
+        )
     elif isinstance(data, np.ndarray):
         if aside:
             raise _no_column("the array", aside)
@@ -90,7 +95,12 @@ def _no_column(source: str, name: str) -> InputError:
     return InputError(f"{source} has no one column named {name!r}")
 
 
-def _from_path(path: Path, header: bool, words: Words, aside: str) -> Table:
+def from_path(
+    path: Path,
+    from_csv: Callable[[TextIO, str], T],
+    from_frame: Callable[["pd.DataFrame", str], T],
+) -> T:
+    """A file opened by its name's ending and read by whoever knows how; its faults in words."""
     name = path.name.lower()
     if not path.is_file():
         what = "is not a file" if path.exists() else "does not exist"
@@ -99,9 +109,9 @@ def _from_path(path: Path, header: bool, words: Words, aside: str) -> Table:
         if name.endswith((".csv", ".csv.gz")):
             opener: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
             with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-                return _from_csv(stream, str(path), header, words, aside)
+                return from_csv(stream, str(path))
         if name.endswith((".parquet", ".pq")):
-            return _from_parquet(path, words, aside)
+            return from_frame(_parquet(path), str(path))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
@@ -113,18 +123,18 @@ def _from_path(path: Path, header: bool, words: Words, aside: str) -> Table:
     raise InputError(f"{path}: the name must end in .csv, .csv.gz or .parquet")
 
 
-def _from_parquet(path: Path, words: Words, aside: str) -> Table:
+def _parquet(path: Path) -> "pd.DataFrame":
     import pyarrow
     import pyarrow.parquet
 
     try:
-        frame = pyarrow.parquet.read_table(path).to_pandas()
+        frame: pd.DataFrame = pyarrow.parquet.read_table(path).to_pandas()
     except pyarrow.ArrowException as error:
         raise InputError(f"{path} is not a readable Parquet file") from error
-    return _from_frame(frame, str(path), words, aside)
+    return frame
 
 
-def _csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
     """(line on which it starts, fields) of each record; empty lines at the end are left out."""
     reader = csv.reader(stream, skipinitialspace=True, strict=True)
     start = 1
@@ -140,13 +150,8 @@ def _csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
 
 
 def _from_csv(stream: TextIO, source: str, header: bool, words: Words, aside: str) -> Table:
-    rows = _csv_rows(stream)
-    names = None
-    if header:
-        first = next(rows, None)
-        if first is None:
-            raise InputError(f"{source} is empty")
-        names = [field.strip() for field in first[1]]
+    rows = csv_rows(stream)
+    names = header_of(rows, source) if header else None
     width = len(names) if names else 0
     if aside and (names is None or names.count(aside) != 1):
         raise _no_column(source, aside)
@@ -167,14 +172,27 @@ def _from_csv(stream: TextIO, source: str, header: bool, words: Words, aside: st
         else:
             _mixed_fields(fields, len(lines), values, not_numbers)
             lines.append(line)
-    if ragged:
-        places = some(ragged, len(ragged))
-        raise InputError(f"{source}: each line must have {width} fields separated by ',': {places}")
+    check_ragged(source, width, ragged)
     if names and out is not None:
         names.pop(out)
     width -= out is not None
     numbers = np.frombuffer(values, np.float64).reshape(len(lines), width)
     return Table(source, names, numbers, lambda i: f"line {lines[i]}", not_numbers, texts)
+
+
+def header_of(rows: Iterator[tuple[int, list[str]]], source: str) -> list[str]:
+    """The names in the first line of a CSV file."""
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"{source} is empty")
+    return [field.strip() for field in first[1]]
+
+
+def check_ragged(source: str, width: int, ragged: list[str]) -> None:
+    """Refuse lines of another number of fields."""
+    if ragged:
+        places = some(ragged, len(ragged))
+        raise InputError(f"{source}: each line must have {width} fields separated by ',': {places}")
 
 
 def _number_words(fields: list[str], words: Words) -> None:
@@ -242,11 +260,16 @@ def _from_frame(frame: "pd.DataFrame", source: str, words: Words, aside: str) ->
             values[:, s] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers, words)
-    labels = frame.index
-    # other labels may be names of people: they stay out of messages
-    row_name = (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted
     names = [str(name) for name in frame.columns]
-    return Table(source, names, values, row_name, not_numbers, texts)
+    return Table(source, names, values, row_names(frame), not_numbers, texts)
+
+
+def row_names(frame: "pd.DataFrame") -> Callable[[int], str]:
+    """How the user knows a row; labels that may be names of people stay out of messages."""
+    from pandas.api import types
+
+    labels = frame.index
+    return (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted
 
 
 def _counted(row: int) -> str:

@@ -1,22 +1,26 @@
 """The schema of a dataset: its columns with their public bounds, and the largest encoded value.
 
 A column holds numbers between public bounds, or one of some public words (`values`), which count as
-0, 1, ... in the order given; jobs that need numbers refuse columns of words.
+0, 1, ... in the order given; jobs that need numbers refuse columns of words. A kind of job that
+compares texts may have columns of texts behind them.
 """
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ppodc.errors import InputError
 from ppodc.records.sharing import MAX_VALUE
-from ppodc.records.toml_document import check_keys, double, is_whole, quoted
+from ppodc.records.toml_document import check_keys, check_whole, double, is_whole, quoted
 
 MAX_COLUMNS = 4096
 MAX_VALUES = 1 << 16
+MAX_TEXT = {"words": 64, "digits": 64, "filter": 1 << 14}  # characters, or bits of a filter
 _MAX_NAME = 128
+
+Signs = Literal["words", "digits", "filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +79,62 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of texts: of words, of digits (dates, codes) or of bit filters in base64.
+
+    `longest` is public: the most characters that a text may have, or the bits of a filter.
+    """
+
+    name: str
+    signs: Signs
+    longest: int
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        where = f"column {self.name!r}"
+        if self.signs not in get_args(Signs):
+            raise InputError(f"{where}: text must be one of {', '.join(get_args(Signs))}")
+        check_whole(self.longest, f"longest of {where}", 1, MAX_TEXT[self.signs])
+
+    @classmethod
+    def from_dict(cls, entry: Any, where: str) -> "TextColumn":
+        """From {"name", "text", "longest"}."""
+        check_keys(entry, where, required=("name", "text", "longest"))
+        return cls(entry["name"], entry["text"], entry["longest"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "text": self.signs, "longest": self.longest}
+
+    def in_words(self) -> str:
+        """What it may hold, for people."""
+        if self.signs == "filter":
+            return f"a filter of {self.longest} bits"
+        return f"{self.signs}, at most {self.longest} characters"
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns in their order, and the largest encoded value."""
+    """The columns in their order, and the largest encoded value of a number."""
 
     columns: tuple[Column, ...]
     ub: int = 1000
+    texts: tuple[TextColumn, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        if not 1 <= len(self.columns) <= MAX_COLUMNS:
+        object.__setattr__(self, "texts", tuple(self.texts))
+        if not 1 <= len(self.columns) + len(self.texts) <= MAX_COLUMNS:
             raise InputError(f"a schema needs 1 to {MAX_COLUMNS} columns")
         if not is_whole(self.ub) or not 1 <= self.ub <= MAX_VALUE:
             raise InputError(f"ub must be a whole number from 1 to {MAX_VALUE}")
-        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        every = [*self.names, *(text.name for text in self.texts)]
+        twice = [name for name, count in Counter(every).items() if count > 1]
         if twice:
             raise InputError(f"columns named more than once: {quoted(twice)}")
 
     @property
     def names(self) -> list[str]:
+        """Of all columns but those of texts."""
         return [column.name for column in self.columns]
 
     @classmethod
@@ -101,14 +143,18 @@ class Schema:
         check_keys(table, where, required=("columns",), optional=("ub",))
         if not isinstance(table["columns"], list):
             raise InputError(f"{where}.columns must be a list of tables with name, low and high")
-        columns = tuple(
-            Column.from_dict(entry, f"{where}.columns, entry {number}")
-            for number, entry in enumerate(table["columns"], 1)
-        )
-        return cls(columns, table.get("ub", 1000))
+        columns, texts = [], []
+        for number, entry in enumerate(table["columns"], 1):
+            place = f"{where}.columns, entry {number}"
+            if isinstance(entry, Mapping) and "text" in entry:
+                texts.append(TextColumn.from_dict(entry, place))
+            else:
+                columns.append(Column.from_dict(entry, place))
+        return cls(tuple(columns), table.get("ub", 1000), tuple(texts))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"ub": self.ub, "columns": [column.to_dict() for column in self.columns]}
+        every: list[Column | TextColumn] = [*self.columns, *self.texts]
+        return {"ub": self.ub, "columns": [column.to_dict() for column in every]}
 
     @property
     def words(self) -> dict[int, dict[str, int]]:
@@ -119,8 +165,15 @@ class Schema:
             if column.values
         }
 
+    def refuse_texts(self) -> None:
+        """Refuse columns of texts, for a job that does not compare them."""
+        if self.texts:
+            named = quoted([text.name for text in self.texts])
+            raise InputError(f"columns {named} hold texts, which this job does not take")
+
     def require_numbers(self) -> None:
-        """Refuse columns of words, for a job that computes with numbers."""
+        """Refuse columns of words and texts, for a job that computes with numbers."""
+        self.refuse_texts()
         named = [column.name for column in self.columns if column.values]
         if named:
             raise InputError(

@@ -19,7 +19,7 @@ from ppodc.records.schema import Schema
 from ppodc.records.sharing import SEED_BYTES, mask, split
 
 Cloud = Literal[1, 2]
-_LARGEST_SHARE = (1 << 64) - 1  # every word is some record's share
+LARGEST_SHARE = (1 << 64) - 1  # every word is some record's share
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,53 @@ class UploadForm(Protocol):
 
 
 @runtime_checkable
-class SpendsPrivacy(Protocol):
-    """A form whose parts tell something of every record, and are charged to the owner first."""
+class TellsOfRecords(Protocol):
+    """A form under which an upload tells something of every record."""
 
     def privacy(self) -> PrivacyReport:
-        """What an upload tells of one record."""
+        """What it tells of one record."""
+
+
+@runtime_checkable
+class SpendsPrivacy(TellsOfRecords, Protocol):
+    """A form whose parts tell something of every record, and are charged to the owner first."""
 
     def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
         """The 32 secret bytes of this upload, the same for the same data; BudgetError if refused.
 
         The charge is in the owner's folder, on disk, when this returns: nothing was sent before.
         """
+
+
+@runtime_checkable
+class Arranges(TellsOfRecords, Protocol):
+    """A form under which an owner sends other rows than it has: sorted into cells, with dummies.
+
+    The cells and how many rows are in each, the *outline* of an upload, are told to both clouds.
+    """
+
+    @property
+    def follows(self) -> str:
+        """The owner whose cells all others use; empty if there is none."""
+
+    def arrange(
+        self,
+        values: NDArray[np.int64],
+        extents: NDArray[np.uint32] | None,
+        folder: Path,
+        limit: Fraction,
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """At the owner: (rows to send, outline), the same for the same data.
+
+        What the outline tells is charged, on disk, when this returns; BudgetError if refused.
+        `extents` are the cells of the owner that this one follows.
+        """
+
+    def check_outline(self, outline: NDArray[Any], rows: int) -> None:
+        """At a gateway: refuse what cannot be the outline of so many rows."""
+
+    def extents(self, outline: NDArray[Any]) -> NDArray[np.uint32]:
+        """What the owners that follow may learn of an outline."""
 
 
 class TwoShares:
@@ -108,7 +144,7 @@ class TwoShares:
     def part(self, cloud: Cloud) -> Part:
         columns = len(self._schema.columns)
         if cloud == 1:
-            return RowsPart(np.uint64, columns, _LARGEST_SHARE)
+            return RowsPart(np.uint64, columns, LARGEST_SHARE)
         return SeedPart(columns)
 
     def chunk(

@@ -1,8 +1,8 @@
 """What owners and operators may ask of a cloud's gateway, and how its service lives.
 
-Owners: datasets, spec, uploads, begin, chunk or seed (as the dataset's kind wants it), missing,
-commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create, leave_out,
-delete, ledger.
+Owners: datasets, spec, uploads, extents, begin, chunk or seed (as the dataset's kind wants it),
+missing, commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create,
+leave_out, delete, ledger.
 
 Who learns what: only an owner whose key the spec names can do anything with a dataset; for anyone
 else there is none of that name. An owner sees its own uploads, this cloud's half of the result if
@@ -71,8 +71,9 @@ class _Operations:
             _operation("datasets", both, DatasetsAsk, self.datasets),
             _operation("spec", both, Named, self.spec),
             _operation("uploads", both, UploadsAsk, self.uploads),
-            _operation("begin", owner, Begin, self.begin),
-            _operation("chunk", owner, ChunkPlace, self.chunk, arrays=1),
+            _operation("extents", owner, Named, self.extents),
+            _operation("begin", owner, Begin, self.begin, arrays=(0, 1)),
+            _operation("chunk", owner, ChunkPlace, self.chunk, arrays=(1,)),
             _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
             _operation("commit", owner, UploadRef, self.commit),
@@ -114,7 +115,11 @@ class _Operations:
 
     # -------------------------------------------------------------- uploads
 
-    def begin(self, peer: Peer, body: Begin) -> Answer:
+    def extents(self, peer: Peer, body: Named) -> Answer:
+        self._member(peer, body.dataset)
+        return None, (self._store.uploads.extents(body.dataset),)
+
+    def begin(self, peer: Peer, body: Begin, outline: Array | None = None) -> Answer:
         owner = self._member(peer, body.dataset)
         spec = self._store.datasets.spec(body.dataset)
         spec.require_owners()
@@ -122,7 +127,8 @@ class _Operations:
             raise AccessError(
                 f"the spec of dataset {body.dataset!r} is another one here; nothing was taken."
             )
-        self._store.uploads.begin(body.dataset, owner, body.upload_id, body.rows, self._quotas)
+        uploads = self._store.uploads
+        uploads.begin(body.dataset, owner, body.upload_id, body.rows, self._quotas, outline)
         return self._state(body.upload_id), ()
 
     def chunk(self, peer: Peer, body: ChunkPlace, rows: Array) -> Answer:
@@ -271,11 +277,11 @@ def _operation(
     roles: Sequence[PeerRole],
     request: type[Body],
     handler: Callable[..., Answer],
-    arrays: int = 0,
+    arrays: tuple[int, ...] = (0,),
 ) -> Operation:
     def checked(peer: Peer, body: Any, given: tuple[Array, ...]) -> Answer:
-        if len(given) != arrays:
-            raise InputError(f"{name!r} takes {arrays} arrays.")
+        if len(given) not in arrays:
+            raise InputError(f"{name!r} takes {' or '.join(map(str, arrays))} arrays.")
         return handler(peer, body, *given)
 
     return Operation(name, frozenset(roles), request, checked)

@@ -1,97 +1,252 @@
-"""The kind `linkage`: specs, both halves over shards and uploads, what an owner opens."""
+"""Whole linkage jobs of every rule and all blocks, on threads: all links equal plaintext."""
 
-import itertools
+import base64
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ppodc.errors import InputError
+from ppodc.linkage import work
 from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.job import SAMPLE, Job
 from ppodc.linkage.kind import KIND
-from ppodc.linkage.outcome import OWNER_BITS
 from ppodc.linkage.pieces import pieces
-from ppodc.linkage.plan import LinkagePlan
-from ppodc.linkage.reference import match_matrix
+from ppodc.linkage.reference import matches
 from ppodc.linkage.rules import SquaredDistance
+from ppodc.linkage.tokens import ROW_BITS, UPLOAD_BITS
 from ppodc.pairs.plan import Material
-from ppodc.pairs.shards import Shard
-from ppodc.records.output_half import OpenedResult, open_output
+from ppodc.records.encode import encode
+from ppodc.records.output_half import OpenedResult
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
-from tests.linkage.shared import sealed, uploaded
+from tests.linkage.shared import sealed
+from tests.linkage.whole_job import TwoClouds, check, expected, give
 from tests.mpc.pair import key
+from tests.service.data import members
 from tests.two_clouds import together
 
-
-def make_spec(columns: int = 2, ub: int = 63, limit: int = 2, output: str = "links") -> Spec:
-    listed = tuple(Column(f"x{i}", 0, 1) for i in range(columns))
-    return Spec("d", Schema(listed, ub), Job(SquaredDistance((1,) * columns, limit), output))
+OWNERS = members("ann", "bob")
+EPSILON = {"epsilon": 4, "delta": "1/100"}
 
 
-def opened(spec, records, plan, edges):
-    """What each row output holds for every sealed row."""
-    shares = uploaded(records)
-    names = tuple(f"{a}-{b}" for a, b in itertools.pairwise(edges))
-    (task,) = plan.table[0].tasks(plan, _Place(names))
-    counted: list[int] = []
-
-    def run(role, channel):
-        half = LinkageHalf(role, channel, spec, len(records), Material(key(role)))
-        for name, first, end in zip(names, edges, edges[1:], strict=False):
-            half.ingest(name, shares[role - 1][first:end])
-        return KIND.perform(half, task, counted.append)
-
-    both = together(lambda channel: run(1, channel), lambda channel: run(2, channel))
-    assert sum(counted) == 2 * len(records)
-    return [open_output(*halves) for halves in zip(*both, strict=True)]
+def spec_of(job, columns=(), texts=(), ub=63) -> Spec:
+    listed = [{"name": n, "low": low, "high": high} for n, low, high in columns]
+    listed += [{"name": n, "text": signs, "longest": most} for n, signs, most in texts]
+    schema = {"ub": ub, "columns": listed}
+    return Spec.from_dict({"name": "d", "schema": schema, "job": {"kind": "linkage", **job}})
 
 
-class _Place:
-    def __init__(self, names):
-        self.names = names
+# --------------------------------------------------------------------------------- numbers
+
+NUMBERS = {"rule": "sse", "weights": [1, 2, 0], "limit": 3}
+COLUMNS = [("x", 0, 63), ("y", 0, 63), ("other", 0, 63)]
 
 
-def expected_links(spec, records, owners, tokens):
-    """Partners and token of each row, from plaintext."""
-    meets = match_matrix(spec.job.rule, records, records)
-    meets &= np.array(owners)[:, None] != np.array(owners)[None, :]
-    counts = meets.sum(axis=1)
-    found = [tokens[int(np.flatnonzero(row)[0])] if row.sum() == 1 else 0 for row in meets]
-    return np.minimum(counts, 2).tolist(), found
+def number_tables(seed=3):
+    """Three owners, one with two uploads; rows with no, one, two and three partners."""
+    random = np.random.default_rng(seed)
+    rows = random.integers(0, 64, (40, 3)).astype(float)
+    ann, bob, cat, more = rows[:11], rows[11:24], rows[24:31], rows[31:]
+    bob[:6, :2], cat[:3, :2], more[0, :2] = ann[:6, :2], ann[:3, :2], ann[7, :2]
+    bob[6, :2] = ann[0, :2] + (1 if ann[0, 0] < 63 else -1, 0)
+    return [("ann", ann), ("bob", bob), ("cat", cat), ("ann", more)]
 
 
-OWNERS = [0] * 9 + [1] * 12 + [0] * 4 + [2] * 5
-TOKENS = [owner << OWNER_BITS | OWNERS[:row].count(owner) for row, owner in enumerate(OWNERS)]
-UPLOADS = sealed(("a", 9), ("b", 12), ("a", 4), ("c", 5))
+def number_links(spec, tables):
+    rows = [(owner, encode(table, spec.schema).tolist()) for owner, table in tables]
+    return expected(rows, lambda a, b: matches(spec.job.rule, a, b), {o for o, _ in tables})
 
 
-def records(ub=63):
-    random = np.random.default_rng(3)
-    rows = random.integers(0, ub + 1, (30, 2))
-    rows[9:15] = rows[:6]  # one partner each
-    rows[25:27] = rows[:2]  # two partners
-    rows[21] = rows[20]
-    rows[3] = (ub, ub)
-    return rows
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {"blocks": "none"},
+        {"blocks": "adtree", **EPSILON},
+        {"blocks": "adtree-shared", "tree_of": "ann", **EPSILON},
+    ],
+)
+def test_numbers_in_blocks_that_lose_nothing(tmp_path, blocks):
+    spec, tables = spec_of({**NUMBERS, **blocks}, COLUMNS), number_tables()
+    clouds = TwoClouds(give(spec, tables, tmp_path))
+    results = clouds.run()
+    assert check(results, number_links(spec, tables)) > 10
+    assert {0, 1, 2} <= set(results["ann"].partners_)
+    assert sum(clouds.progress) == sum(shard.rows for shard in clouds.shards)
 
 
-@pytest.mark.parametrize("edges", [(0, 30), (0, 7, 11, 30)])
-def test_links_of_three_owners_equal_plaintext(edges):
-    """An owner with two uploads, shards that cut uploads, rows with none, one, several partners."""
-    spec, rows = make_spec(), records()
-    plan = LinkagePlan(spec.job, UPLOADS, [], 1)
-    partners, links = opened(spec, rows, plan, edges)
-    wanted = expected_links(spec, rows, OWNERS, TOKENS)
-    assert (partners, links) == wanted
-    assert set(partners) == {0, 1, 2}
+@pytest.mark.parametrize(("most", "blocks"), [(2, {}), (3, {"blocks": "adtree", **EPSILON})])
+def test_several_links_of_a_row(tmp_path, most, blocks):
+    spec, tables = spec_of({**NUMBERS, **blocks, "max_links": most}, COLUMNS), number_tables()
+    results = TwoClouds(give(spec, tables, tmp_path)).run()
+    check(results, number_links(spec, tables), most)
+    assert 2 in results["ann"].partners_
 
 
-def test_flags_tell_only_whether_there_is_a_partner():
-    spec, rows = make_spec(output="flags"), records()
-    (flags,) = opened(spec, rows, LinkagePlan(spec.job, UPLOADS, [], 1), (0, 30))
-    partners, _ = expected_links(spec, rows, OWNERS, TOKENS)
-    assert flags == [min(1, count) for count in partners]
+@pytest.mark.parametrize("blocks", [{"blocks": "adtree", **EPSILON}])
+def test_flags_and_counts_tell_no_more_than_they_say(tmp_path, blocks):
+    tables = number_tables()
+    flags = spec_of({**NUMBERS, **blocks, "output": "flags"}, COLUMNS)
+    wanted = number_links(flags, tables)
+    for owner, result in TwoClouds(give(flags, tables, tmp_path)).run().items():
+        assert result.partners_ == [int(bool(links)) for links in wanted[owner]]
+        assert result.links_ is None
+    count = spec_of({**NUMBERS, **blocks, "output": "count"}, COLUMNS)
+    total = sum(len(links) for rows in wanted.values() for links in rows) // 2
+    for result in TwoClouds(give(count, tables, tmp_path)).run().values():
+        assert result.count_ == total
+        assert result.own_rows() == {}
+    assert KIND.row_outputs(count) == ()
+
+
+def test_blocks_by_key_compare_equal_keys_only(tmp_path):
+    job = {**NUMBERS, "blocks": "key", "key": "other", "lossy": True, **EPSILON}
+    spec, tables = spec_of(job, [*COLUMNS[:2], ("other", 0, 3)]), number_tables()
+    for _, table in tables:
+        table[:, 2] %= 4
+    whole = number_links(spec, tables)
+    rows = [(o, encode(t, spec.schema).tolist()) for o, t in tables]
+    rule = spec.job.rule
+    wanted = expected(rows, lambda a, b: a[2] == b[2] and matches(rule, a, b), set(whole))
+    assert wanted != whole
+    assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted) > 2
+
+
+# ------------------------------------------------------------------------- several pairs
+
+
+def test_portions_over_pairs_and_a_resumed_job(tmp_path, monkeypatch):
+    monkeypatch.setattr(work, "batch_pairs", lambda job: 40)
+    monkeypatch.setattr(work, "portion_pairs", lambda job: 100)
+    spec, tables = spec_of(NUMBERS, COLUMNS), number_tables()
+    given = give(spec, tables, tmp_path)
+    first = TwoClouds(given, pairs=3)
+    rounds = first.plans[0].max_iter
+    assert rounds >= 2
+    first.start()
+    first.step()
+    assert [plan.iteration for plan in first.plans] == [1, 1]
+    # everything is lost but the checkpoints; two pairs go on
+    second = TwoClouds(given, pairs=2)
+    for plan, saved in zip(second.plans, first.saved, strict=True):
+        assert plan.can_go_on_from(saved[-1], {1})
+        assert not saved[-1].event  # nothing was learnt
+        plan.restore(saved[-1], None)
+    compared = sum(map(work.pairs_of, (part for r in second.plans[0].rounds for part in r)))
+    assert 0 < compared < work.pairs_of([w for r in TwoClouds(given).plans[0].rounds
+                                         for part in r for w in part])  # fmt: skip
+    check(second.run(), number_links(spec, tables))
+
+
+def test_rounds_hold_every_block_once_and_spread_them():
+    blocks = [work.Work(0, 1, work.Block((0, n), ((0, 2),))) for n in (1, 2, 3, 4, 50, 1)]
+    found = work.rounds(blocks, 2, 8)
+    assert [each for part in found for portion in part for each in portion] == blocks
+    assert all(len(part) <= 2 for part in found)
+    assert max(work.pairs_of(p) for part in found for p in part) == 100  # a block is not cut here
+    assert work.rounds([], 2, 8) == []
+    assert len({work.digest(portion) for part in found for portion in part}) == sum(map(len, found))
+
+
+# ----------------------------------------------------------------------------------- texts
+
+
+def people(count, seed, missing=0.0):
+    random = np.random.default_rng(seed)
+    names = ["anna", "anne", "hanna", "bo", "berta", "bertha", "carl", "karl"]
+
+    def one():
+        row = {
+            "name": names[random.integers(len(names))],
+            "code": f"{random.integers(100, 104)}",
+            "year": int(random.integers(1990, 1994)),
+        }
+        return {key: None if random.random() < missing else value for key, value in row.items()}
+
+    return pd.DataFrame([one() for _ in range(count)])
+
+
+TEXTS = [("name", "words", 6), ("code", "digits", 3)]
+
+
+def text_links(rule, tables, columns, same=lambda a, b: True):
+    rows = [
+        (o, [[None if pd.isna(v) else v for v in row] for row in t[columns].values.tolist()])
+        for o, t in tables
+    ]
+    return expected(rows, lambda a, b: same(a, b) and matches(rule, a, b), {o for o, _ in tables})
+
+
+@pytest.mark.parametrize(
+    ("limit", "blocks"),
+    [(0, {}), (1, {}), (2, {"blocks": "length", "epsilon": 8, "delta": "1/10", "shortest": 2})],
+)
+def test_texts_of_secret_and_of_public_lengths(tmp_path, blocks, limit):
+    job = {"rule": "edit", "attributes": 2, "limit": limit, "max_links": 8, **blocks}
+    spec = spec_of(job, texts=TEXTS)
+    tables = [(o, people(n, n)[["code", "name"]]) for o, n in (("ann", 7), ("bob", 9))]
+    wanted = text_links(spec.job.rule, tables, ["name", "code"])
+    assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted, 8) > 3
+
+
+FIELDS = {
+    "rule": "fields",
+    "threshold": 4,
+    "fields": [
+        {"column": "name", "compare": "edit", "max": 1, "weight": 3},
+        {"column": "code", "compare": "edit", "max": 1, "weight": 1},
+        {"column": "code", "compare": "exact", "weight": 1},
+        {"column": "year", "compare": "numeric", "max": 1, "weight": 2},
+    ],
+}
+YEAR = [("year", 1990, 1993)]
+
+
+@pytest.mark.parametrize("blocks", ["none", "key"])
+def test_fields_with_values_missing(tmp_path, blocks):
+    by_key = {"blocks": "key", "key": "year", "lossy": True, **EPSILON}
+    job = {**FIELDS, "max_links": 8, **(by_key if blocks == "key" else {})}
+    spec = spec_of(job, YEAR, TEXTS)
+    tables = [(o, people(n, n, 0.15)) for o, n in (("ann", 12), ("bob", 15))]
+    columns = ["name", "code", "code", "year"]
+    same = (lambda a, b: True) if blocks == "none" else (lambda a, b: a[3] == b[3])
+    wanted = text_links(spec.job.rule, tables, columns, same)
+    assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted, 8) > 10
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"rule": "exact", "columns": ["name", "year"]},
+        {"rule": "numeric", "columns": ["year"], "max": 0},
+    ],
+)
+def test_rules_in_short(tmp_path, job):
+    spec = spec_of({**job, "max_links": 8}, YEAR, TEXTS)
+    tables = [(o, people(n, n)) for o, n in (("ann", 8), ("bob", 6))]
+    wanted = text_links(spec.job.rule, tables, job["columns"])
+    assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted, 8) > 0
+
+
+def test_filters_by_dice(tmp_path):
+    random = np.random.default_rng(4)
+    bits = random.integers(0, 2, (11, 20)).astype(np.uint8)
+    bits[:, 0], bits[6:9, 1:] = 1, bits[:3, 1:]
+    bits[6, 4:6] ^= 1
+    texts = [base64.b64encode(np.packbits(row).tobytes()).decode() for row in bits]
+    spec = spec_of({"rule": "dice", "bits": 20, "threshold": 0.8}, texts=[("clk", "filter", 20)])
+    tables = [(o, pd.DataFrame({"clk": t})) for o, t in (("ann", texts[:6]), ("bob", texts[6:]))]
+    numbers = [[int("".join(map(str, row)), 2)] for row in bits]
+    rule = spec.job.rule
+    wanted = expected(
+        [("ann", numbers[:6]), ("bob", numbers[6:])],
+        lambda a, b: matches(rule, a, b),
+        ("ann", "bob"),
+    )
+    assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted) >= 3
+
+
+# ------------------------------------------------------------------------------------ specs
 
 
 def test_pieces_follow_shards_and_uploads():
@@ -102,12 +257,12 @@ def test_pieces_follow_shards_and_uploads():
         (1, "t", (0, 3), 3),
         (0, "t", (3, 4), 6),
     ]
-    assert [p.token for p in listed] == [0, 1 << OWNER_BITS, 1 << OWNER_BITS | 1, 2]
 
 
 def test_one_owner_alone_is_refused():
+    spec = Spec("d", Schema((Column("x", 0, 1),), 63), Job(SquaredDistance((1,), 2)), OWNERS)
     with pytest.raises(InputError, match="two owners"):
-        KIND.plan(make_spec(), sealed(("a", 3), ("a", 4)), [Shard("s", 0, 7, 0)], 1, print)
+        KIND.plan(spec, sealed(("ann", 3), ("ann", 4)), [], 1, print)
 
 
 def test_the_sample_is_a_spec_of_this_kind():
@@ -115,66 +270,98 @@ def test_the_sample_is_a_spec_of_this_kind():
     assert spec.kind is KIND
     assert Spec.from_bytes(spec.canonical()) == spec
     assert Spec.loads(spec.to_toml()) == spec
+    assert any("birth_year" in line and "lost" in line for line in spec.in_words())
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"rule": "soundex"}, 'must be "sse"'),
-        ({"weights": [1]}, "1 weights for 2 columns"),
-        ({"weights": [0, 0]}, "more than 0"),
+        ({"rule": "soundex"}, "one of sse, edit"),
+        ({"weights": [1]}, "1 weights for 3 columns"),
+        ({"weights": [0, 0, 0]}, "more than 0"),
         ({"weights": 3}, "list of whole numbers"),
         ({"limit": -1}, "whole number from 0"),
-        ({"limit": 2 * 63 * 63}, "every pair"),
-        ({"blocks": "adtree"}, 'must be "none"'),
-        ({"output": "everything"}, "one of links, flags"),
+        ({"limit": 3 * 63 * 63}, "every pair"),
+        ({"blocks": "soundex"}, "one of none, adtree"),
+        ({"blocks": "adtree"}, "missing epsilon"),
+        ({"blocks": "adtree", **EPSILON, "epsilon": 0}, "more than 0"),
+        ({"blocks": "adtree", **EPSILON, "delta": 1}, "between 0 and 1"),
+        ({"blocks": "length", **EPSILON}, "rule edit only"),
+        ({"blocks": "key", "key": "x", **EPSILON}, "missing lossy"),
+        ({"blocks": "key", "key": "x", "lossy": False, **EPSILON}, "lossy = true"),
+        ({"blocks": "key", "key": "z", "lossy": True, **EPSILON}, "no column"),
+        ({"blocks": "none", "epsilon": 1}, "unknown key"),
+        ({"output": "everything"}, "one of links, flags, count"),
+        ({"output": "count", "max_links": 2}, "max_links"),
+        ({"max_links": 9}, "from 1 to 8"),
         ({"epsilon": 1}, "unknown key"),
     ],
 )
 def test_jobs_that_are_refused(change, words):
-    document = make_spec().to_dict()
-    document["job"] = {**document["job"], **change}
     with pytest.raises(InputError, match=words):
-        Spec.from_dict(document)
-
-
-def result(partners, links, facts=None):
-    facts = {"owners": ["a", "b"]} if facts is None else facts
-    return KIND.open_result(
-        make_spec(), OpenedResult(facts, {}, {"partners": partners, "links": links})
-    )
-
-
-def test_an_owner_opens_names_and_row_numbers():
-    links = result([0, 1, 2], [0, 1 << OWNER_BITS | 7, 0])
-    assert links.links_ == [None, ("b", 7), None]
-    assert links.table()[1] == [["none", "1"], ["one", "1"], ["several", "1"]]
-    assert links.own_rows() == {"partners": [0, 1, 2]}
-    assert links.figures()["links"] == [None, ("b", 7), None]
-    assert "3" in links.summary()
+        spec_of({**NUMBERS, **change}, COLUMNS)
 
 
 @pytest.mark.parametrize(
-    ("partners", "links", "facts"),
+    ("job", "words"),
     [
-        ([3], [0], None),
-        ([1], [2 << OWNER_BITS], None),
-        ([0], [5], None),
-        ([1], [], None),
-        ([0], [0], {}),
+        ({"rule": "sse", "weights": [1], "limit": 1}, "hold texts"),
+        ({"rule": "edit", "attributes": 1, "limit": 1}, "as many columns"),
+        ({"rule": "dice", "bits": 8, "threshold": 0.5}, "a filter of 8 bits"),
+        ({**FIELDS, "threshold": 99}, "sum of all weights"),
+        ({"rule": "exact", "columns": ["nobody"]}, "no column"),
+        ({"rule": "numeric", "columns": ["name"], "max": 1}, "columns of numbers"),
+        ({**FIELDS, "blocks": "adtree", **EPSILON}, "sse only"),
     ],
 )
-def test_halves_that_do_not_belong_together(partners, links, facts):
+def test_rules_that_do_not_fit_their_columns(job, words):
+    with pytest.raises(InputError, match=words):
+        spec_of(job, YEAR, TEXTS)
+
+
+# ---------------------------------------------------------------------------------- results
+
+
+def token(owner, row, upload=0):
+    return (owner + 1) << (ROW_BITS + UPLOAD_BITS) | upload << ROW_BITS | row + 1
+
+
+def result(partners, links, **change):
+    spec = spec_of({**NUMBERS, **change}, COLUMNS)
+    spec = Spec(spec.name, spec.schema, spec.job, OWNERS)
+    columns = {"partners": partners, "links1": links}
+    return KIND.open_result(spec, OpenedResult({"owners": 2}, {}, columns))
+
+
+def test_an_owner_opens_names_and_row_numbers():
+    links = result([0, 1, 2], [0, token(1, 7, 3), 0])
+    assert links.links_ == [(), (("bob", 3, 7),), ()]
+    assert links.table()[1] == [["none", "1"], ["1", "1"], ["more than 1", "1"]]
+    assert links.own_rows() == {"partners": [0, 1, 2]}
+    assert links.figures()["links"] == links.links_
+    assert "3" in links.summary()
+
+
+def test_a_partner_without_a_number_does_not_spoil_the_result():
+    """An owner may send whatever it likes as the numbers of its own rows."""
+    assert result([1], [token(1, -1)]).links_ == [(("bob", 0, -1),)]
+
+
+@pytest.mark.parametrize(
+    ("partners", "links"),
+    [([3], [0]), ([1], [token(2, 0)]), ([0], [5]), ([2], [5]), ([1], []), ([1], [0])],
+)
+def test_halves_that_do_not_belong_together(partners, links):
     with pytest.raises(InputError, match="do not belong together"):
-        result(partners, links, facts)
+        result(partners, links)
 
 
 def test_a_half_refuses_rows_that_do_not_fit():
-    spec = make_spec()
+    spec = spec_of(NUMBERS, COLUMNS)
 
     def run(role, channel):
         half = LinkageHalf(role, channel, spec, 2, Material(key(role)))
         with pytest.raises(InputError, match="does not fit"):
-            half.ingest("s", np.zeros((3, 2), np.uint64))
+            half.ingest("0x", np.zeros((3, 3), np.uint64))
 
     together(lambda channel: run(1, channel), lambda channel: run(2, channel))

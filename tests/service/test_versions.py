@@ -156,13 +156,21 @@ def test_migration_happens_once_and_leaves_no_old_table(folders):
     assert sorted(tables) == sorted(
         change(fresh, "SELECT name FROM sqlite_schema WHERE type = 'table'")
     )
-    assert change(folders[0], "SELECT * FROM about") == [("cloud1", 4)]
+    assert change(folders[0], "SELECT * FROM about") == [("cloud1", 5)]
 
 
-_BACK_TO_3 = """
+_BACK_TO_4 = """
+DROP TABLE outline;
+ALTER TABLE upload DROP COLUMN outline;
+UPDATE about SET version = 4
+"""
+_BACK_TO_3 = (
+    _BACK_TO_4
+    + """;
 DROP TABLE figure;
 UPDATE about SET version = 3
 """
+)
 _BACK_TO_2 = (
     _BACK_TO_3
     + """;
@@ -177,8 +185,8 @@ UPDATE about SET version = 2
 )
 
 
-@pytest.mark.parametrize("back", [_BACK_TO_2, _BACK_TO_3])
-def test_a_store_of_version_2_or_3_loses_nothing(folders, back):
+@pytest.mark.parametrize("back", [_BACK_TO_2, _BACK_TO_3, _BACK_TO_4])
+def test_a_store_of_before_loses_nothing(folders, back):
     def content(store):
         results = [store.results.half("ended"), store.results.run("ended")]
         uploads = [store.uploads.of(dataset.name) for dataset in store.datasets.all()]
@@ -216,7 +224,7 @@ def test_a_store_of_the_other_cloud_is_not_touched(folders):
     assert change(folders[0], "SELECT * FROM about") == [("cloud1", 1)]
 
 
-@pytest.mark.parametrize("version", [5, 99])
+@pytest.mark.parametrize("version", [6, 99])
 def test_a_store_of_another_version_is_refused_with_advice(folders, version):
     change(folders[0], "UPDATE about SET version = ?", version)
     with pytest.raises(StoreError, match=f"version {version}.*Install the release"):

@@ -54,7 +54,7 @@ class Checkpoint:
     """This cloud's half of all that a job needs to go on after an iteration, and the stop bit.
 
     Which arrays there are is the kind's business. `event` and `learnt` are the ledger's words for
-    what both clouds have learnt in the iteration.
+    what both clouds have learnt in the iteration; no event: nothing.
     """
 
     iteration: int
@@ -141,6 +141,8 @@ class Jobs:
                 " FROM checkpoint WHERE dataset = ? ORDER BY iteration DESC LIMIT ?)",
                 (dataset, dataset, _KEPT_CHECKPOINTS),
             )
+            if not checkpoint.event:
+                return
             detail = {"iteration": checkpoint.iteration, "stop": checkpoint.stop}
             self._ledger.append(checkpoint.event, dataset, detail, checkpoint.learnt)
 

@@ -167,6 +167,7 @@ class Removal:
 
 def _forget_data(sql: sqlite3.Connection, upload_id: str) -> None:
     sql.execute("DELETE FROM chunk WHERE upload_id = ?", (upload_id,))
+    sql.execute("DELETE FROM outline WHERE upload_id = ?", (upload_id,))
     sql.execute("UPDATE upload SET seed = NULL WHERE upload_id = ?", (upload_id,))
 
 

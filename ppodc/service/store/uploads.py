@@ -9,8 +9,8 @@ Everything an owner repeats is harmless; everything that contradicts what is the
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError, WithdrawnError
 from ppodc.records.names import Name, UploadId, is_upload_id
-from ppodc.records.upload_form import Cloud, Part, RowsPart, SeedPart, SpendsPrivacy
+from ppodc.records.upload_form import (
+    Arranges,
+    Cloud,
+    Part,
+    RowsPart,
+    SeedPart,
+    TellsOfRecords,
+)
 from ppodc.service.job_state import JobState, check_transition
 from ppodc.service.quotas import Quotas
 from ppodc.service.store.chunks import chunk_digest, load_chunk, save_chunk
@@ -29,6 +36,7 @@ from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
 from ppodc.transport.wire import Body
 
+Outline = NDArray[np.uint32]
 MAX_ROWS = 1 << 40
 _TOLD = 5  # upload ids in one entry of the ledger
 
@@ -43,7 +51,8 @@ CREATE TABLE upload (
     seed BLOB,
     first_sealed_row INTEGER,
     begun TEXT NOT NULL DEFAULT '',
-    removed TEXT NOT NULL DEFAULT ''
+    removed TEXT NOT NULL DEFAULT '',
+    outline TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX upload_of_dataset ON upload (dataset, number);
 CREATE INDEX upload_of_owner ON upload (dataset, owner, number);
@@ -53,6 +62,13 @@ CREATE TABLE chunk (
     row_count INTEGER NOT NULL,
     digest TEXT NOT NULL,
     PRIMARY KEY (upload_id, first_row)
+) STRICT
+"""
+OUTLINES = """
+CREATE TABLE outline (
+    upload_id TEXT PRIMARY KEY REFERENCES upload (upload_id) ON DELETE CASCADE,
+    columns INTEGER NOT NULL,
+    cells BLOB NOT NULL
 ) STRICT
 """
 
@@ -72,11 +88,12 @@ class Upload(Body, frozen=True):
     committed: bool
     sealed: bool
     removed: Literal["", "withdrawn", "left out"] = ""
+    outline: Annotated[str, Meta(max_length=64)] = ""  # digest of its cells, if it tells any
 
     @property
-    def identity(self) -> tuple[str, str, int]:
-        """What both clouds must have alike: (id, owner, rows)."""
-        return self.upload_id, self.owner, self.rows
+    def identity(self) -> tuple[str, str, int, str]:
+        """What both clouds must have alike: (id, owner, rows, digest of its cells)."""
+        return self.upload_id, self.owner, self.rows, self.outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +103,7 @@ class Sealed:
     m: int
     digest: str
     uploads: tuple[Upload, ...]
+    outlines: Mapping[str, Outline] = field(default_factory=dict, repr=False)  # by upload
 
     @property
     def owners(self) -> list[str]:
@@ -107,10 +125,19 @@ class Sealed:
 
 
 def seal_digest(spec_digest: str, uploads: Iterable[Upload]) -> str:
-    """SHA-256 over the spec's digest and the ordered (upload id, rows), in hex."""
-    listed = [[upload.upload_id, upload.rows] for upload in uploads]
+    """SHA-256 over the spec's digest and the ordered (upload id, rows, any outline), in hex."""
+    listed = [
+        [upload.upload_id, upload.rows, *([upload.outline] if upload.outline else [])]
+        for upload in uploads
+    ]
     content = json.dumps([spec_digest, listed], separators=(",", ":"))
     return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def outline_digest(outline: Outline) -> str:
+    """SHA-256 of an outline, in hex."""
+    data = np.ascontiguousarray(outline, "<u4").tobytes()
+    return hashlib.sha256(f"outline {outline.shape} ".encode() + data).hexdigest()
 
 
 class Uploads:
@@ -123,18 +150,29 @@ class Uploads:
         self.folder, self._cloud = folder, cloud
 
     def begin(
-        self, dataset: str, owner: str, upload_id: str, rows: int, quotas: Quotas | None = None
+        self,
+        dataset: str,
+        owner: str,
+        upload_id: str,
+        rows: int,
+        quotas: Quotas | None = None,
+        outline: Outline | None = None,
     ) -> None:
-        """Announce an upload; again with the same numbers is harmless, also when it is finished."""
+        """Announce an upload; again with the same numbers is harmless, also when it is finished.
+
+        `outline` are its cells, where the form of the dataset's uploads has any.
+        """
         if not is_upload_id(upload_id):
             raise InputError("an upload id must have 32 hexadecimal digits.")
         if not 1 <= rows <= MAX_ROWS:
             raise InputError(f"an upload must have 1 to {MAX_ROWS} rows.")
         part = self._part(dataset)
+        digest = self._outline(dataset, rows, outline)
         with self._database.transaction() as sql:
             known = find_upload(sql, upload_id)
             if known is not None:
-                if (known.dataset, known.owner, known.rows) != (dataset, owner, rows):
+                same = (known.dataset, known.owner, known.rows, known.outline)
+                if same != (dataset, owner, rows, digest):
                     raise InputError("this upload id is taken by another upload; use a new one.")
                 check_not_removed(known)
                 if known.committed:
@@ -144,10 +182,38 @@ class Uploads:
                 if quotas is not None:
                     _check_quotas(sql, dataset, owner, rows, part, quotas)
                 sql.execute(
-                    "INSERT INTO upload (upload_id, dataset, owner, row_count, begun)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    (upload_id, dataset, owner, rows, utc_now()),
+                    "INSERT INTO upload (upload_id, dataset, owner, row_count, begun, outline)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (upload_id, dataset, owner, rows, utc_now(), digest),
                 )
+                if outline is not None:
+                    cells = np.ascontiguousarray(outline, "<u4").tobytes()
+                    fields = (upload_id, outline.shape[1], cells)
+                    sql.execute("INSERT INTO outline VALUES (?, ?, ?)", fields)
+
+    def _outline(self, dataset: str, rows: int, outline: Outline | None) -> str:
+        """The digest of an outline that fits the dataset; InputError for any other."""
+        spec = self._datasets.spec(dataset)
+        form = spec.kind.upload(spec)
+        if isinstance(form, Arranges) != (outline is not None):
+            raise InputError(f"uploads to dataset {dataset!r} are announced otherwise.")
+        if outline is None or not isinstance(form, Arranges):
+            return ""
+        form.check_outline(outline, rows)
+        return outline_digest(outline)
+
+    def extents(self, dataset: str) -> Outline:
+        """The cells, without counts, of the owner whom the others follow."""
+        spec = self._datasets.spec(dataset)
+        form = spec.kind.upload(spec)
+        leader = form.follows if isinstance(form, Arranges) else ""
+        own = self.of(dataset, owner=leader, committed=True, limit=1) if leader else []
+        if not isinstance(form, Arranges) or not own:
+            whom = f"; wait for {leader}" if leader else ""
+            raise InputError(f"dataset {dataset!r} has no cells to follow (yet){whom}.")
+        with self._database.reading() as sql:
+            outline = _cells(sql, own[0].upload_id)
+        return form.extents(outline)
 
     def get(self, upload_id: str) -> Upload:
         """One upload; InputError if it was never begun."""
@@ -249,7 +315,7 @@ class Uploads:
         """What an upload tells of one record, for the ledger; nothing if it tells nothing."""
         spec = self._datasets.spec(dataset)
         form = spec.kind.upload(spec)
-        return {"privacy": str(form.privacy())} if isinstance(form, SpendsPrivacy) else {}
+        return {"privacy": str(form.privacy())} if isinstance(form, TellsOfRecords) else {}
 
     def seal(self, dataset: str, upload_ids: Sequence[str]) -> str:
         """Fix the records and their order; the digest that both clouds must agree on.
@@ -303,7 +369,8 @@ class Uploads:
                 " ORDER BY first_sealed_row"
             )
             uploads = tuple(upload_of(row) for row in sql.execute(query, (dataset,)))
-        return Sealed(sum(upload.rows for upload in uploads), digest, uploads)
+            outlines = {u.upload_id: _cells(sql, u.upload_id) for u in uploads if u.outline}
+        return Sealed(sum(upload.rows for upload in uploads), digest, uploads, outlines)
 
     def rows(self, dataset: str, first: int, count: int) -> NDArray[Any]:
         """This cloud's part of these sealed rows, in sealed order."""
@@ -404,7 +471,16 @@ def known_upload(sql: sqlite3.Connection, upload_id: str) -> Upload:
 def upload_of(row: sqlite3.Row) -> Upload:
     fields = (row["upload_id"], row["dataset"], row["owner"], row["row_count"])
     sealed = row["first_sealed_row"] is not None
-    return Upload(*fields, bool(row["committed"]), sealed, row["removed"])
+    return Upload(*fields, bool(row["committed"]), sealed, row["removed"], row["outline"])
+
+
+def _cells(sql: sqlite3.Connection, upload_id: str) -> Outline:
+    """The outline of an upload; none is left of one whose data are gone."""
+    row = sql.execute("SELECT * FROM outline WHERE upload_id = ?", (upload_id,)).fetchone()
+    if row is None:
+        return np.empty((0, 1), np.uint32)
+    cells = np.frombuffer(row["cells"], "<u4").astype(np.uint32)
+    return cells.reshape(-1, row["columns"])
 
 
 def _seed(sql: sqlite3.Connection, upload_id: str) -> bytes | None:

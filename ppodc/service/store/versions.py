@@ -12,7 +12,7 @@ from ppodc.errors import StoreError
 from ppodc.service.store import datasets, figures, jobs, ledger, results, uploads
 from ppodc.service.store.database import Database
 
-VERSION = 4
+VERSION = 5
 Role = Literal["cloud1", "cloud2"]
 
 _ABOUT = "CREATE TABLE about (role TEXT NOT NULL, version INTEGER NOT NULL) STRICT"
@@ -21,6 +21,7 @@ _TABLES = (
     ledger.SCHEMA,
     datasets.SCHEMA,
     uploads.SCHEMA,
+    uploads.OUTLINES,
     jobs.SCHEMA,
     results.SCHEMA,
     figures.SCHEMA,
@@ -61,11 +62,18 @@ _FROM_1_OR_2 = (
     """,
 )
 # Version 3 counted nothing about itself.
-_FROM_3 = (figures.SCHEMA, "UPDATE about SET version = 4")
+_FROM_3 = (figures.SCHEMA,)
+# Version 4 knew no uploads that tell their cells.
+_FROM_4 = (
+    "ALTER TABLE upload ADD COLUMN outline TEXT NOT NULL DEFAULT ''",
+    uploads.OUTLINES,
+    "UPDATE about SET version = 5",
+)
 _OLDER = {
-    1: (*_FROM_1, *_FROM_1_OR_2, *_FROM_3),
-    2: (*_FROM_2, *_FROM_1_OR_2, *_FROM_3),
-    3: _FROM_3,
+    1: (*_FROM_1, *_FROM_1_OR_2, *_FROM_3, *_FROM_4),
+    2: (*_FROM_2, *_FROM_1_OR_2, *_FROM_3, *_FROM_4),
+    3: (*_FROM_3, *_FROM_4),
+    4: _FROM_4,
 }
 
 

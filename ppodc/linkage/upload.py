@@ -1,0 +1,208 @@
+"""What an owner's table becomes for each cloud in a linkage job.
+
+The encoded rows (`encoding`) are split in shares as always. With blocks, an owner first sorts its
+rows into cells, adds the dummies that its noise asks for, and permutes the rows of each cell. Then
+each row has three numbers more: whether it is real, and its own number in the owner's table, by
+which links name it (two halves of 20 bits; 0 for a dummy). The cells with their padded counts, the
+*outline* of the upload, go to both clouds.
+
+Noise and order follow from a secret key in the owner's privacy folder, the data and the blocks: an
+upload that goes on, or is given again, has the same cells, and redrawing cannot average the noise
+away. The cost is on disk, in the owner's budget, before anything is drawn; with a new key the same
+data are charged again.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import InputError, KeyFileError
+from ppodc.files import disk_errors, private_folder, write_private
+from ppodc.linkage import adtree
+from ppodc.linkage.blocking import MAX_CELLS
+from ppodc.linkage.cells import Boxes, Partition
+from ppodc.linkage.encoding import UNKNOWN, encode_rows, link_columns
+from ppodc.linkage.job import job_of
+from ppodc.linkage.noise import ExactNoise, Noise
+from ppodc.linkage.rules import SquaredDistance
+from ppodc.linkage.strings import NONE
+from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
+from ppodc.records.privacy_report import Guarantee, PrivacyReport
+from ppodc.records.sharing import mask, split
+from ppodc.records.upload_form import LARGEST_SHARE, Cloud, Part, RowsPart, SeedPart
+from ppodc.spec import Spec
+
+ROW_HALF = 20  # bits of one half of a row's own number
+EXTRA = 3  # columns of a padded upload beside the encoded ones: real, and the number's halves
+_KEY_BYTES = 32
+Ints = NDArray[np.int64]
+Outline = NDArray[np.uint32]
+
+
+class PlainRows:
+    """All rows as they are, in shares: blocks = "none"."""
+
+    extra = 0
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec, self._job = spec, job_of(spec)
+        self._columns = link_columns(self._job, spec.schema)
+
+    def encode(self, data: Any, *, header: bool = True) -> Ints:
+        return encode_rows(data, self._spec, header=header)
+
+    def part(self, cloud: Cloud) -> Part:
+        columns = self._columns + self.extra
+        if cloud == 1:
+            return RowsPart(np.uint64, columns, LARGEST_SHARE)
+        return SeedPart(columns)
+
+    def chunk(
+        self, values: Ints, secret: bytes, first_row: int, cloud: Cloud
+    ) -> NDArray[np.uint64]:
+        unknown = values == UNKNOWN
+        if unknown.any():  # bits that agree with nothing, the same if they are asked for again
+            seed = hashlib.sha256(b"missing values " + secret).digest()
+            words = mask(seed, first_row, *values.shape) >> np.uint64(64 - ROW_HALF)
+            values = np.where(unknown, words.astype(np.int64), values)
+        return split(values, secret, first_row=first_row)[0]
+
+
+class PaddedRows(PlainRows):
+    """Rows sorted into cells, with dummies: an `upload_form.Arranges`."""
+
+    extra = EXTRA
+
+    @property
+    def follows(self) -> str:
+        """The owner whose cells the others use; empty if each has its own or all are public."""
+        return self._job.blocking.tree_of
+
+    def privacy(self) -> PrivacyReport:
+        """What the cells of an upload tell both clouds of one record."""
+        blocking = self._job.blocking
+        cost = Guarantee(float(blocking.epsilon), float(blocking.delta))
+        return PrivacyReport(cost, (), unit="record that is replaced, towards the clouds")
+
+    def check_outline(self, outline: NDArray[Any], rows: int) -> None:
+        """At a gateway: refuse what cannot be the cells of so many rows."""
+        synopsis = self._job.cutting(self._spec.schema).synopsis(outline)
+        if synopsis.rows != rows:
+            raise InputError("the cells of an upload do not add up to its rows.")
+
+    def extents(self, outline: NDArray[Any]) -> Outline:
+        """What other owners may learn of an outline: where the cells are, not what they hold."""
+        return np.ascontiguousarray(outline[:, 1:])
+
+    def arrange(
+        self, values: Ints, extents: Outline | None, folder: Path, limit: Fraction
+    ) -> tuple[Ints, Outline]:
+        """The rows to send and their outline; charged to the owner's budget before."""
+        blocking = self._job.blocking
+        blocking.budget().check_rows(len(values))
+        self._check_extents(extents)
+        what = self._what(values, extents)
+        key = _cell_key(folder)
+        name = f"cells {hashlib.sha256(key + what).hexdigest()}"
+        PrivacyBudget(folder / "budget.json", limit).spend(
+            POPULATION, name, blocking.epsilon, blocking.delta
+        )
+        random = SecureRandom(hmac.digest(key, b"cells " + what, "sha256"))
+        return self._arranged(values, self.partition(values, extents, ExactNoise(random)), random)
+
+    def partition(self, values: Ints, extents: Outline | None, noise: Noise) -> Partition:
+        """The cells of these rows under some noise."""
+        budget, cutting = self._job.blocking.budget(), self._job.cutting(self._spec.schema)
+        points = self._points(values)
+        if cutting.fixed is not None:
+            return adtree.count_cells(points, cutting.fixed, budget, noise)
+        if extents is None:
+            found = adtree.build(points, cutting.domain, budget, noise)
+            if len(found.boxes) > MAX_CELLS:
+                raise InputError(
+                    f"the tree has {len(found.boxes)} cells, more than {MAX_CELLS}: agree on a "
+                    "smaller eta or epsilon."
+                )
+            return found
+        return adtree.count_cells(points, _boxes(extents), budget, noise)
+
+    def _points(self, values: Ints) -> Ints:
+        """Where the rows lie in the public domain."""
+        rule = self._job.rule
+        if self._job.blocking.kind == "key":
+            return values[:, -1:]
+        if isinstance(rule, SquaredDistance):
+            return values[:, np.flatnonzero(rule.weights)]
+        ends = np.cumsum([text.longest for text in self._spec.schema.texts])[:-1]
+        parts = np.split(values, ends, axis=1)
+        return np.stack([(part != NONE).sum(axis=1) for part in parts], axis=1)
+
+    def _arranged(
+        self, values: Ints, partition: Partition, random: SecureRandom
+    ) -> tuple[Ints, Outline]:
+        own = values[:, : self._columns]
+        order = _shuffled(partition, random)
+        real = order >= 0
+        # a dummy is a row of zeros that is not real
+        rows = np.where(real[:, None], own[np.maximum(order, 0)], 0)
+        number = np.where(real, order + 1, 0)
+        low, high = number & ((1 << ROW_HALF) - 1), number >> ROW_HALF
+        sent = np.column_stack([rows, real.astype(np.int64), low, high])
+        outline = self._job.cutting(self._spec.schema).outline(partition.synopsis)
+        return sent, outline
+
+    def _check_extents(self, extents: Outline | None) -> None:
+        """What came from another owner by way of the clouds must be cells of the domain."""
+        if extents is not None:
+            counts = np.zeros((len(extents), 1), np.uint32)
+            cutting = self._job.cutting(self._spec.schema)
+            cutting.synopsis(np.concatenate([counts, extents], axis=1))
+
+    def _what(self, values: Ints, extents: Outline | None) -> bytes:
+        """A digest of the data and of all that the noise depends on."""
+        known = [self._job.to_dict(), self._spec.schema.to_dict(), values.shape]
+        hasher = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+        for array in (values, extents):
+            if array is not None:
+                hasher.update(np.ascontiguousarray(array).astype("<i8").tobytes())
+        return hasher.digest()
+
+
+def upload_form(spec: Spec) -> PlainRows:
+    """The form of a job's uploads."""
+    return (PaddedRows if job_of(spec).blocking.padded else PlainRows)(spec)
+
+
+def _boxes(extents: Outline) -> Boxes:
+    return extents.astype(np.int64).reshape(len(extents), -1, 2)
+
+
+def _shuffled(partition: Partition, random: SecureRandom) -> Ints:
+    """Rows in the order of their cells, -1 for dummies, in random order inside each cell."""
+    sizes = partition.synopsis.counts
+    cell = np.repeat(np.arange(len(sizes)), sizes)
+    anyhow = random.permutation(len(cell))
+    # sorted by cell with ties in the order of a random permutation
+    order: Ints = partition.arranged()[anyhow[np.argsort(cell[anyhow], kind="stable")]]
+    return order
+
+
+def _cell_key(folder: Path) -> bytes:
+    """The secret behind an owner's cells; made at the first use."""
+    path = private_folder(folder) / "cells.key"
+    if not path.exists():
+        write_private(path, secrets.token_bytes(_KEY_BYTES))
+    with disk_errors(path):
+        key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise KeyFileError(f"{path} is damaged: put it back from your copy, or remove it; what is "
+                           "uploaded again is then charged again.")  # fmt: skip
+    return key

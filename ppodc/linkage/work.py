@@ -1,0 +1,164 @@
+"""The work of a linkage job: every block of pairs, in an order that both clouds derive alike.
+
+Uploads are taken in sealed order; those of different owners meet, the one of the owner with the
+lower number on the left. With blocks, only candidate cells meet (`blocks`). Both clouds work the
+list out from the seal, which covers all outlines, and compare a digest of each portion before they
+begin it. Portions go to worker pairs; after each round what was found so far is kept.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.linkage.blocking import Cutting
+from ppodc.linkage.blocks import Block, blocks, cell_blocks
+from ppodc.linkage.cells import Synopsis, whole
+from ppodc.linkage.job import Job
+from ppodc.linkage.rules import Dice, EditDistance, Fields
+from ppodc.records.schema import Schema
+from ppodc.service.store.uploads import Sealed
+
+_DIGEST_BITS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A block of the rows of two uploads; the lengths of its texts where cells fix them."""
+
+    x: int
+    y: int
+    block: Block
+    x_lengths: tuple[int, ...] = ()
+    y_lengths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One upload's rows among all sealed ones; `number` counts the uploads of its owner."""
+
+    owner: int
+    number: int
+    first: int
+    count: int
+
+
+def rows_of(sealed: Sealed, names: Sequence[str]) -> list[Rows]:
+    """Where the rows of every upload are; an owner's number is its place among these names."""
+    seen: Counter[str] = Counter()
+    found = []
+    for first, upload in sealed.places():
+        owner = names.index(upload.owner)
+        found.append(Rows(owner, seen[upload.owner], first, upload.rows))
+        seen[upload.owner] += 1
+    return found
+
+
+def batch_pairs(job: Job) -> int:
+    """Pairs that are compared at a time: what fits in memory."""
+    if isinstance(job.rule, Dice):
+        return max(1 << 12, (1 << 24) // job.rule.bits)
+    return 1 << 16 if isinstance(job.rule, Fields) else 1 << 17
+
+
+def portion_pairs(job: Job) -> int:
+    """Pairs of one worker between two checkpoints: about a minute's work."""
+    if isinstance(job.rule, Fields):
+        return 1 << 18
+    return 1 << 20 if isinstance(job.rule, EditDistance | Dice) else 1 << 23
+
+
+def all_work(
+    job: Job, schema: Schema, uploads: Sequence[Rows], outlines: Sequence[NDArray[np.uint32] | None]
+) -> list[Work]:
+    """Every block of the job, in order."""
+    cutting = job.cutting(schema)
+    told = [
+        _synopsis(job, cutting, rows.count, outline)
+        for rows, outline in zip(uploads, outlines, strict=True)
+    ]
+    found: list[Work] = []
+    for x, left in enumerate(uploads):
+        for y, right in enumerate(uploads):
+            if left.owner < right.owner:
+                found += _between(job, cutting, (x, told[x]), (y, told[y]))
+    return found
+
+
+def _synopsis(
+    job: Job, cutting: Cutting, rows: int, outline: NDArray[np.uint32] | None
+) -> Synopsis:
+    if not job.blocking.padded:
+        return whole(rows, np.array([[0, 1]])).synopsis
+    if outline is None:
+        raise InputError("an upload came without its cells.")
+    return cutting.synopsis(outline)
+
+
+def _between(
+    job: Job, cutting: Cutting, first: tuple[int, Synopsis], second: tuple[int, Synopsis]
+) -> Iterator[Work]:
+    (x, left), (y, right) = first, second
+    most = batch_pairs(job)
+    if job.blocking.kind != "length":
+        for block in blocks(left, right, cutting.pruning, most):
+            yield Work(x, y, block)
+        return
+    for a, b, block in cell_blocks(left, right, cutting.pruning, most):
+        yield Work(x, y, block, _low(left, a), _low(right, b))
+
+
+def _low(synopsis: Synopsis, cell: int) -> tuple[int, ...]:
+    """The lengths that a cell fixes."""
+    return tuple(synopsis.boxes[cell, :, 0].tolist())
+
+
+def pairs_of(work: Sequence[Work]) -> int:
+    return sum(each.block.pairs for each in work)
+
+
+def digest(work: Sequence[Work]) -> int:
+    """A short digest of a portion, which both clouds compare before they begin it."""
+    listed = repr([(w.x, w.y, w.block.xs, w.block.ys, w.x_lengths, w.y_lengths) for w in work])
+    found = hashlib.sha256(listed.encode()).digest()
+    return int.from_bytes(found[: _DIGEST_BITS // 8], "little")
+
+
+def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]]:
+    """Round by round, what each slot compares: neighbouring blocks, at most `most` pairs, evenly.
+
+    A round has at most as many portions as there are slots.
+    """
+    left, at = pairs_of(work), 0
+    found: list[list[list[Work]]] = []
+    while at < len(work):
+        each = min(most, -(-left // slots))
+        parts: list[list[Work]] = []
+        while at < len(work) and len(parts) < slots:
+            end, pairs = at + 1, work[at].block.pairs
+            while end < len(work) and pairs + work[end].block.pairs <= each:
+                pairs += work[end].block.pairs
+                end += 1
+            parts.append(list(work[at:end]))
+            left, at = left - pairs, end
+        found.append(parts)
+    return found
+
+
+def grouped(work: Sequence[Work], most: int) -> Iterator[list[Work]]:
+    """Neighbouring blocks of the same two uploads, at most `most` pairs at a time."""
+    batch: list[Work] = []
+    pairs = 0
+    for each in work:
+        other = batch and (batch[0].x, batch[0].y) != (each.x, each.y)
+        if batch and (other or pairs + each.block.pairs > most):
+            yield batch
+            batch, pairs = [], 0
+        batch.append(each)
+        pairs += each.block.pairs
+    if batch:
+        yield batch

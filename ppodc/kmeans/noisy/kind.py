@@ -17,11 +17,11 @@ from ppodc.kmeans.noisy.job import SAMPLE, NoisyJob, job_of, plan_of
 from ppodc.kmeans.noisy.plan import NoisyPlan
 from ppodc.kmeans.noisy.result import PrivateResult, open_result
 from ppodc.kmeans.noisy.ring import Ring
-from ppodc.ldp.owner_reports import POPULATION, data_digest
+from ppodc.ldp.owner_reports import data_digest
 from ppodc.pairs.plan import Material, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
-from ppodc.records.privacy_budget import PrivacyBudget
+from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Cloud, TwoShares, UploadForm

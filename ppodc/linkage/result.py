@@ -95,7 +95,7 @@ def open_result(spec: Spec, opened: OpenedResult) -> LinkResult | LinkCount:
         raise _mismatch()
     if job.output == "flags":
         return LinkResult(partners, None)
-    names = [] if spec.owners is None else spec.owners.names
+    names = opened.facts.get("names", []) if spec.owners is None else spec.owners.names
     sums = [columns[name] for name in output_names(job) if name.startswith("links")]
     rows = zip(partners, *sums, strict=True)
     return LinkResult(partners, [_links(names, job, *row) for row in rows], job.max_links)

@@ -22,6 +22,7 @@ from ppodc.linkage.job import Job
 from ppodc.linkage.rules import Dice, EditDistance, Fields
 from ppodc.records.schema import Schema
 from ppodc.service.store.uploads import Sealed
+from ppodc.spec import Spec
 
 _DIGEST_BITS = 48
 
@@ -45,6 +46,11 @@ class Rows:
     number: int
     first: int
     count: int
+
+
+def owner_names(spec: Spec, sealed: Sealed) -> list[str]:
+    """Who takes part, as tokens count them: as in the spec, or by first upload if it names none."""
+    return sealed.owners if spec.owners is None else spec.owners.names
 
 
 def rows_of(sealed: Sealed, names: Sequence[str]) -> list[Rows]:

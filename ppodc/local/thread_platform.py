@@ -10,6 +10,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from ppodc.pairs.plan import (
     LEAD,
     Material,
     Place,
+    PlacesRows,
     Plan,
     Step,
     StepResults,
@@ -32,12 +36,13 @@ from ppodc.pairs.progress import Event, Listener, ignore
 from ppodc.pairs.shards import Shard, split
 from ppodc.records.output_half import OpenedResult, ResultHalf, open_output
 from ppodc.records.sharing import SEED_BYTES
-from ppodc.records.upload_form import Cloud, SeedPart
-from ppodc.service.store.uploads import Sealed, Upload
+from ppodc.records.upload_form import Arranges, Cloud, SeedPart
+from ppodc.service.store.uploads import Outline, Sealed, Upload
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel, memory_pair
 
 Integers = NDArray[np.int64]
+_NO_LIMIT = Fraction(10**9)
 _PATIENCE = 3600.0  # the other thread may compute for long; one that fails closes the channel
 
 
@@ -64,12 +69,14 @@ class ThreadPlatform:
     ) -> list[Any]:
         """The result of the spec's job as the owner of each table (encoded records) opens it."""
         kind, key = pair_kind(spec), self._key()
+        tables, outlines = _arranged(spec, tables)
         chosen, m = suite_of(kind, suite), sum(map(len, tables))
         kind.check(spec, m, chosen, key.public.bits)
         shares, ends = _shares(spec, tables), memory_pair(timeout=_PATIENCE)
+        sealed = _sealed(spec, tables, outlines)
         halves = _both(
-            _Side(1, spec, chosen, tables, shares[0], ends[0], key.public, progress),
-            _Side(2, spec, chosen, tables, shares[1], ends[1], key, ignore),
+            _Side(1, spec, chosen, sealed, shares[0], ends[0], key.public, progress),
+            _Side(2, spec, chosen, sealed, shares[1], ends[1], key, ignore),
         )
         return [_opened(spec, halves, tables, number) for number in range(len(tables))]
 
@@ -93,7 +100,7 @@ class _Side:
         role: Cloud,
         spec: Spec,
         suite: str,
-        tables: Sequence[Integers],
+        sealed: Sealed,
         share: NDArray[Any],
         channel: Channel,
         key: PublicKey | SecretKey,
@@ -101,23 +108,26 @@ class _Side:
     ) -> None:
         self._kind, self._spec, self._share, self.channel = pair_kind(spec), spec, share, channel
         self._opening = (suite, role, channel, spec, len(share), Material(key))
-        self._shards: list[Shard] = split(len(share), 1, 1)
-        self._plan: Plan = self._kind.plan(
-            spec, _sealed(spec, tables), self._shards, 1, lambda _: None
+        kind = self._kind
+        self._shards: list[Shard] = (
+            kind.shards(spec, sealed, 1)
+            if isinstance(kind, PlacesRows)
+            else split(len(share), 1, 1)
         )
+        self._plan: Plan = kind.plan(spec, sealed, self._shards, 1, lambda _: None)
         self._progress, self._rows_done = progress, 0
 
     def run(self) -> ResultHalf:
         """Walk the plan to its end."""
         half = self._kind.open_half(*self._opening)
         with closing(half) if hasattr(half, "close") else nullcontext():  # type: ignore[type-var]
-            (shard,) = self._shards
-            half.ingest(shard.name, self._share)
+            for shard in self._shards:
+                half.ingest(shard.name, self._share[shard.first : shard.first + shard.rows])
             number, done = 0, dict[str, int]()
             while (line := due_step(self._plan)) is not None:
                 number += 1
                 step = Step(number, line.name, line.iteration(self._plan))
-                tasks = line.tasks(self._plan, Place(LEAD, (shard,), done))
+                tasks = line.tasks(self._plan, Place(LEAD, tuple(self._shards), done))
                 tell = self._teller(step)
                 results = [self._kind.perform(half, task, tell) for task in tasks]
                 line.keep(self._plan, StepResults(step, {LEAD: tasks}, {LEAD: results}))
@@ -131,7 +141,7 @@ class _Side:
         def tell(rows: int) -> None:
             nonlocal done
             done += rows
-            most, m = self._plan.max_iter, len(self._share)
+            most, m = self._plan.max_iter, sum(shard.rows for shard in self._shards)
             self._progress(Event(self._spec.name, step.name, step.iteration, most, done, m))
 
         tell(0)
@@ -175,13 +185,39 @@ def _shares(spec: Spec, tables: Sequence[Integers]) -> list[NDArray[Any]]:
     return shares
 
 
-def _sealed(spec: Spec, tables: Sequence[Integers]) -> Sealed:
+def _arranged(
+    spec: Spec, tables: Sequence[Integers]
+) -> tuple[Sequence[Integers], list[Outline | None]]:
+    """The rows that owners would send, and the cells that they would tell both clouds.
+
+    Nothing leaves this process, so nothing is charged: noise is that of owners who never were.
+    """
+    form = spec.kind.upload(spec)
+    if not isinstance(form, Arranges):
+        return tables, [None] * len(tables)
+    rows, outlines, extents = list[Integers](), list[Outline | None](), None
+    with TemporaryDirectory(prefix="ppodc-") as folder:
+        for number, table in enumerate(tables, 1):
+            sent, outline = form.arrange(table, extents, Path(folder, str(number)), _NO_LIMIT)
+            if number == 1 and form.follows:
+                extents = form.extents(outline)
+            rows.append(sent)
+            outlines.append(outline)
+    return rows, outlines
+
+
+def _sealed(spec: Spec, tables: Sequence[Integers], outlines: Sequence[Outline | None]) -> Sealed:
     """The uploads of owner1, owner2, ..., one each."""
     uploads = tuple(
         Upload(f"{number:032x}", spec.name, f"owner{number}", len(table), True, True)
         for number, table in enumerate(tables, 1)
     )
-    return Sealed(sum(map(len, tables)), spec.digest, uploads)
+    told = {
+        upload.upload_id: outline
+        for upload, outline in zip(uploads, outlines, strict=True)
+        if outline is not None
+    }
+    return Sealed(sum(map(len, tables)), spec.digest, uploads, told)
 
 
 def _opened(

@@ -32,7 +32,7 @@ from ppodc.ldp.bit_estimates import DistanceScale
 from ppodc.ldp.bit_reports import BitReports, privbv, privbv_as_published
 from ppodc.ldp.categories import numbered
 from ppodc.ldp.codebook import Expectation
-from ppodc.ldp.distances import distance_matrix
+from ppodc.ldp.distances import check_matrix_rows, distance_matrix
 from ppodc.ldp.job import Job, build
 from ppodc.ldp.kcluster import dbscan
 from ppodc.ldp.kmodes import nearest_mode
@@ -387,8 +387,9 @@ class LocalPrivateDBSCAN(_LocalEstimator):
         low, high = _bounds(schema)
         if len(set(low)) > 1 or len(set(high)) > 1:
             raise DataError("DBSCAN needs the same bounds for all columns: one pair.")
-        mechanism = self._mechanism(len(schema.columns))
         with as_data_errors():
+            check_matrix_rows(sum(map(len, tables)))
+            mechanism = self._mechanism(len(schema.columns))
             owners = [encode(table, schema) for table in tables]
         reports = self._reports(owners, FlippedBits(mechanism))
         width = float(high[0] - low[0])

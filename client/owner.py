@@ -33,7 +33,15 @@ from ppodc.records.output_half import (
 )
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
-from ppodc.records.upload_form import Arranges, Cloud, Part, RowsPart, SpendsPrivacy, TellsOfRecords
+from ppodc.records.upload_form import (
+    Arranges,
+    Cloud,
+    NamesPeople,
+    Part,
+    RowsPart,
+    SpendsPrivacy,
+    TellsOfRecords,
+)
 from ppodc.service.config import OwnerConfig
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
@@ -132,6 +140,7 @@ class Owner:
         *,
         spec: Agreed | None = None,
         accept_epsilon: float | None = None,
+        id_column: str = "",
         header: bool = True,
         progress: bool = True,
         replace: bool = False,
@@ -141,13 +150,14 @@ class Owner:
         `spec` is what this owner agrees to (see `accept`); without it, it must have accepted the
         dataset's spec before. `header=False` is for a CSV file without a line of names. Other data
         than before add to them; with `replace` the earlier are withdrawn once these are there.
+        `id_column` (local jobs) names people: each is charged by itself; the names do not leave.
         """
         shown = self._clouds.spec(dataset)
         if spec is not None:
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
         earlier = self.uploads(dataset)
-        receipt = self._upload(shown, data, header, progress)
+        receipt = self._upload(shown, self._encoded(shown, data, header, id_column), progress)
         before = tuple(upload for upload in earlier if upload.upload_id != receipt.upload_id)
         if replace:
             for upload in before:
@@ -156,8 +166,15 @@ class Owner:
             before = tuple(upload for upload in before if upload.committed)
         return dataclasses.replace(receipt, before=before, replaced=replace and bool(before))
 
-    def _upload(self, spec: Spec, data: Any, header: bool, progress: bool) -> Receipt:
-        values = spec.kind.upload(spec).encode(data, header=header)
+    def _encoded(self, spec: Spec, data: Any, header: bool, id_column: str) -> NDArray[np.int64]:
+        form = spec.kind.upload(spec)
+        if not id_column:
+            return form.encode(data, header=header)
+        if not isinstance(form, NamesPeople):
+            raise InputError("an id column is for jobs that spend privacy; leave it out here.")
+        return form.encode_people(data, id_column, self._privacy, header=header)
+
+    def _upload(self, spec: Spec, values: NDArray[np.int64], progress: bool) -> Receipt:
         own, extents = len(values), self._extents(spec)
         with self._records.alone():
             values, outline = self._arranged(spec, values, extents)
@@ -326,6 +343,7 @@ class Owner:
         dataset: str,
         data: "pd.DataFrame | NDArray[Any] | str | Path",
         *,
+        id_column: str = "",
         header: bool = True,
     ) -> NDArray[np.int64]:
         """The cluster of each of these rows, found here from the result: nothing of them is sent.
@@ -333,7 +351,7 @@ class Owner:
         For jobs whose clusters are public to owners; others offer labels with the result.
         """
         spec = self._clouds.spec(dataset)
-        values = spec.kind.upload(spec).encode(data, header=header)
+        values = self._encoded(spec, data, header, id_column)[:, : len(spec.schema.columns)]
         result = self.result(dataset)
         if not hasattr(result, "label"):
             raise InputError(

@@ -70,7 +70,7 @@ def collect(
             with _reports(store.datasets.spec(dataset), chunks, workers, count) as reports:
                 _cluster(store, dataset, m, reports)
             learnt = "the collector and owners with records: the clusters, estimated from reports"
-            store.ledger.append("reports clustered", dataset, {"privacy": str(report)}, learnt)
+            store.ledger.append("reports clustered", dataset, {"privacy": report.brief}, learnt)
             store.jobs.transition(dataset, JobState.DONE)
         facts = dict(store.results.half(dataset).facts)
     return Collected(dataset, m, str(report), facts)
@@ -86,6 +86,14 @@ def _seal(store: Store, dataset: str) -> None:
             f"dataset {dataset!r} has {rows} reports and needs {least} at least; wait for owners."
         )
     store.uploads.seal(dataset, [upload.upload_id for upload in committed])
+
+
+def cancel(store: Store, dataset: str) -> JobState:
+    """Stop a job for good; refused when it is over, or while another process runs it."""
+    with _alone(store, dataset):
+        store.jobs.request_cancel(dataset)
+        store.jobs.transition(dataset, JobState.CANCELLED)
+    return JobState.CANCELLED
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from ppodc.cli.options import (
     out,
     write_json,
 )
-from ppodc.cli.privacy import run_collector
+from ppodc.cli.privacy import cancel_collector, run_collector
 
 if TYPE_CHECKING:
     from master.job import JobEnd
@@ -98,9 +98,12 @@ def resume_command(
 ) -> None:
     """Continue a job that failed or was interrupted, from the last iteration both clouds have."""
     from master.job import resume_job
-    from ppodc.service.config import Cloud1Config, load
+    from ppodc.service.config import Cloud1Config, load_first
 
-    loaded = load(config, Cloud1Config)
+    loaded = load_first(config)
+    if not isinstance(loaded, Cloud1Config):
+        run_collector(loaded, name, pairs, json_file)  # it starts anew, to the same result
+        return
     _run_job(loaded, name, lambda progress: resume_job(loaded, name, pairs, progress), json_file)
 
 
@@ -128,8 +131,12 @@ def _where(config: "Cloud1Config | CollectorConfig", name: str) -> list[str]:
 def cancel_command(name: Dataset, config: Config1) -> None:
     """Stop a job for good; no result will be revealed."""
     from master.job import cancel_job
-    from ppodc.service.config import Cloud1Config, load
+    from ppodc.service.config import Cloud1Config, load_first
 
-    state = cancel_job(load(config, Cloud1Config), name)
+    loaded = load_first(config)
+    if isinstance(loaded, Cloud1Config):
+        state = cancel_job(loaded, name)
+    else:
+        state = cancel_collector(loaded, name)
     waiting = "" if state == "cancelled" else " (the running master stops at its next step)"
     out.print(f"{name}: {state}{waiting}")

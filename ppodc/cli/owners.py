@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from client.owner import Receipt
 
 owners = typer.Typer()
+IdColumn = Annotated[
+    str,
+    typer.Option(
+        "--id", help="Local jobs: the column that names people; each has an account of its own."
+    ),
+]
 
 
 @owners.command("spec")
@@ -59,6 +65,7 @@ def upload_command(
         str | None, typer.Option(help="Or its digest, as `ppodc spec` prints it.")
     ] = None,
     accept_epsilon: AcceptEpsilon = None,
+    id_column: IdColumn = "",
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
     replace: Annotated[
         bool, typer.Option("--replace", help="Withdraw your earlier uploads: this corrects them.")
@@ -83,6 +90,7 @@ def upload_command(
             data,
             spec=spec or digest,
             accept_epsilon=accept_epsilon,
+            id_column=id_column,
             header=header,
             replace=replace,
         )
@@ -131,13 +139,14 @@ def labels_command(
     data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table of own rows.")],
     config: OwnConfig,
     to: Annotated[Path, typer.Option(help="Write the cluster of each row here (CSV).")],
+    id_column: IdColumn = "",
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
 ) -> None:
     """Find the cluster of each own row from the result of a local job; nothing of them is sent."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner:
-        labels = owner.labels(name, data, header=header)
+        labels = owner.labels(name, data, id_column=id_column, header=header)
     _write_labels(to, "label", labels.tolist())
 
 

@@ -14,6 +14,7 @@ from ppodc.errors import InputError
 if TYPE_CHECKING:
     from ppodc.ldp.owner_reports import OwnerReports
     from ppodc.service.config import CollectorConfig
+    from ppodc.service.job_state import JobState
     from ppodc.spec import Spec
 
 privacy = typer.Typer(
@@ -75,8 +76,14 @@ def budget_command(config: OwnConfig) -> None:
         epsilon, delta = drawing.cost
         table.add_row(drawing.name[:24], f"{float(epsilon):.4g}", f"{float(delta):.3g}")
     out.print(table)
-    spent = owner.spent()
+    spent, people = owner.spent(), owner.people.people()
     out.print(f"spent: epsilon {spent}, of at most {float(limit):g}", markup=False)
+    if people:
+        most = owner.people.most()
+        out.print(
+            f"besides, {people:,} people with accounts of their own (--id): at most epsilon {most}",
+            markup=False,
+        )
 
 
 @budget.command("forget")
@@ -128,6 +135,15 @@ def run_collector(
     write_json(json_file, end.figures())
     out.print(f"{name}: done, {end.m} reports. {end.privacy}", markup=False)
     out.print("owners fetch the result with: ppodc result " + name)
+
+
+def cancel_collector(config: "CollectorConfig", name: str) -> "JobState":
+    """Stop a job of a collector for good."""
+    from cloud1.collector import cancel
+    from ppodc.service.store import Store
+
+    with Store.open(config.store, "cloud1") as store:
+        return cancel(store, name)
 
 
 def _show_progress(done: int, m: int) -> None:

@@ -26,7 +26,8 @@ _TILE = 64
 Matrix = NDArray[np.float32]
 
 
-def _check_rows(rows: int) -> None:
+def check_matrix_rows(rows: int) -> None:
+    """Refuse more records than a matrix can have."""
     if rows > MAX_ROWS:
         raise InputError(
             f"a matrix of distances of {rows} records does not fit: at most {MAX_ROWS}; "
@@ -69,7 +70,7 @@ def distance_matrix(
 
 def _matrix(reports: Packed, attributes: int, score: Matrix) -> Matrix:
     """sum over attributes of score[d_H]."""
-    _check_rows(len(reports))
+    check_matrix_rows(len(reports))
     out = np.empty((len(reports), len(reports)), np.float32)
     strings = np.ascontiguousarray(reports).reshape(len(reports), attributes, -1)
     _score_pairs(strings, score, out)

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from ppodc.ldp.categories import numbered
 from ppodc.ldp.job import SAMPLE, Job, job_of, mechanism_of
 from ppodc.ldp.mechanism import Mechanism
-from ppodc.ldp.owner_reports import OwnerReports
+from ppodc.ldp.owner_reports import REPORT, OwnerReports
 from ppodc.ldp.report_streams import ReportKey, row_ids
 from ppodc.ldp.result import LocalResult, open_result
 from ppodc.records.encode import fitting, scaled
 from ppodc.records.output_half import OpenedResult
+from ppodc.records.person_accounts import Ids
 from ppodc.records.privacy_report import PrivacyReport
+from ppodc.records.read_table import Table
 from ppodc.records.upload_form import Cloud, Part, RowsPart, UploadForm
 from ppodc.spec import Spec
 
@@ -44,9 +46,27 @@ class PerturbedRows:
 
     def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
         """Numbers 0..ub, or categories 0..size - 1; refused as a whole if a value does not fit."""
+        return self._numbers(fitting(data, self._spec.schema, header=header))
+
+    def encode_people(
+        self, data: Any, column: str, folder: Path, *, header: bool = True
+    ) -> NDArray[np.int64]:
+        """The same with two columns more: an id of the person whom `column` names."""
+        table = fitting(data, self._spec.schema, header=header, aside=column)
+        values = self._numbers(table)
+        ids = OwnerReports(folder).key().named_ids(table.aside)
+        return np.concatenate([values, ids.view(np.int64)], axis=1)
+
+    def _numbers(self, table: Table) -> NDArray[np.int64]:
         schema = self._spec.schema
-        table = fitting(data, schema, header=header)
         return scaled(table, schema) if job_of(self._spec).numeric else numbered(table, schema)
+
+    def _apart(self, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ids | None]:
+        """Records and the ids of their people, if they are named."""
+        columns = len(self._spec.schema.columns)
+        if values.shape[1] == columns:
+            return values, None
+        return values[:, :columns], np.ascontiguousarray(values[:, columns:]).view(np.uint64)
 
     def part(self, cloud: Cloud) -> Part | None:
         if cloud == 2:
@@ -61,14 +81,20 @@ class PerturbedRows:
     def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
         """Charge the owner's budget; the secret of these reports, the same for the same data."""
         owner, mechanism = OwnerReports(folder, limit), self._mechanism.digest()
-        owner.charge(mechanism, values, self._mechanism.guarantee().guaranteed)
-        return owner.secret(mechanism, values)
+        records, people = self._apart(values)
+        cost = self._mechanism.guarantee().guaranteed
+        if people is not None:
+            owner.charge_people(mechanism, people, records, cost)
+            return owner.people_secret(mechanism)
+        owner.charge(mechanism, records, cost)
+        return owner.secret(mechanism, records)
 
     def chunk(
         self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
     ) -> NDArray[Any]:
-        streams = ReportKey(secret).streams(b"report", row_ids(first_row, len(values)), values)
-        return self._mechanism.perturb(values, streams)
+        records, people = self._apart(values)
+        ids = row_ids(first_row, len(records)) if people is None else people
+        return self._mechanism.perturb(records, ReportKey(secret).streams(REPORT, ids, records))
 
 
 class LocalKind:

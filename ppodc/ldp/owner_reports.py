@@ -1,15 +1,18 @@
 """An owner's report key and what its records have spent, in one folder of the owner's own.
 
 All data of an owner count as one population: the sum over its uploads bounds what anyone in it has
-spent, also when the same person stands in several of them. A charge is on disk before the first
-byte of a report leaves. The same data for the same mechanism give the same reports
-(`report_streams`), so sending them again, to whatever dataset, costs nothing more.
+spent, also when the same person stands in several of them. Where the owner names the people in a
+table, each is charged by itself (`person_accounts`), on top of what the population has spent. A
+charge is on disk before the first byte of a report leaves. The same data for the same mechanism
+give the same reports (`report_streams`), so sending them again, to whatever dataset, costs nothing
+more.
 
 If the key is lost after reports were sent, the same records would get new noise: uploads are
 refused until `forget` makes a new key; what is uploaded again is then charged again, on top.
 """
 
 import hashlib
+import secrets
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,11 @@ from numpy.typing import NDArray
 from ppodc.errors import KeyFileError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.ldp.report_streams import KEY_BYTES, ReportKey
+from ppodc.records.person_accounts import Ids, PersonAccounts
 from ppodc.records.privacy_budget import DEFAULT_LIMIT, POPULATION, Drawing, PrivacyBudget
 from ppodc.records.privacy_report import Guarantee
 
+REPORT = b"report"  # what the streams of uploads are for
 _REPORTS = "reports"  # what a charge for reports is called; others are of other keys
 
 
@@ -38,7 +43,9 @@ class OwnerReports:
 
     def __init__(self, folder: Path, limit: Fraction = DEFAULT_LIMIT) -> None:
         self._key_file = private_folder(folder) / "report.key"
+        self._folder, self._limit = folder, limit
         self._budget = PrivacyBudget(folder / "budget.json", limit)
+        self.people = PersonAccounts.beside(folder / "budget.json")
 
     def key(self) -> ReportKey:
         """The report key; made at the first use, refused if it was lost."""
@@ -48,7 +55,8 @@ class OwnerReports:
             if len(secret) != KEY_BYTES:
                 raise KeyFileError(f"{self._key_file} is damaged: put it back from your copy.")
             return ReportKey(secret)
-        if any(drawing.name.startswith(_REPORTS) for drawing in self.drawings()):
+        reported = any(drawing.name.startswith(_REPORTS) for drawing in self.drawings())
+        if reported or self.people.people():
             raise KeyFileError(
                 f"{self._key_file} is missing, although reports were sent with it: put it back "
                 "from your copy. `ppodc budget forget --charge` makes a new one; whatever is "
@@ -57,7 +65,17 @@ class OwnerReports:
         return self.forget()
 
     def forget(self) -> ReportKey:
-        """A new report key; what was spent stays spent."""
+        """A new report key; what was spent stays spent.
+
+        Under a new key nobody finds their account again: from now on everybody counts as having
+        spent what the one with the most had.
+        """
+        most = self.people.most()
+        if most.epsilon > 0:
+            name, unlimited = f"people under a lost key {secrets.token_hex(8)}", Fraction(1 << 40)
+            budget = PrivacyBudget(self._folder / "budget.json", unlimited)
+            budget.spend(POPULATION, name, Fraction(most.epsilon), Fraction(most.delta))
+            self.people.forget()
         key = ReportKey()
         write_private(self._key_file, key.secret_bytes())
         return key
@@ -70,6 +88,18 @@ class OwnerReports:
         parts = self.key().fingerprint.encode(), mechanism, data_digest(records)
         name = f"{_REPORTS} {hashlib.sha256(b' '.join(parts)).hexdigest()}"
         return self._budget.spend(POPULATION, name, Fraction(cost.epsilon), Fraction(cost.delta))
+
+    def charge_people(
+        self, mechanism: bytes, people: Ids, records: NDArray[Any], cost: Guarantee
+    ) -> int:
+        """The same for records whose people are named, each by itself; how many are new."""
+        rest = self._limit - Fraction(self.spent().epsilon)
+        drawings = ReportKey(self.people_secret(mechanism)).streams(REPORT, people, records).tags
+        return self.people.charge(people, drawings, cost, max(rest, Fraction(0)))
+
+    def people_secret(self, mechanism: bytes) -> bytes:
+        """The key of the noise of records whose people are named: the same in every table."""
+        return self.key().derived(mechanism, b"people")
 
     def secret(self, mechanism: bytes, records: NDArray[Any]) -> bytes:
         """The key of these records' noise: the same data and mechanism have the same."""

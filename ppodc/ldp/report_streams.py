@@ -24,12 +24,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.records.person_accounts import Ids
 
 KEY_BYTES = 32
 _BLOCK_BYTES = 16
 _BATCH_BYTES = 1 << 22
-
-Ids = NDArray[np.uint64]  # (records, 2)
 
 
 class RecordStreams:

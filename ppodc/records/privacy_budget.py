@@ -19,6 +19,7 @@ import msgspec
 
 from ppodc.errors import BudgetError, InputError
 from ppodc.files import disk_errors, private_folder, write_private
+from ppodc.records.person_accounts import PersonAccounts
 
 POPULATION = "everybody in this owner's data"  # the sum over all uploads bounds what anyone spends
 DEFAULT_LIMIT = Fraction(10)  # epsilon over one set of data, if the owner says nothing
@@ -75,11 +76,17 @@ class PrivacyBudget:
             for drawing in own:
                 if drawing.name == name:
                     return self._repeated(drawing, epsilon, delta)
-            self._check(_total(own)[0], epsilon)
+            self._check(_total(own)[0] + self._most_of_one(data), epsilon)
             new = Drawing(data, name, str(epsilon), str(delta))
             document = _Document(_VERSION, (*before, new))
             write_private(self._path, msgspec.json.format(msgspec.json.encode(document)))
         return True
+
+    def _most_of_one(self, data: str) -> Fraction:
+        """What somebody may have spent besides, where people have accounts of their own."""
+        if data != POPULATION:
+            return Fraction(0)
+        return Fraction(PersonAccounts.beside(self._path).most().epsilon)
 
     def _repeated(self, drawing: Drawing, epsilon: Fraction, delta: Fraction) -> bool:
         if drawing.cost != (epsilon, delta):

@@ -50,14 +50,19 @@ class PrivacyReport:
         return self.claimed is None or self.claimed.epsilon >= self.guaranteed.epsilon
 
     def __str__(self) -> str:
-        text = f"privacy of one {self.unit}: guaranteed epsilon {self.guaranteed}"
+        return f"privacy of one {self.unit}: {self.brief}."
+
+    @property
+    def brief(self) -> str:
+        """The guarantee, and the claim beside it if there is one."""
+        text = f"guaranteed epsilon {self.guaranteed}"
         if self.guaranteed_at_delta is not None:
             text += f" ({self.guaranteed_at_delta})"
         if self.claimed is not None:
             claim = f"({_number(self.claimed.epsilon)}, {self.claimed.delta:.2g})"
             verdict = "" if self.claim_holds else "; that does not hold"
             text += f". {self.source} states {claim} for {self.claimed_for}{verdict}"
-        return text + "."
+        return text
 
     def in_words(self) -> list[str]:
         """What whoever agrees to it should read."""

@@ -132,6 +132,16 @@ class Arranges(TellsOfRecords, Protocol):
         """What the owners that follow may learn of an outline."""
 
 
+@runtime_checkable
+class NamesPeople(Protocol):
+    """A form that can account for every person by itself, if a column names them."""
+
+    def encode_people(
+        self, data: Any, column: str, folder: Path, *, header: bool = True
+    ) -> NDArray[np.int64]:
+        """As `encode`, with two columns more that tell people apart; names do not leave."""
+
+
 class TwoShares:
     """t + r to C1 in rows, the seed of r to C2; neither learns t (`ppodc.records.sharing`)."""
 

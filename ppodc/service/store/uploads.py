@@ -315,7 +315,7 @@ class Uploads:
         """What an upload tells of one record, for the ledger; nothing if it tells nothing."""
         spec = self._datasets.spec(dataset)
         form = spec.kind.upload(spec)
-        return {"privacy": str(form.privacy())} if isinstance(form, TellsOfRecords) else {}
+        return {"privacy": form.privacy().brief} if isinstance(form, TellsOfRecords) else {}
 
     def seal(self, dataset: str, upload_ids: Sequence[str]) -> str:
         """Fix the records and their order; the digest that both clouds must agree on.

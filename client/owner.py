@@ -90,6 +90,18 @@ class Receipt:
         return sum(upload.rows for upload in self.before)
 
 
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How far the job of a dataset is."""
+
+    state: JobState
+    iteration: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.state} (iteration {self.iteration})" if self.iteration else str(self.state)
+
+
 class Owner:
     """One owner and its connections to both clouds."""
 
@@ -320,14 +332,25 @@ class Owner:
             state = to.call("missing", UploadRef(record.upload_id), reply=UploadState)[0]
         advance(len(values) - sent)  # what an earlier attempt had sent
 
-    def result(self, dataset: str, wait: bool = True, timeout: float | None = None) -> Any:
+    def progress(self, dataset: str) -> "JobProgress":
+        """How far the job of a dataset is, as cloud 1 tells it."""
+        reply, _ = self._clouds.at(1).call("result", Named(dataset), reply=ResultReply)
+        return JobProgress(reply.state, reply.iteration, printable(reply.message))
+
+    def result(
+        self,
+        dataset: str,
+        wait: bool = True,
+        timeout: float | None = None,
+        on_wait: "Callable[[JobProgress], None] | None" = None,
+    ) -> Any:
         """The result as the dataset's kind opens it, with this owner's rows if they are offered.
 
-        Waits until the job is done, at most `timeout` seconds; a job that failed or was cancelled
-        is a JobEndedError.
+        Waits until the job is done, at most `timeout` seconds, and tells `on_wait` now and then
+        how far it is; a job that failed or was cancelled is a JobEndedError.
         """
         spec = self._clouds.spec(dataset)
-        halves = self._halves(spec, wait, timeout)
+        halves = self._halves(spec, wait, timeout, on_wait)
         if len({(half.run, half.facts, frozenset(half.outputs)) for half in halves}) != 1:
             raise InputError("the clouds report results of different runs; ask their operators.")
         values = {
@@ -361,7 +384,13 @@ class Owner:
         labels: NDArray[np.int64] = result.label(values)
         return labels
 
-    def _halves(self, spec: Spec, wait: bool, timeout: float | None) -> list["_Half"]:
+    def _halves(
+        self,
+        spec: Spec,
+        wait: bool,
+        timeout: float | None,
+        on_wait: "Callable[[JobProgress], None] | None",
+    ) -> list["_Half"]:
         """What each cloud has of the result, once all have it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pause, longest = _POLL_SECONDS
@@ -377,12 +406,14 @@ class Owner:
                 halves.append(_half(cloud, reply, arrays))
             else:
                 return halves
+            progress = JobProgress(reply.state, reply.iteration, printable(reply.message))
             late = deadline is not None and time.monotonic() + pause > deadline
             if late or not wait:
                 raise InputError(
-                    f"dataset {spec.name!r} has no result yet: it is {reply.state}"
-                    f"{f' (iteration {reply.iteration})' if reply.iteration else ''}. Ask later."
+                    f"dataset {spec.name!r} has no result yet: it is {progress}. Ask later."
                 )
+            if on_wait is not None:
+                on_wait(progress)
             time.sleep(pause)
             pause = min(2 * pause, longest)
 

@@ -1,6 +1,7 @@
 """Commands of owners: read what they agree to, give records, take them back, fetch results."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from ppodc.cli.options import (
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
-    from client.owner import Receipt
+    from client.owner import JobProgress, Receipt
 
 owners = typer.Typer()
 IdColumn = Annotated[
@@ -155,6 +156,53 @@ def _write_labels(file: Path, name: str, values: Iterable[int]) -> None:
     out.print(f"written: {file}", markup=False)
 
 
+@owners.command("datasets")
+def datasets_command(config: OwnConfig) -> None:
+    """List the datasets you take part in: how far each is, and what you have uploaded."""
+    from client.owner import Owner
+
+    table = Table("dataset", "state", "own uploads", "own records", "spec", "clouds agree")
+    with Owner.connect(config) as owner:
+        for entry in owner.datasets():
+            state = str(owner.progress(entry.name))
+            agree = "yes" if entry.agreed else "NO: ask the operators"
+            counts = (str(entry.uploads), str(entry.rows), entry.digest[:12])
+            table.add_row(entry.name, state, *counts, agree)
+    out.print(table)
+    if not table.row_count:
+        out.print("no dataset names your key among its owners")
+
+
+@owners.command("progress")
+def progress_command(name: Dataset, config: OwnConfig) -> None:
+    """Tell how far the job of a dataset is."""
+    from client.owner import Owner
+
+    with Owner.connect(config) as owner:
+        progress = owner.progress(name)
+    out.print(f"{name}: {progress}", markup=False)
+    if progress.message:
+        out.print(progress.message, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _waiting(name: str) -> "Iterator[Callable[[JobProgress], None]]":
+    """Shows what is waited for: a line that changes on a terminal, a line a change elsewhere."""
+    said = ""
+
+    def tell(progress: "JobProgress") -> None:
+        nonlocal said
+        text = f"waiting for the job of {name}: it is {progress}"
+        if err.is_terminal:
+            shown.update(text)
+        elif text != said:
+            err.print(text, markup=False)
+        said = text
+
+    with err.status(f"asking for the result of {name}") as shown:
+        yield tell
+
+
 @owners.command("result")
 def result_command(
     name: Dataset,
@@ -168,8 +216,8 @@ def result_command(
     """Fetch both halves of the result and open it: centres or totals, own labels."""
     from client.owner import Owner
 
-    with Owner.connect(config) as owner:
-        result = owner.result(name, wait=wait)
+    with Owner.connect(config) as owner, _waiting(name) as tell:
+        result = owner.result(name, wait=wait, on_wait=tell)
     headings, rows = result.table()
     table = Table(*headings)
     for row in rows:

@@ -1,12 +1,15 @@
 """Results at owners: opened exactly, noted in ledgers, waited for, tampered with."""
 
+import re
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from client import JobEndedError
+from ppodc.cli import app
 from ppodc.errors import InputError, RefusedError
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.service import operations
@@ -162,3 +165,30 @@ def test_labels_come_in_pieces(platform, monkeypatch):
     for store in platform.stores:
         events = [entry.event for entry in store.ledger.entries()]
         assert events.count("labels half given") == 3
+
+
+def test_an_owner_sees_what_it_waits_for(platform):
+    with platform.owner() as owner:
+        owner.upload("clinic", table(6))
+        platform.seal()
+        for store in platform.stores:
+            store.jobs.transition("clinic", JobState.PREPARING)
+            store.jobs.transition("clinic", JobState.RUNNING, iteration=2)
+        assert str(owner.progress("clinic")) == "running (iteration 2)"
+        heard = []
+        with pytest.raises(InputError, match=r"it is running \(iteration 2\)"):
+            owner.result("clinic", timeout=0.5, on_wait=heard.append)
+    assert {str(progress) for progress in heard} == {"running (iteration 2)"}
+
+
+def test_owners_list_their_datasets_by_command(platform):
+    with platform.owner() as owner:
+        owner.upload("clinic", table(6))
+    config = ["--config", str(platform.deployment.party("ann").config)]
+    listed = CliRunner().invoke(app, ["datasets", *config])
+    assert listed.exit_code == 0
+    assert re.findall(r"clinic|created|\b\d\b", listed.output) == ["clinic", "created", "1", "6"]
+    told = CliRunner().invoke(app, ["progress", "clinic", *config])
+    assert told.output == "clinic: created\n"
+    late = CliRunner().invoke(app, ["result", "clinic", "--no-wait", *config])
+    assert "no result yet" in str(late.exception)

@@ -106,5 +106,5 @@ def _plot(file: Path, records: NDArray[np.float64], result: Result) -> None:
 
     axes = result.plot(records)
     axes.set_title(f"{len(records)} records of {len(OWNERS)} owners, clustered on secret shares")
-    axes.figure.savefig(file, dpi=150)
+    pyplot.savefig(file, dpi=150)
     pyplot.close()

@@ -1,5 +1,7 @@
 """Commands of owners: read what they agree to, give records, take them back, fetch results."""
 
+import csv
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from ppodc.cli.options import (
     JsonFile,
     OwnConfig,
     err,
+    file_to_write,
     on_interrupt,
     out,
     write_json,
@@ -203,6 +206,13 @@ def _waiting(name: str) -> "Iterator[Callable[[JobProgress], None]]":
         yield tell
 
 
+def _short(cell: str | float) -> str:
+    """As people read it; a cluster without a centre has none to show."""
+    if isinstance(cell, float):
+        return "-" if math.isnan(cell) else f"{cell:.6g}"
+    return str(cell)
+
+
 @owners.command("result")
 def result_command(
     name: Dataset,
@@ -210,6 +220,12 @@ def result_command(
     wait: Annotated[bool, typer.Option(help="Wait until the job is done.")] = True,
     labels: Annotated[
         Path | None, typer.Option(help="Write the cluster of each own record here (CSV).")
+    ] = None,
+    csv_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv", help="Write the table here as CSV, in full precision.", callback=file_to_write
+        ),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -221,7 +237,7 @@ def result_command(
     headings, rows = result.table()
     table = Table(*headings)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_short, row))
     out.print(table)
     out.print(result.summary())
     if labels is not None:
@@ -231,4 +247,8 @@ def result_command(
                 "labels` finds them from your own table."
             )
         _write_labels(labels, *next(iter(result.own_rows().items())))
+    if csv_file is not None:
+        with csv_file.open("w", newline="") as file:
+            csv.writer(file).writerows([headings, *rows])
+        err.print(f"written: {csv_file}", markup=False)
     write_json(json_file, result.figures())

@@ -13,7 +13,7 @@ from ppodc.errors import InputError
 from ppodc.kmeans import placement
 from ppodc.kmeans.job import Job, job_of
 from ppodc.records.encode import decode_centres, on_grid
-from ppodc.records.output_half import OpenedResult
+from ppodc.records.output_half import OpenedResult, Table
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
@@ -88,14 +88,10 @@ class Result:
 
         return draw(self, data, x, y, axes)
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows, one for each cluster."""
-        rows = [
-            [str(h), str(size), *(f"{x:.6g}" if size else "-" for x in centre)]
-            for h, (size, centre) in enumerate(
-                zip(self.sizes_.tolist(), self.cluster_centers_, strict=True)
-            )
-        ]
+    def table(self) -> Table:
+        """Headings and rows, one for each cluster; NaN where there is no centre."""
+        centres = zip(self.sizes_.tolist(), self.cluster_centers_.tolist(), strict=True)
+        rows = [[h, size, *centre] for h, (size, centre) in enumerate(centres)]
         return ["cluster", "records", *self.columns], rows
 
     def summary(self) -> str:
@@ -111,6 +107,7 @@ class Result:
         """All but the labels, for JSON; null is the centre of a cluster without a result."""
         centres = zip(self.sizes_.tolist(), self.cluster_centers_.tolist(), strict=True)
         return {
+            "columns": list(self.columns),
             "cluster_centers": [centre if size else None for size, centre in centres],
             "sizes": self.sizes_.tolist(),
             "n_iter": self.n_iter_,
@@ -131,11 +128,11 @@ class ResultsByK:
         found = ((k, result.inertia_) for k, result in self.by_k.items())
         return {k: inertia for k, inertia in found if inertia is not None}
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Headings and rows, one for each cluster of each k."""
         tables = {k: result.table() for k, result in self.by_k.items()}
         headings = next(headings for headings, _ in tables.values())
-        rows = [[str(k), *row] for k, (_, rows) in tables.items() for row in rows]
+        rows = [[k, *row] for k, (_, rows) in tables.items() for row in rows]
         return ["k", *headings], rows
 
     def summary(self) -> str:

@@ -16,7 +16,7 @@ from ppodc.ldp.job import category_sizes, job_of, mechanism_of
 from ppodc.ldp.kmodes import nearest_mode
 from ppodc.ldp.tallies import Reports
 from ppodc.ldp.weighted_kmeans import nearest
-from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
+from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf, Table
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
@@ -60,13 +60,9 @@ class LocalResult:
             return nearest(values.astype(np.float64), self.encoded)
         return nearest_mode(values, np.rint(self.encoded).astype(np.int64))
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Headings and rows, one for each cluster."""
-        rows = [
-            [str(h), f"{self.sizes_[h]:.0f}",
-             *(x if isinstance(x, str) else f"{x:.6g}" for x in centre)]
-            for h, centre in enumerate(self.modes_)
-        ]  # fmt: skip
+        rows = [[h, round(self.sizes_[h]), *centre] for h, centre in enumerate(self.modes_)]
         return ["cluster", "records, estimated", *self.schema.names], rows
 
     def summary(self) -> str:

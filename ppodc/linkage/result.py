@@ -8,7 +8,7 @@ from ppodc.errors import InputError
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.power_sums import numbers
 from ppodc.linkage.tokens import LARGEST, ROW_BITS, partner
-from ppodc.records.output_half import OpenedResult
+from ppodc.records.output_half import OpenedResult, Table
 from ppodc.spec import Spec
 
 ROWS, PARTNERS, COUNT = "rows", "partners", "count"  # names of outputs
@@ -38,14 +38,14 @@ class LinkResult:
     links_: list[tuple[Link, ...]] | None
     max_links: int = 1
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Headings and rows: how many rows have how many partners."""
         above = self.max_links + 1
         counted = {n: self.partners_.count(n) for n in range(above + 1)}
         words = {0: "none", above: f"more than {self.max_links}"}
         if self.links_ is None:
             words[1] = "some"
-        rows = [[words.get(n, str(n)), str(count)] for n, count in counted.items() if count]
+        rows = [[words.get(n, str(n)), count] for n, count in counted.items() if count]
         return ["partners", "own rows"], rows
 
     def summary(self) -> str:
@@ -67,8 +67,8 @@ class LinkCount:
 
     count_: int
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        return ["links"], [[str(self.count_)]]
+    def table(self) -> Table:
+        return ["links"], [[self.count_]]
 
     def summary(self) -> str:
         return f"links between all owners: {self.count_}"

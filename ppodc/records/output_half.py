@@ -25,6 +25,9 @@ def half_width(modulus: int) -> int:
     return max(1, ((modulus - 1).bit_length() + 7) // 8)
 
 
+Table = tuple[list[str], list[list[Any]]]  # headings, and rows of texts and numbers
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputHalf:
     """One cloud's half of an output: `data` has a row of bytes for each value."""

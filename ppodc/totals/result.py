@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.records.output_half import OpenedResult
+from ppodc.records.output_half import OpenedResult, Table
 from ppodc.records.schema import Column
 from ppodc.spec import Spec
 from ppodc.totals.job import job_of
@@ -36,14 +36,13 @@ class Totals:
     encoded_squares_: list[int] | None
     columns: tuple[str, ...]
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Headings and rows, one for each column."""
         headings, listed = ["column", "sum", "mean"], [self.sum_, self.mean_]
         if self.var_ is not None:
             headings, listed = [*headings, "variance"], [*listed, self.var_]
         rows = [
-            [name, *(f"{values[i]:.6g}" for values in listed)]
-            for i, name in enumerate(self.columns)
+            [name, *(float(values[i]) for values in listed)] for i, name in enumerate(self.columns)
         ]
         return headings, rows
 

@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -192,3 +193,18 @@ def test_owners_list_their_datasets_by_command(platform):
     assert told.output == "clinic: created\n"
     late = CliRunner().invoke(app, ["result", "clinic", "--no-wait", *config])
     assert "no result yet" in str(late.exception)
+
+
+def test_a_result_as_a_table_in_full_precision(platform, tmp_path):
+    with platform.owner() as owner:
+        owner.upload("clinic", table(9))
+        platform.seal()
+        finish_job(platform)
+        result = owner.result("clinic")
+    config = ["--config", str(platform.deployment.party("ann").config)]
+    file = tmp_path / "centres.csv"
+    given = CliRunner().invoke(app, ["result", "clinic", "--csv", str(file), *config])
+    assert given.exit_code == 0
+    frame = pd.read_csv(file)
+    assert list(frame.columns) == ["cluster", "records", *result.columns]
+    assert np.array_equal(frame[list(result.columns)], result.cluster_centers_, equal_nan=True)

@@ -336,7 +336,7 @@ def result(partners, links, **change):
 def test_an_owner_opens_names_and_row_numbers():
     links = result([0, 1, 2], [0, token(1, 7, 3), 0])
     assert links.links_ == [(), (("bob", 3, 7),), ()]
-    assert links.table()[1] == [["none", "1"], ["1", "1"], ["more than 1", "1"]]
+    assert links.table()[1] == [["none", 1], ["1", 1], ["more than 1", 1]]
     assert links.own_rows() == {"partners": [0, 1, 2]}
     assert links.figures()["links"] == links.links_
     assert "3" in links.summary()

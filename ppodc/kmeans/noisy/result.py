@@ -16,7 +16,7 @@ from ppodc.errors import InputError
 from ppodc.kmeans.noisy.job import job_of, plan_of
 from ppodc.ldp.noisy_kmeans import Integers, merge
 from ppodc.ldp.weighted_kmeans import nearest
-from ppodc.records.output_half import OpenedResult
+from ppodc.records.output_half import OpenedResult, Table
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
@@ -42,11 +42,11 @@ class PrivateResult:
     privacy_: PrivacyReport
     columns: tuple[str, ...]
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> Table:
         """Headings and rows, one for each cluster."""
         rows = [
-            [str(h), f"{self.sizes_[h]:.0f}", *(f"{x:.6g}" for x in centre)]
-            for h, centre in enumerate(self.cluster_centers_)
+            [h, round(self.sizes_[h]), *centre]
+            for h, centre in enumerate(self.cluster_centers_.tolist())
         ]
         return ["cluster", "records, noisy", *self.columns], rows
 

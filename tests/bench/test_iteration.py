@@ -45,14 +45,17 @@ def cold():
 
 
 def test_iterations_to_warm_up_are_checked_but_not_counted(cold):
-    """Were they counted with one divisor or the other, costs would be half as large again."""
+    """Were they counted with one divisor or the other, costs would be half as large again.
+
+    The cold run also computes the centres of the initial clusters.
+    """
     said = []
     warm = replace(COLD, iterations=2, warm_up=None).over(RECORDS, said.append)
     assert (cold["iterations"], warm["iterations"]) == (3, 2)
     assert said[-3:] == ["warm-up", "iteration 1 of 2", "iteration 2 of 2"]
     each = cold["bytes_c1_to_c2"]
-    assert warm["bytes_c1_to_c2"] == pytest.approx(each, rel=0.1)
-    assert sum(step["bytes"] for step in warm["steps"]) == pytest.approx(each, rel=0.1)
+    assert warm["bytes_c1_to_c2"] == pytest.approx(each, rel=0.2)
+    assert sum(step["bytes"] for step in warm["steps"]) == pytest.approx(each, rel=0.2)
 
 
 def test_a_job_that_converges_at_once_is_measured_all_the_same():

@@ -5,7 +5,16 @@ import random
 import numpy as np
 import pytest
 
-from ppodc.mpc import additive, and_bits, compare, correlated_ot, look_up, multiply, select
+from ppodc.mpc import (
+    additive,
+    and_bits,
+    compare,
+    correlated_ot,
+    look_up,
+    multiply,
+    select,
+    zero_test,
+)
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.truncate import drop_bits
 from ppodc.mpc.unmask import bit_needs, unmask
@@ -95,6 +104,24 @@ def test_look_up(pair, bits, count):
     )
     assert opened(found) == [numbers[n] for n in indices]
     assert before - pair.sessions[0].supplies.available() == needs, "needs() must be what is used"
+
+
+@pytest.mark.parametrize(("bits", "limbs"), [(1, 1), (60, 1), (80, 2), (128, 2)])
+@pytest.mark.parametrize("count", [1, 7])
+def test_numbers_are_all_zero_or_not(pair, bits, limbs, count):
+    """One number at the least distance from zero, in any place, is enough."""
+    others = [1, 1 << (bits - 1), (1 << bits) - 1]
+    cases = [
+        [0] * count,
+        *([0] * i + [x] + [0] * (count - 1 - i) for x in others for i in (0, count - 1)),
+    ]
+    needs = zero_test.needs(count, bits)
+    for values in cases:
+        pair.run(lambda session: session.supplies.reserve(needs))
+        before = pair.sessions[0].supplies.available()
+        first, second = pair.run(zero_test.all_zero, share(values, limbs), (bits, bits))
+        assert first ^ second == (not any(values))
+        assert before - pair.sessions[0].supplies.available() == needs
 
 
 @pytest.mark.parametrize("bits", [1, 63, 64, 70, 130])

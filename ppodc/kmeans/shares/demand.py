@@ -10,7 +10,7 @@ from itertools import pairwise
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares import scaling, smin_k, stop_test, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.mpc import unmask
+from ppodc.mpc import select, unmask
 from ppodc.mpc.digit_ot import DIGIT
 from ppodc.mpc.supplies import Needs
 
@@ -55,8 +55,9 @@ class Demand:
 
     def update(self, k: int) -> Needs:
         """Supplies for re-seeding and the stop test."""
-        stop = stop_test.needs_beside if self.centres_beside(k) else stop_test.needs
-        return update.small_needs(k) + stop(k, self._p.l, self._rings)
+        if self.centres_beside(k):
+            return select.needs(k) + stop_test.needs_beside(k, self._p.l, self._rings)
+        return update.small_needs(k) + stop_test.needs(k, self._p.l, self._rings)
 
     def iteration(self, shards: Sequence[int]) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""

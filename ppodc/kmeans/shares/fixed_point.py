@@ -11,8 +11,10 @@ clusters, lambda_h <= n_h ub, and x, c_h in 0..ub per attribute (l of them).
 r2; C1 adds 1. The result is (u - r1 - r2) / 2^t + 1 modulo 2^(W - t): u / 2^t with an error in
 (-1, 1], always (`mpc.truncate`). A ring t bits wider than what comes out is all it takes.
 
-*Centres.* T[n] = round(2^G / n), |T[n] - 2^G / n| <= 1/2. lambda_h T[n_h] is 2^G c_h up to
-M ub / 2; with G - C >= log2(M ub) bits dropped, a = 2^C c_h + e, |e| <= 3/2 per attribute.
+*Centres.* T[n] = 2 round(2^(G - 1) / n), an even number with |T[n] - 2^G / n| <= 1. An empty
+cluster becomes one of a single record, n = 1, and T[0] = T[1] + 1: its lowest bit tells it apart,
+and it is off by 1 as well. lambda_h T[n_h] is 2^G c_h up to M ub; with G - C >= log2(M ub) + 1 bits
+dropped, a = 2^C c_h + e, |e| <= 3/2 per attribute.
 
 *Scores.* z_h = b_h - 2 x.a_h with b_h = ||a_h||^2 / 2^C up to 1 (C bits dropped). As
 ||a_h||^2 / 2^C - 2 x.a_h = 2^C s_h + 2 (c_h - x).e + ||e||^2 / 2^C and |c_h - x| <= ub,
@@ -40,7 +42,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppodc.errors import WidthError
-from ppodc.mpc.additive import U64, Words
+from ppodc.mpc.additive import LIMB_BITS, U64, Words
 from ppodc.mpc.compiled import compiled, i64, out_u8_2
 
 MARGIN = 2  # added to v_j - v_i, so that errors never turn a tie around
@@ -68,7 +70,7 @@ class FixedPoint:
         score = _at_least(-(-33 * most**4 // 128))
         # 2^t >= 16 (3 l ub + 9 l / (4 2^C) + 1)
         dropped = _at_least(_ERROR_PARTS * (3 * l * ub + 2 + 9 * l // 4))
-        reciprocal = score + dropped + (most * ub).bit_length()
+        reciprocal = score + dropped + (most * ub).bit_length() + 1
         return cls(most, score, dropped, reciprocal, score + (l * ub * ub).bit_length())
 
     @property
@@ -98,9 +100,14 @@ def _at_least(bound: int) -> int:
 
 
 def reciprocals(point: FixedPoint, limbs: int, first: int, count: int) -> Words:
-    """T[n] for n = first..first+count-1: (count, limbs). T[0] = T[1]; beyond M nobody looks."""
+    """T[n] for n = first..first+count-1: (count, limbs); beyond M nobody looks."""
     out = np.empty((count, limbs), np.uint64)
-    _divide(point.reciprocal + 1, first, out)
+    _divide(point.reciprocal, first, out)
+    above = out[:, :-1] >> U64(LIMB_BITS - 1)
+    out <<= U64(1)
+    out[:, 1:] |= above
+    if first == 0:
+        out[0, 0] |= U64(1)
     return out
 
 

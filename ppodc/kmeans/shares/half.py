@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters, State
-from ppodc.kmeans.shares import inertia, smin_k, stop_test, update
+from ppodc.kmeans.shares import inertia, scaling, smin_k, stop_test, update
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
 from ppodc.kmeans.shares import sums as summing
@@ -203,21 +203,32 @@ class SharesHalf:
             old = self._clusters(clusters)
             k = len(old)
             self._session.supplies.reserve(self._demand.update(k))
-            with self.meter.step("re-seed"):
-                parts = self._clusters(sums, k), self._clusters(candidates, k)
-                new = update.reseed(self._session, *parts)
-            wide = self._states.wide(old), self._states.made_here(new)
+            parts = self._clusters(sums, k), self._clusters(candidates, k)
             if self._demand.centres_beside(k):
-                with self.meter.step("stop test"):
-                    stop, centres = stop_test.unmoved_and_centres(self._session, *wide, self._rings)
-                self._states.add_centres(centres)
-                return new, stop
+                return self._update_and_centres(old, *parts)
+            with self.meter.step("re-seed"):
+                empty = update.empty(self._session, parts[0])
+                new = update.reseed(self._session, *parts, empty)
+            wide = self._states.wide(old), self._states.made_here(new)
             if not self._rings.beta:
                 with self.meter.step("stop test"):
                     return new, stop_test.unmoved(self._session, *wide, self._rings)
             factors = self._states.factors(old), self._states.factors(new)
             with self.meter.step("stop test"):
                 return new, stop_test.moved_little(self._session, wide, factors, self._rings)
+
+    def _update_and_centres(self, old: Words, sums: Words, candidates: Words) -> tuple[Words, bool]:
+        """`update` for beta = 0; what the next `assign` needs of the centres comes out beside."""
+        session, rings = self._session, self._rings
+        with self.meter.step("scaling"):
+            inverse = scaling.inverses(session, sums[:, -1], rings, rings.wide)
+        with self.meter.step("re-seed"):
+            new = update.reseed(session, sums, candidates, scaling.empty(inverse))
+        wide = self._states.wide(old), self._states.made_here(new)
+        with self.meter.step("stop test"):
+            stop, centres = stop_test.unmoved_and_centres(session, *wide, inverse, rings)
+        self._states.add_centres(centres)
+        return new, stop
 
     def output(self, sums: State, squares: State | None = None) -> OutputHalf:
         """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call.
@@ -226,7 +237,8 @@ class SharesHalf:
         of ||x||^2, their sum over the other clusters follows.
         """
         with self._session.step("output"):
-            told, least = self._clusters(sums), self._p.min_size
+            # more than all records is as good as any larger number
+            told, least = self._clusters(sums), min(self._p.min_size, self._p.m + 1)
             k, columns = told.shape
             if squares is not None:
                 told = np.hstack([told, _checked(squares)])

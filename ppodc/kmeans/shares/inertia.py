@@ -78,7 +78,7 @@ def _score(session: Session, sums: Words, rings: ScoreRings) -> tuple[AdditiveSh
     if session.role == 1:
         blank[:, -1] = 1
     # n = 1 and lambda = 0 for an empty one
-    filled = update.reseed(session, sums, blank)
+    filled = update.reseed(session, sums, blank, update.empty(session, sums))
     values = AdditiveShare(filled[:, :-1].reshape(-1, 1))
     flat = widen.widen(session, values, rings.norm)
     norms = multiply.multiply(session, flat, flat).reshape(k, l).sum(axis=1)

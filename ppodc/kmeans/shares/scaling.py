@@ -1,10 +1,10 @@
 """The centres in fixed point, from shares of sums and counts: what SSED_OP needs of the clusters.
 
 A state's sums and counts modulo 2^64 are widened once (`Wide`). Then, in the numbers of
-`fixed_point`: the reciprocals T[n_h] by a look-up of the counts, lambda_h T[n_h] cut to
-a_h = 2^C c_h, and b_h = ||a_h||^2 cut by C bits. Directions -2 a_h and constants b_h leave less
-those of cluster 0. Whoever multiplies cluster-scale numbers at the same time may do so in the same
-rounds (`Beside`): the stop test does.
+`fixed_point`: the reciprocals T[n_h] by a look-up of the counts, which also tells empty clusters,
+lambda_h T[n_h] cut to a_h = 2^C c_h, and b_h = ||a_h||^2 cut by C bits. Directions -2 a_h and
+constants b_h leave less those of cluster 0. Whoever multiplies cluster-scale numbers at the same
+time may do so in the same rounds (`Beside`): the stop test does.
 
 Who learns what: nothing. Rounds: 2 to widen, 2 for the look-up, 2 for each product. Bytes: those of
 k look-ups in tables of M entries, of k products with l columns and of k l squares in the ring of
@@ -19,7 +19,8 @@ import numpy as np
 from ppodc.kmeans.shares.fixed_point import reciprocals
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import look_up, multiply, widen
-from ppodc.mpc.additive import AdditiveShare, Words, zeros
+from ppodc.mpc.additive import U64, AdditiveShare, Words, zeros
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.truncate import drop_bits
@@ -77,22 +78,34 @@ def centre_needs(k: int, l: int, rings: Rings, beside: int = 0) -> Needs:
     )
 
 
+def inverses(session: Session, counts: Words, rings: Rings, ring: int) -> AdditiveShare:
+    """T[n_h] of shared counts (k), in a ring of so many limbs: (k)."""
+    # n_h modulo the size of the table
+    table = partial(reciprocals, rings.point, ring)
+    return look_up.look_up(session, counts, rings.point.index_bits, table, ring)
+
+
+def empty(inverse: AdditiveShare) -> Bits:
+    """Shares of [n_h = 0], the lowest bits of T[n_h]."""
+    return (inverse.limbs[:, 0] & U64(1)).astype(np.uint8)
+
+
 def centres(session: Session, wide: Wide, rings: Rings) -> Centres:
     """The centres' directions and constants in the ring of the distances."""
     (_, l), ring = wide.sums.shape, rings.centre
     nothing = Beside(zeros((0,), ring), zeros((0, l), ring))
-    return centres_beside(session, wide, rings, nothing)[0]
+    inverse = inverses(session, wide.counts.limbs[:, 0], rings, ring)
+    return centres_beside(session, wide, inverse, rings, nothing)[0]
 
 
 def centres_beside(
-    session: Session, wide: Wide, rings: Rings, beside: Beside
+    session: Session, wide: Wide, inverse: AdditiveShare, rings: Rings, beside: Beside
 ) -> tuple[Centres, AdditiveShare]:
-    """`centres`, and the squares of what stands beside: (n / 2, l), in the ring of its numbers."""
+    """The centres from their T[n_h], and the squares of what stands beside: (n / 2, l).
+
+    Squares are in the ring of the numbers beside.
+    """
     (k, l), point, ring = wide.sums.shape, rings.point, beside.scalars.length
-    # T[n_h], n_h modulo the size of the table
-    table = partial(reciprocals, point, ring)
-    counts = wide.counts.limbs[:, 0]
-    inverse = look_up.look_up(session, counts, point.index_bits, table, ring)
     # a_h = lambda_h T[n_h] / 2^(G - C)
     scalars = AdditiveShare.concat([inverse, beside.scalars])
     rows = AdditiveShare.concat([wide.sums.low(ring), beside.rows])

@@ -2,15 +2,15 @@
 
 With e_h[s] = |c'_h| lambda_h[s] - |c_h| lambda'_h[s] and E_h = sum_s e_h[s]^2, small numbers:
 
-*beta = 0*: no centre moved, that is sum_h E_h = 0, the sign of sum_h E_h - 1.
+*beta = 0*: no centre moved, that is sum_h E_h = 0 (`mpc.zero_test`).
 
 *beta = p / q > 0* (Eq. 5.5): with alpha = prod_h |c_h| and alpha_h = prod_(g != h) |c_g| by a
 product tree, g_h = alpha_h alpha'_h and f = alpha alpha', stop when q sum_h g_h^2 E_h <= p f^2.
 
-Who learns what: both clouds learn the stop bit, nothing else. Rounds: 2 for each of two products,
-those of a comparison, 1 to open; for beta > 0 also about 4 log2(k) + 8. Bytes: those of k products
-with l columns and k l squares; for beta > 0 also those of about 6 k products of stop-test size,
-which grows with k. Supplies: see `needs`, `factor_needs`.
+Who learns what: both clouds learn the stop bit, nothing else. Rounds: 2 for each of two products, 4
+for the test, 1 to open; for beta > 0 those of a comparison and about 4 log2(k) + 8. Bytes: those of
+k products with l columns and k l squares; for beta > 0 also those of about 6 k products of
+stop-test size, which grows with k. Supplies: see `needs`, `factor_needs`.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,10 @@ from ppodc.errors import WireError
 from ppodc.kmeans.shares import scaling
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Beside, Centres, Wide
-from ppodc.mpc import compare, multiply, widen
+from ppodc.mpc import compare, multiply, widen, zero_test
 from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.xor_bits import XorShare
 
 _STOP = "shares.stop"
 
@@ -52,7 +51,7 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
     """Supplies of `unmoved` (beta = 0) or of `moved_little`."""
     movements = multiply.needs(2 * k, rings.movement) + multiply.needs(k * l, rings.movement)
     if not rings.beta:
-        return movements + compare.needs(1, rings.movement_bits)
+        return movements + zero_test.needs(1, rings.movement_bits)
     return (
         movements
         + widen.needs(k, rings.movement, rings.stop)
@@ -63,16 +62,19 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
 
 def needs_beside(k: int, l: int, rings: Rings) -> Needs:
     """Supplies of `unmoved_and_centres`."""
-    return scaling.centre_needs(k, l, rings, 2 * k) + compare.needs(1, rings.movement_bits)
+    return scaling.centre_needs(k, l, rings, 2 * k) + zero_test.needs(1, rings.movement_bits)
 
 
 def unmoved_and_centres(
-    session: Session, old: Wide, new: Wide, rings: Rings
+    session: Session, old: Wide, new: Wide, inverse: AdditiveShare, rings: Rings
 ) -> tuple[bool, Centres]:
-    """`unmoved`, and in the same rounds what the next iteration needs of the new centres."""
+    """`unmoved`, and in the same rounds what the next iteration needs of the new centres.
+
+    `inverse` are the T[n_h] of the new ones (`scaling.inverses`).
+    """
     counts = AdditiveShare.concat([new.counts, old.counts])
     beside = Beside(counts, AdditiveShare.concat([old.sums, new.sums]))
-    centres, squares = scaling.centres_beside(session, new, rings, beside)
+    centres, squares = scaling.centres_beside(session, new, inverse, rings, beside)
     return _is_zero(session, squares.sum(axis=1).low(rings.movement), rings), centres
 
 
@@ -82,11 +84,9 @@ def unmoved(session: Session, old: Wide, new: Wide, rings: Rings) -> bool:
 
 
 def _is_zero(session: Session, movements: AdditiveShare, rings: Rings) -> bool:
-    """[sum_h E_h < 1], opened."""
+    """[sum_h E_h = 0], opened."""
     total = movements.sum().reshape(1)
-    # open the sign of sum_h E_h - 1
-    gap = total - public([1], total.length, session.role)
-    return _open(session, compare.sign(session, gap, rings.movement_bits))
+    return _open(session, zero_test.all_zero(session, total, rings.movement_bits))
 
 
 def moved_little(
@@ -104,7 +104,8 @@ def moved_little(
     right = squares[-1:]
     # open the sign of p f^2 - q sum_h g_h^2 E_h
     gap = right.times(rings.beta.numerator) - left.reshape(1).times(rings.beta.denominator)
-    return not _open(session, compare.sign(session, gap, rings.stop_bits))
+    negative = compare.sign(session, gap, rings.stop_bits)
+    return not _open(session, int(negative.words[0]) & 1)
 
 
 def _movements(session: Session, old: Wide, new: Wide, limbs: int) -> AdditiveShare:
@@ -117,9 +118,9 @@ def _movements(session: Session, old: Wide, new: Wide, limbs: int) -> AdditiveSh
     return multiply.multiply(session, gaps, gaps).reshape(k, l).sum(axis=1)
 
 
-def _open(session: Session, share: XorShare) -> bool:
-    """The first bit, told to both clouds."""
-    own = (share.words[:1] & np.uint64(1)).astype(np.uint8)
+def _open(session: Session, share: int) -> bool:
+    """A shared bit, told to both clouds."""
+    own = np.array([share], np.uint8)
     other = session.link.exchange(_STOP, own)
     if other[0] > 1:
         raise WireError("the peer's share of the stop bit is no bit; stop both clouds.")

@@ -1,18 +1,22 @@
-"""Re-seeding: b = [count < 1], the sign of count - 1, times the candidate is added.
+"""Re-seeding: b = [count < 1] times the candidate is added.
 
-Who learns what: nothing, not even that a cluster was empty. Rounds: those of a comparison and a
-select. Bytes and supplies: theirs, k of each.
+b comes from the look-up of the counts (`scaling.empty`) where centres are computed beside, else it
+is the sign of count - 1.
+
+Who learns what: nothing, not even that a cluster was empty. Rounds: those of a select, and of the
+comparison if there is one. Bytes and supplies: theirs, k of each.
 """
 
 import numpy as np
 
 from ppodc.mpc import compare, select
 from ppodc.mpc.additive import AdditiveShare, Words, public
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
 
-_COUNT_BITS = 63  # of a count, or of what it lacks to a public number
+_COUNT_BITS = 32  # of a count below 2^31, or of what it lacks to a public number of as many bits
 
 
 def small_needs(k: int) -> Needs:
@@ -26,11 +30,15 @@ def small(session: Session, sums: Words, least: int) -> XorShare:
     return compare.sign(session, counts - public([least] * len(sums), 1, session.role), _COUNT_BITS)
 
 
-def reseed(session: Session, sums: Words, candidates: Words) -> Words:
+def empty(session: Session, sums: Words) -> Bits:
+    """b_h = [|c_h| < 1]."""
+    return small(session, sums, 1).unpack(len(sums))
+
+
+def reseed(session: Session, sums: Words, candidates: Words, empty: Bits) -> Words:
     """Clusters (k, l + 1) in which an empty one has become its candidate."""
-    empty = small(session, sums, 1)
     # (lambda_h, |c_h|) + b_h (candidate_h, 1)
     rows = AdditiveShare(np.ascontiguousarray(candidates)[..., None])
-    added = select.select(session, empty.unpack(len(sums)), rows)
+    added = select.select(session, empty, rows)
     clusters: Words = sums + added.limbs[..., 0]
     return clusters

@@ -67,7 +67,7 @@ def dropped(value: int, bits: int, g: random.Random) -> int:
 def approximate(record: list[int], cluster: Cluster, p: FixedPoint, g: random.Random) -> int:
     """z_h, with dropped bits as unlucky as they come."""
     sums, n = cluster
-    inverse = (2 * (1 << p.reciprocal) + n) // (2 * n)
+    inverse = 2 * (((1 << p.reciprocal) + n) // (2 * n)) + (n == 1 and g.randrange(2))
     a = [dropped(s * inverse, p.reciprocal - p.centre, g) for s in sums]
     b = dropped(sum(x * x for x in a), p.centre, g)
     return b - 2 * sum(x * y for x, y in zip(record, a, strict=True))
@@ -139,7 +139,8 @@ def test_reciprocals_are_rounded():
         limbs = -(-p.wide_bits // 64)
         for first in (0, max(0, m - 50)):
             for n, value in enumerate(integers(reciprocals(p, limbs, first, 50)), first):
-                assert abs(value - Fraction(1 << p.reciprocal, max(n, 1))) <= Fraction(1, 2)
+                assert abs(value - Fraction(1 << p.reciprocal, max(n, 1))) <= 1
+                assert value % 2 == (n == 0)
 
 
 def labels(records: np.ndarray, sums: np.ndarray, sizes: np.ndarray, p: Parameters) -> list[int]:

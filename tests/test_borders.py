@@ -1,13 +1,21 @@
 """The import direction is the trust boundary: no party's code reaches into another party's.
 
+One exception: `ppodc/__init__.py` has a table of where users' names live, `client` among them, so
+that `from ppodc import Owner` works. It loads a place when somebody asks for a name of it, which no
+code in here does.
+
 Inside `ppodc/` a lower room never imports a higher one, and rooms of one storey do not import each
 other: the tree can be read from the bottom.
 """
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import ppodc
 
 ROOT = Path(__file__).parents[1]
 PARTIES = {"ppodc", "cloud1", "cloud2", "master", "client"}
@@ -88,6 +96,22 @@ def test_a_lower_room_never_imports_a_higher_one(file):
         room = (*name.split("."), "")[1]
         if name.startswith("ppodc.") and room != own:
             assert storey(room) < storey(own), f"{own} must not import {name}"
+
+
+@pytest.mark.parametrize("file", sources(*PARTIES), ids=name_of)
+def test_nobody_here_takes_a_users_name_from_ppodc(file):
+    if file.relative_to(ROOT).parts[0] != "client":
+        taken = {name for _, name in imports(ast.parse(file.read_text()))}
+        assert not taken & {f"ppodc.{name}" for name in ppodc.__all__}
+
+
+def test_ppodc_loads_no_party():
+    code = "import sys, ppodc, ppodc.spec, ppodc.pairs.cloud_job; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "ppodc.pairs.cloud_job" in loaded.stdout.split()
+    assert not {name.split(".")[0] for name in loaded.stdout.split()} & (PARTIES - {"ppodc"})
 
 
 def test_every_room_has_its_storey():

@@ -98,6 +98,11 @@ class Layout:
     belongs_to: str = ""
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return sum(field.nbytes for field in self.fields)
+
+    @property
     def digest(self) -> bytes:
         """Tells rows of this version, layout and owner from all others."""
         texts = [f"{f.name}:{np.dtype(f.dtype).str}:{f.width}" for f in self.fields]

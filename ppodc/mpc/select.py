@@ -75,9 +75,12 @@ def select(
 
 
 def sum_selected(
-    session: Session, members: Sequence[XorShare], rows: AdditiveShare
+    session: Session, members: Sequence[XorShare], rows: AdditiveShare, top: int = 8
 ) -> AdditiveShare:
-    """sum_i members[h][i] * rows[i] for each h: n bits per member, rows (n, C) -> (members, C)."""
+    """sum_i members[h][i] * rows[i] for each h: n bits per member, rows (n, C) -> (members, C).
+
+    Of the last limbs only `top` bytes (1, 2, 4, 8) are right.
+    """
     count = len(rows.limbs)
     bits = np.concatenate([member.unpack(count) for member in members])
-    return select(session, bits, rows, count)
+    return select(session, bits, rows, count, top)

@@ -66,6 +66,21 @@ class Needs:
         """Rows of OT extension, in each direction, that making these amounts takes."""
         return sum(getattr(self, kind) * rows for kind, (_, _, rows) in _KINDS.items())
 
+    @property
+    def size(self) -> int:
+        """Bytes that these amounts take."""
+        return sum(
+            getattr(self, kind) * layout.row_bytes for kind, (layout, _, _) in _KINDS.items()
+        )
+
+    def within(self, most: int) -> "Needs":
+        """These amounts, or the same part of each so that they take at most so many bytes."""
+        size = self.size
+        if size <= most:
+            return self
+        amounts = (self.leaves, self.pairs, self.transfers)
+        return Needs(*(amount * max(0, most) // size for amount in amounts))
+
     def __mul__(self, times: int) -> "Needs":
         return Needs(times * self.leaves, times * self.pairs, times * self.transfers)
 
@@ -112,6 +127,11 @@ class Supplies:
         """Have these amounts at hand: from the folders first, the rest is made now."""
         for kind in _KINDS:
             self._reserve(kind, getattr(needs, kind))
+
+    @property
+    def kept_on_disk(self) -> bool:
+        """Whether what is made ahead goes into folders."""
+        return bool(self._stored)
 
     def prepare(self, needs: Needs, progress: Progress | None = None) -> None:
         """Make these amounts ahead; into the folders if there are any."""

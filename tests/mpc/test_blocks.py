@@ -85,6 +85,13 @@ def test_widen_keeps_numbers_below_half_of_the_ring(pair, length):
         assert opened(pair.run(widen, share(values, length), (limbs, limbs))) == expected
 
 
+@pytest.mark.parametrize("limbs", [1, 2])
+def test_widen_from_half_a_limb_whatever_the_other_half_holds(pair, limbs):
+    values = [0, 1, (1 << 31) - 1, 123456789] * 8
+    parts = share(values, 1)  # modulo 2^64, so that the upper halves are random
+    assert opened(pair.run(widen, parts, (limbs, limbs), (32, 32))) == values
+
+
 @pytest.mark.parametrize("bits", [1, 3, 10, 16])
 @pytest.mark.parametrize("count", [1, 5])
 def test_look_up(pair, bits, count):

@@ -68,7 +68,13 @@ class Demand:
         for rows in shards:
             for start, end in self.chunks(rows):
                 total += self.chunk(end - start, k)
+            total += self.sums(rows, k)
         return total
+
+    def sums(self, rows: int, k: int) -> Needs:
+        """Supplies for widening the sums of a shard."""
+        narrow = sums.sum_bytes(rows, self._p.ub) < sums.WORD_BYTES
+        return select.needs(k * (self._p.l + 1)) if narrow else Needs()
 
     def ingest(self, shards: Sequence[int]) -> Needs:
         """Supplies for taking in shards of these sizes."""

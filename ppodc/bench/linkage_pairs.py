@@ -49,13 +49,14 @@ NOTES = (
 class Order(msgspec.Struct, frozen=True):
     """What both clouds are to compare."""
 
-    kind: str  # numbers, edit (public lengths) or secret (lengths)
+    kind: str  # numbers, edit (public lengths), secret (lengths) or fields
     first: int  # rows of the first owner; the others are the second's
     blocks: list[tuple[int, int, list[tuple[int, int]]]]
-    limit: int
+    limit: int = 0
     bits: int = 8
     weights: list[int] = []
     lengths: list[int] = []
+    rule: dict[str, Any] = {}  # of fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _numeric(
         match = squared_distances(rule, xs[rows], ys[columns]) <= rule.limit
         expected.append(match & (real_x[rows, None] > 0) & (real_y[None, columns] > 0))
     weights = list(rule.weights)
-    order = Order("numbers", len(xs), _listed(plan), rule.limit, UB.bit_length(), weights)
+    order = Order("numbers", len(xs), listed(plan), rule.limit, UB.bit_length(), weights)
     both = np.column_stack([xs, real_x]), np.column_stack([ys, real_y])
     return Case(name, (both[0].astype(np.int64), both[1].astype(np.int64)), order, expected)
 
@@ -137,7 +138,7 @@ def edit_case(side: int, length: int, most: int, *, secret: bool) -> Case:
     near = [[levenshtein(a, b) <= most for b in copies] for a in words]
     match = np.array(near, np.bool_)
     expected = [match[block.xs[0] : block.xs[1]][:, block.columns] for block in plan]
-    order = Order("secret" if secret else "edit", side, _listed(plan), most, lengths=[length] * 2)
+    order = Order("secret" if secret else "edit", side, listed(plan), most, lengths=[length] * 2)
     wide = length + most
     tables = [np.array([w + [NONE] * (wide - len(w)) for w in part]) for part in (words, copies)]
     name = f"edit, length {'up to ' if secret else ''}{length}, d = {most}, {side} x {side}"
@@ -152,12 +153,25 @@ def _edited(random: np.random.Generator, word: list[int], *, secret: bool) -> li
     return copy[1:] if secret and random.integers(0, 3) == 0 else copy
 
 
-def _listed(plan: Sequence[Block]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+def listed(plan: Sequence[Block]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """Blocks as the order has them."""
     return [(block.xs[0], block.xs[1], list(block.ys)) for block in plan]
 
 
 def compare(case: Case, tell: Tell) -> dict[str, Any]:
     """Run both clouds on a case; costs, and whether every match bit is right."""
+    opened, costs = opened_bits(case, tell)
+    both = zip(opened, case.expected, strict=True)
+    return {
+        "pairs": sum(bits.size for bits in case.expected),
+        "matches": int(sum(bits.sum() for bits in case.expected)),
+        "exact": all(np.array_equal(bits, right) for bits, right in both),
+        **costs,
+    }
+
+
+def opened_bits(case: Case, tell: Tell) -> tuple[list[NDArray[np.bool_]], dict[str, Any]]:
+    """Run both clouds on a case: the match bits of each block, put together, and the costs."""
     columns = case.rows[0].shape[1]
     rows = sum(map(len, case.rows))
     setting = Setting(1, "shares", rows, columns, 1, 1 << 20, "0")
@@ -167,22 +181,15 @@ def compare(case: Case, tell: Tell) -> dict[str, Any]:
             (folder / ORDER).write_bytes(msgspec.json.encode(case.order))
         tell("taking in")
         with started(folders, _PROGRAM) as pair:
-            costs = [[pair.answer(role) for role in ROLES]]
+            taking_in = [pair.answer(role) for role in ROLES]
             tell("comparing")
-            costs.append([pair.answer(role) for role in ROLES])
+            comparing = [pair.answer(role) for role in ROLES]
             for _ in pair.events():
                 pass
         shares = [np.load(folder / BITS, allow_pickle=False) for folder in folders]
-    exact = np.array_equal(
-        shares[0] ^ shares[1], np.concatenate([np.packbits(bits) for bits in case.expected])
-    )
-    pairs = sum(bits.size for bits in case.expected)
-    taking_in, comparing = costs
-    return {
-        "pairs": pairs,
-        "matches": int(sum(bits.sum() for bits in case.expected)),
-        "exact": exact,
+    costs = {
         "take_in_s": max(cost["wall_s"] for cost in taking_in),
+        "take_in_bytes": max(cost["bytes"] for cost in taking_in),
         "wall_s": max(cost["wall_s"] for cost in comparing),
         "cpu_s": max(cost["cpu_s"] for cost in comparing),
         "bytes": max(cost["bytes"] for cost in comparing),
@@ -190,6 +197,17 @@ def compare(case: Case, tell: Tell) -> dict[str, Any]:
         "peak_mb": max(cost["peak_mb"] for cost in comparing),
         "others": load.others,
     }
+    return _blocks_of(shares[0] ^ shares[1], [bits.shape for bits in case.expected]), costs
+
+
+def _blocks_of(packed: NDArray[np.uint8], shapes: Sequence[Any]) -> list[NDArray[np.bool_]]:
+    """The bits of each block, which starts at a whole byte."""
+    ends = np.cumsum([-(-height * width // 8) for height, width in shapes])
+    parts = np.split(packed, ends[:-1])
+    return [
+        np.unpackbits(part, count=height * width).reshape(height, width).astype(np.bool_)
+        for part, (height, width) in zip(parts, shapes, strict=True)
+    ]
 
 
 def run(

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.bench.linkage_pairs import BITS, ORDER, Order
-from ppodc.linkage import distances, string_match
+from ppodc.errors import InputError
+from ppodc.linkage import distances, field_match, rules, string_match
 from ppodc.linkage.blocks import Block, batches
 from ppodc.linkage.characters import equalities, take_in
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.edit_distance import within_secret
-from ppodc.linkage.rules import EditDistance, SquaredDistance
+from ppodc.linkage.field_match import take_in_fields
+from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
 from ppodc.local.pair_process import LocalCloud, main, tell
@@ -29,7 +31,7 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.xor_bits import XorShare
 
-_MEMORY_BYTES = 400 << 20
+_MEMORY_BYTES = 256 << 20
 Matcher = Callable[[list[Block]], list[Bits]]
 
 
@@ -40,9 +42,8 @@ def work(cloud: LocalCloud) -> None:
     share = cloud.share()
     halves = share[: order.first], share[order.first :]
     clock = _Clock(cloud)
-    matcher = {"numbers": _numbers, "edit": _edit, "secret": _secret}[order.kind](
-        session, order, *halves
-    )
+    kinds = {"numbers": _numbers, "edit": _edit, "secret": _secret, "fields": _fields}
+    matcher = kinds[order.kind](session, order, *halves)
     clock.tell("taking in")
     blocks = [Block((a, b), tuple(ys)) for a, b, ys in order.blocks]
     found: list[NDArray[np.uint8]] = []
@@ -148,6 +149,19 @@ def _secret(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matc
         return [string_match.pair_bits(block, share) for block, share in both]
 
     return match
+
+
+def _fields(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
+    """Mixed fields; `lengths` of the texts in the order of the rule."""
+    rule = rules.from_dict(order.rule)
+    if not isinstance(rule, Fields):
+        raise InputError("the order is of fields, its rule is not.")
+    budget = Budget(_MEMORY_BYTES)
+    x, y = (
+        take_in_fields(session, rule, order.lengths, half, budget, first=not number)
+        for number, half in enumerate(halves)
+    )
+    return lambda batch: field_match.match_bits(session, rule, x, y, batch)
 
 
 def _ends(session: Session, padding: Bits, longest: int) -> Bits:

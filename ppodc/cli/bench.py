@@ -143,6 +143,8 @@ DISPATCH_TEXT = "Of the master, for each pair and phase (assumed)."
 DEPLOYMENT_TEXT = "Folder of `ppodc init` whose clouds run; this machine if left out."
 KEGG_TEXT = "The data set (.csv or .csv.gz); without it, the stored results."
 KEGG_ROWS_TEXT = "Records that the paillier suite runs; 'none' leaves it out."
+FEBRL_TEXT = "Folder with FEBRL's dataset3.csv and dataset4a.csv, b; else of the peers' package."
+PASSES_TEXT = "1: pairs of equal birth year; 2: besides, those of equal birth year or area."
 KEGG_KEYS_TEXT = "Paillier keys: 1,024 bits as published, 2,048 as it should be."
 
 
@@ -368,6 +370,22 @@ MEASUREMENTS = (
         ],
         draws=False,
         module="linkage_pairs",
+    ),
+    Measurement(
+        "linkage-peers",
+        """FEBRL linked by recordlinkage, splink, anonlink, and on shares: how well, who sees what?
+
+        Rules are fixed on FEBRL 3 and tested on FEBRL 4. Ours really runs between two processes.
+        """,
+        [
+            optional("data", Path, FEBRL_TEXT),
+            optional("python", Path, "Interpreter that has the peers, as of `make linkage-peers`."),
+            choice(
+                "passes", int, 2, "1: by birth year; 2: also by birth year or area.", min=1, max=2
+            ),
+        ],
+        draws=False,
+        module="linkage_peers",
     ),
     Measurement(
         "gateway",

@@ -6,8 +6,9 @@
 length of a missing value is none, so that no diagonal is selected.
 
 Agreement bits go into the columns of the binary digits of their weights, are added up and compared
-with threshold - 1; the result is multiplied with real_x real_y. All fields and all blocks of a
-batch run in lockstep.
+with threshold - 1; the result is multiplied with real_x real_y. All blocks of a batch have the same
+circuit, whose bits lie side by side without gaps (small cells would else leave much of the words
+empty), and all fields run in lockstep.
 
 Who learns what: nothing. Rounds: those of the longest field. ANDs per pair: 39 for an exact field,
 2 for a numeric one besides its comparisons, those of `edit_distance`, about one for each set digit
@@ -28,7 +29,7 @@ from ppodc.linkage.rules import Field, Fields
 from ppodc.linkage.string_match import BitRows, pair_bits
 from ppodc.linkage.strings import NONE
 from ppodc.mpc import compare, unmask
-from ppodc.mpc.additive import U64, AdditiveShare, public
+from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.circuits import Circuit, Gate, above, beside, run, total
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
@@ -95,16 +96,16 @@ def match_bits(
     session: Session, rule: Fields, x: FieldRows, y: FieldRows, batch: Sequence[Block]
 ) -> list[Bits]:
     """This cloud's shares of the match bits of each block, a byte per pair: (height, width)."""
-    circuits = []
-    for block in batch:
-        agreeing = [
-            _agreement(session, field, a, b, block)
-            for field, a, b in zip(rule.fields, x.parts, y.parts, strict=True)
-        ]
-        real = x.real.sums(session, y.real, block)
-        circuits.append(_matches(rule, agreeing, real))
-    shares = run(session, circuits)
-    return [pair_bits(block, share) for block, share in zip(batch, shares, strict=True)]
+    agreeing = [
+        _agreement(session, field, a, b, batch)
+        for field, a, b in zip(rule.fields, x.parts, y.parts, strict=True)
+    ]
+    real = _close(batch, [x.real.sums(session, y.real, block) for block in batch])
+    (share,) = run(session, [_matches(rule, agreeing, real)])
+    ends = np.cumsum([block.pairs for block in batch])
+    parts = np.split(share.unpack(int(ends[-1])), ends[:-1])
+    both = zip(parts, batch, strict=True)
+    return [part.reshape(block.height, block.width) for part, block in both]
 
 
 # --------------------------------------------------------------------------- taking in
@@ -145,40 +146,66 @@ def _flag(session: Session, column: NDArray[np.uint64]) -> Bits:
 # --------------------------------------------------------------------------- comparing
 
 
-def _agreement(session: Session, field: Field, a: Part, b: Part, block: Block) -> Circuit[XorShare]:
+def _agreement(
+    session: Session, field: Field, a: Part, b: Part, batch: Sequence[Block]
+) -> Circuit[XorShare]:
     if isinstance(a, ExactRows) and isinstance(b, ExactRows):
-        return _all_ones(_equal_planes(session.role, a, b, block))
+        return _all_ones(_equal_planes(session.role, a, b, batch))
     if isinstance(a, NumericRows) and isinstance(b, NumericRows):
-        present = a.present.sums(session, b.present, block)
-        return _all_ones([*_near(session, field.most, a, b, block), present])
+        present = _close(batch, [a.present.sums(session, b.present, block) for block in batch])
+        return _all_ones([*_near(session, field.most, a, b, batch), present])
     if isinstance(a, EditRows) and isinstance(b, EditRows):
-        shifts = range(-field.most, field.most + 1)
-        equal = equalities(session, a.strings, b.strings, block, a.longest, shifts)
-        chosen = {s: a.lengths.sums(session, b.lengths, block, s) for s in shifts}
-        return within_secret(session.role, equal, a.longest, field.most, chosen)
+        return _within(session, field.most, a, b, batch)
     raise ValueError("the owners' fields were taken in by different rules")
 
 
-def _equal_planes(role: int, a: ExactRows, b: ExactRows, block: Block) -> list[XorShare]:
-    """Shares of [bit c of x and y is the same] for all pairs of the block. Local."""
-    own, other = a.bits[slice(*block.xs)], pack(np.ascontiguousarray(b.bits[block.columns].T))
-    masks = U64(0) - own.astype(U64)
-    planes = [other[c][None] ^ masks[:, c][:, None] for c in range(own.shape[1])]
-    return [XorShare(plane.reshape(-1)).negated(role) for plane in planes]
+def _close(batch: Sequence[Block], shares: Sequence[XorShare]) -> XorShare:
+    """Bits of all pairs of a batch side by side, from words that are full along y of each block."""
+    both = zip(batch, shares, strict=True)
+    return XorShare(pack(np.concatenate([pair_bits(*of).reshape(-1) for of in both])))
+
+
+def _within(
+    session: Session, most: int, a: EditRows, b: EditRows, batch: Sequence[Block]
+) -> Circuit[XorShare]:
+    """[edit distance <= most] for all pairs of the batch."""
+    shifts = range(-most, most + 1)
+    equal = [equalities(session, a.strings, b.strings, x, a.longest, shifts) for x in batch]
+    chosen = {
+        s: _close(batch, [a.lengths.sums(session, b.lengths, block, s) for block in batch])
+        for s in shifts
+    }
+
+    def both(i: int, j: int) -> XorShare:
+        return _close(batch, [of_block(i, j) for of_block in equal])
+
+    return within_secret(session.role, both, a.longest, most, chosen)
+
+
+def _equal_planes(role: int, a: ExactRows, b: ExactRows, batch: Sequence[Block]) -> list[XorShare]:
+    """Shares of [bit c of x and y is the same] for all pairs of the batch. Local."""
+    sides = [(a.bits[slice(*block.xs)], b.bits[block.columns]) for block in batch]
+    planes = []
+    for c in range(a.bits.shape[1]):
+        bits = [(own[:, c, None] ^ other[None, :, c]).reshape(-1) for own, other in sides]
+        planes.append(XorShare(pack(np.concatenate(bits))).negated(role))
+    return planes
 
 
 def _near(
-    session: Session, most: int, a: NumericRows, b: NumericRows, block: Block
+    session: Session, most: int, a: NumericRows, b: NumericRows, batch: Sequence[Block]
 ) -> list[XorShare]:
-    """Shares of [x - y <= most] and [y - x <= most] for all pairs of the block."""
-    x = a.values[slice(*block.xs)].reshape(block.height, 1)
-    y = AdditiveShare(b.values.limbs[block.columns]).reshape(1, block.width)
-    bound = public([most + 1], 1, session.role)
-    both = [difference - bound for difference in (x - y, y - x)]
-    flat = AdditiveShare.concat([values.reshape(-1) for values in both])
-    signs = compare.sign(session, flat, HALF_BITS + 2).unpack(2 * block.pairs)
-    planes = signs.reshape(2, block.height, block.width)
-    return [XorShare(pack(np.ascontiguousarray(plane)).reshape(-1)) for plane in planes]
+    """Shares of [x - y <= most] and [y - x <= most] for all pairs of the batch."""
+    differences = []
+    for block in batch:
+        x = a.values[slice(*block.xs)].reshape(block.height, 1)
+        y = AdditiveShare(b.values.limbs[block.columns]).reshape(1, block.width)
+        differences.append((x - y).reshape(-1))
+    apart, bound = AdditiveShare.concat(differences), public([most + 1], 1, session.role)
+    pairs = len(apart.limbs)
+    flat = AdditiveShare.concat([apart - bound, apart.times(-1) - bound])
+    signs = compare.sign(session, flat, HALF_BITS + 2).unpack(2 * pairs)
+    return [XorShare(pack(np.ascontiguousarray(part))) for part in signs.reshape(2, pairs)]
 
 
 def _all_ones(shares: Sequence[XorShare]) -> Circuit[XorShare]:

@@ -67,11 +67,11 @@ def reference_set(seed: bytes, size: int, longest: int) -> list[str]:
 def embed(texts: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
     """The coordinate of every text: min over the references of the edit distance."""
     distinct = sorted(set(texts))
-    near = {text: int(_distances(text, references).min()) for text in distinct}
+    near = {text: int(edit_distances(text, references).min()) for text in distinct}
     return np.array([near[text] for text in texts], np.int64)
 
 
-def _distances(text: str, references: Sequence[str]) -> NDArray[np.int64]:
+def edit_distances(text: str, references: Sequence[str]) -> NDArray[np.int64]:
     """Edit distances to all references at once, a row of the table for all of them at a time."""
     longest = max(len(reference) for reference in references)
     signs = np.array([[ord(s) for s in r.ljust(longest, "\0")] for r in references], np.int64)

@@ -1,0 +1,121 @@
+"""FEBRL beside other tools: a rule fitted on one set, and bits on shares that are plaintext's."""
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ppodc.bench import febrl, linkage_peers
+from ppodc.bench.points import Points
+from ppodc.errors import InputError
+from ppodc.linkage import reference
+from ppodc.linkage.cells import pairs_compared
+from ppodc.linkage.noise import ExactNoise
+from tests.bench.test_linkage_pairs import quick_keys  # noqa: F401 - a fixture
+
+HEAD = "rec_id, given_name, surname, street_number, address_1, suburb, postcode, date_of_birth"
+PEOPLE = (
+    ("anna", "smith", "4", "hill road", "kew", "3101", "19800101"),
+    ("bruno", "jones", "17", "sea street", "perth", "6000", "19810505"),
+    ("clara", "o'neil", "2", "long lane", "hobart", "7000", "19800909"),
+    ("dan", "kelly", "", "high street", "sydney", "2000", "19811212"),
+    ("eve", "brown", "99", "park avenue", "darwin", "0800", ""),
+    ("finn", "white", "5", "lake drive", "cairns", "4870", "18000101"),
+)
+COPIES = (
+    ("ana", "smith", "4", "hill rd", "kew", "3101", "19800101"),
+    ("bruno", "jonse", "17", "sea street", "perht", "6000", "19810505"),
+    ("clara", "o neil", "2", "long lane", "", "7001", "19800909"),
+    ("dan", "kelley", "8", "high street", "sydney", "2000", "19811213"),
+    ("eve", "brown", "99", "park avenue", "darwin", "0800", ""),
+    ("xaver", "green", "6", "lake drive", "cairns", "4870", "18000101"),
+)
+
+
+def lines(people, suffix):
+    return [", ".join([f"rec-{number}-{suffix}", *row]) for number, row in enumerate(people)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    sets = {
+        "dataset3.csv": [*lines(PEOPLE, "org"), *lines(COPIES, "dup-0")],
+        "dataset4a.csv": lines(PEOPLE, "org"),
+        "dataset4b.csv": lines(COPIES, "dup-0"),
+    }
+    for name, rows in sets.items():
+        (tmp_path / name).write_text("\n".join([HEAD, *rows]) + "\n")
+    return tmp_path
+
+
+def test_agreement_is_the_oracles(folder):
+    people = febrl.load(folder, 4)
+    pairs = np.argwhere(np.ones((len(PEOPLE), len(COPIES)), bool))
+    found = febrl.agreements(people, pairs)
+    expected = [
+        [
+            reference.agrees(field, people.a.rows[i][number], people.b.rows[j][number])
+            for number, field in enumerate(febrl.FIELDS)
+        ]
+        for i, j in pairs
+    ]
+    assert found.tolist() == expected
+    assert found.any(axis=0).all()
+
+
+def test_the_rule_finds_what_it_was_fitted_to(folder):
+    people = febrl.load(folder, 3)
+    assert people.truth == {(number, number) for number in range(6)}
+    pairs = people.candidates(["birth year"])
+    assert {tuple(pair) for pair in pairs.tolist()} == {(i, j) for i in (0, 2) for j in (0, 2)} | {
+        (i, j) for i in (1, 3) for j in (1, 3)
+    }  # no key: born before 1900 or nobody knows when
+    rule = febrl.fit(people, pairs)
+    scores = febrl.weighed(febrl.agreements(people, pairs), rule.fields)
+    assert ((scores >= rule.threshold) == febrl.matching(people, pairs)).all()
+
+
+def test_the_best_threshold_has_the_highest_f1():
+    scores = [9.0, 8.0, 8.0, 5.0, 1.0]
+    match = [True, True, False, True, False]
+    # 9: 2/4, 8: 4/6, 5: 6/7, 1: 6/8
+    assert febrl.best_threshold(scores, match, 3) == (5.0, 6 / 7)
+
+
+def test_rows_without_a_key_meet_nothing(folder):
+    people = febrl.load(folder, 4)
+    sides = [
+        febrl.cells(owner, "birth year", Fraction(1), Fraction(1, 10**6), ExactNoise())
+        for owner in (people.a, people.b)
+    ]
+    counts = [side.synopsis.counts for side in sides]
+    met = pairs_compared(sides[0].synopsis, sides[1].synopsis, febrl.SameKey())
+    assert met == int(counts[0][1:] @ counts[1][1:])
+    assert all(side.cell.tolist().count(0) == 2 for side in sides)
+
+
+def test_ours_runs_on_shares_and_missing_tools_are_named(folder, monkeypatch):
+    monkeypatch.setitem(febrl.KEYS, "birth year", range(1980, 1982))
+    result = linkage_peers.run(
+        data=folder, python=Path(sys.executable), passes=1, points=Points(on="here")
+    )
+    points = {point["peer"]: point for point in result["points"]}
+    assert points["ppodc"]["exact"]
+    assert points["ppodc"]["recall"] == 4 / 6 == points["ppodc"]["reach"]
+    assert points["ppodc"]["precision"] == 1
+    assert points["ppodc"]["compared"] > 4 * 4
+    for peer in {"recordlinkage", "splink", "anonlink"} - set(points):
+        assert any(peer in note and "was not run" in note for note in result["notes"])
+    assert len(result["tables"][0]["rows"]) == len(result["points"])
+
+
+def test_without_the_files_it_is_said_where_they_come_from(tmp_path):
+    with pytest.raises(InputError, match="--data"):
+        linkage_peers.run(data=None, python=tmp_path / "none", passes=1, points=Points(on="x"))
+    with pytest.raises(InputError, match=r"dataset4a\.csv"):
+        febrl.load(tmp_path, 4)
+    (tmp_path / "dataset3.csv").write_text(HEAD.replace("suburb", "town") + "\nrec-0-org, smith\n")
+    with pytest.raises(InputError, match="suburb"):
+        febrl.load(tmp_path, 3)

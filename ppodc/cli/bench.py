@@ -388,6 +388,16 @@ MEASUREMENTS = (
         module="linkage_peers",
     ),
     Measurement(
+        "linkage-paillier",
+        "A pair of records by the published three-party protocol: Paillier and garbled circuits.",
+        [
+            choice("side", int, 8, "Records of each owner; all pairs are compared.", min=4),
+            parsed("key_bits", numbers, "1024,2048", KEGG_KEYS_TEXT),
+        ],
+        draws=False,
+        module="linkage_paillier",
+    ),
+    Measurement(
         "gateway",
         "One hostile owner at full speed beside honest ones and a running job: who is answered?",
         [

@@ -1,0 +1,15 @@
+"""The published protocol under measurement: exact, and as many operations as published."""
+
+from ppodc.bench import linkage_paillier
+from ppodc.bench.points import Points
+
+
+def test_a_run_is_exact_and_counts_as_published():
+    result = linkage_paillier.run(side=4, key_bits=[256], points=Points(on="here"))
+    assert [point["source"] for point in result["points"]] == list(linkage_paillier.SOURCES)
+    for point in result["points"]:
+        assert point["exact"]
+        assert point["pairs"] == 16
+        assert point["operations"] == 35
+        assert min(point[f"{who}_ms"] for who in ("charlie", "alice", "bob", "record")) > 0
+    assert len(result["tables"][0]["rows"]) == 3

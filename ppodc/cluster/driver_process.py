@@ -28,7 +28,7 @@ from ppodc.cluster.offspring import end_session
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_folder import RayFolder
 from ppodc.cluster.workers import Failure
-from ppodc.errors import RayUnusableError, printable
+from ppodc.errors import printable
 
 CONNECT_SECONDS = 90.0
 SILENT_SECONDS = 15.0
@@ -44,21 +44,25 @@ class DriverProcess:
     """See the module. Any thread may call."""
 
     def __init__(self, place: Place, silent: float = SILENT_SECONDS) -> None:
-        """Connected, or RayUnusableError; given up after so many silent seconds."""
+        """Started; `ready` waits until it is connected. Given up after so many silent seconds."""
         self._place, self._silent = place, silent
+        self._reason = ""
         self._folder = RayFolder.new()
         self._log = self._folder.path / "driver.log"
         self._line, self._process = _start(place, self._folder, self._log)
         self._numbers = count(_READY + 1)
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._over, self._stopping = threading.Event(), False
-        ready: Future[Any] = Future()
-        self._calls: dict[int, Future[Any]] = {_READY: ready}
+        self._connected: Future[Failure | None] = Future()
+        self._calls: dict[int, Future[Any]] = {_READY: self._connected}
         threading.Thread(target=self._read, name="ray driver", daemon=True).start()
-        refused = ready.result()
-        if isinstance(refused, Failure):
-            self.close()
-            raise RayUnusableError(refused.text)
+
+    def ready(self) -> Failure | None:
+        """Wait until it is connected; why that cannot be. What is not fatal may be tried again."""
+        refused = self._connected.result()
+        if refused == RAY_DIED:
+            return Failure(f"the Ray of {self._place.resource} died: {self._reason}.", fatal=False)
+        return refused
 
     @property
     def alive(self) -> bool:
@@ -111,6 +115,7 @@ class DriverProcess:
         self._bury(f"no sign of life for {patience:g} s" if silent else _last_words(self._log))
 
     def _bury(self, reason: str) -> None:
+        self._reason = reason
         if not self._stopping:
             log.warning("the Ray of %s died: %s", self._place.resource, reason)
         self._folder.remove()

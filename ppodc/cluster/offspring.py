@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+_GONE = "X"
+_ENDED = (_GONE, "Z")  # states of a process that is no more, but for its name
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -28,15 +30,37 @@ def end_session(leader: int) -> None:
         time.sleep(0.01)
 
 
+def children() -> dict[int, tuple[str, bool]]:
+    """The processes that this one has started: name, and whether it runs or has ended just now."""
+    stats = {pid: _stat(pid) for task in Path("/proc/self/task").iterdir() for pid in _below(task)}
+    return {pid: (name, state not in _ENDED) for pid, (name, state, _) in stats.items()}
+
+
 def _in_session(leader: int) -> list[int]:
-    """Processes of this session that run; a zombie does not."""
+    """Processes of this session that run."""
     found = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):  # gone meanwhile
-            # the name before the last ")" may hold blanks; then: state, parent, group, session
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == leader and fields[0] not in "ZX":
+        if entry.name.isdigit():
+            _, state, session = _stat(int(entry.name))
+            if session == leader and state not in _ENDED:
                 found.append(int(entry.name))
     return found
+
+
+def _below(task: Path) -> list[int]:
+    """What a thread of this process has started; nothing if it is gone."""
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in (task / "children").read_text().split()]
+    return []
+
+
+def _stat(pid: int) -> tuple[str, str, int]:
+    """(name, state, session) of a process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "", _GONE, 0
+    # the name, in brackets, may hold blanks and brackets; then: state, parent, group, session
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    return name, fields[0], int(fields[3])

@@ -10,10 +10,13 @@ import json
 import os
 import secrets
 import socket
+import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ppodc.cluster.offspring import children
 from ppodc.cluster.ray_folder import RayFolder, private_files
 from ppodc.errors import RayUnusableError
 
@@ -21,6 +24,7 @@ NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
 _REACH_SECONDS = 5.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_LOOK_SECONDS = 1.0
 _NEEDED = ("gcs_server", "raylet")  # processes without which Ray is dead
 
 
@@ -69,13 +73,21 @@ def _check_reachable(place: Place) -> None:
         ) from error
 
 
-def lost_process() -> str | None:
-    """A process that the Ray started by this one needs and has lost; None if it has them all."""
-    from ray._private import worker
+def end_with_ray(leaving: threading.Event) -> None:
+    """End this process at once when the Ray that it starts, or has started, loses a process.
 
-    node: Any = worker._global_node
-    dead = {str(kind) for kind, _ in node.dead_processes()} if node is not None else set()
-    return next((kind for kind in _NEEDED if kind in dead), None)
+    For a thread of its own, begun before Ray, which would itself notice after half a minute and
+    not let the process go in order. It is over once we are `leaving`.
+    """
+    seen: dict[int, str] = {}
+    while not leaving.wait(_LOOK_SECONDS):
+        now = children()
+        seen |= {pid: name for pid, (name, _) in now.items() if name in _NEEDED}
+        gone = [name for pid, name in seen.items() if pid not in now or not now[pid][1]]
+        if gone and not leaving.is_set():
+            sys.stderr.write(f"its process {gone[0]} is gone\n")
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def offers(resource: str) -> bool:

@@ -21,7 +21,7 @@ from ppodc.cluster.ray_cluster import (
     Place,
     check_workers,
     connect,
-    lost_process,
+    end_with_ray,
     nodes,
     offers,
     ray_module,
@@ -114,10 +114,6 @@ class Driver:
 
     def _show_pulse(self) -> None:
         while True:
-            if (gone := lost_process()) is not None:
-                sys.stderr.write(f"its process {gone} is gone\n")
-                sys.stderr.flush()
-                os._exit(1)  # Ray would not let us go in order
             ray_module().nodes()
             self._answer(_PULSE, None)
             time.sleep(_PULSE_SECONDS)
@@ -138,12 +134,15 @@ def _main() -> None:
     os.set_inheritable(descriptor, False)
     line: Connection[Any, Any] = Connection(descriptor)
     folder = RayFolder.join(path)
+    leaving = threading.Event()
+    threading.Thread(target=end_with_ray, args=(leaving,), daemon=True).start()
     try:
         connect(place, folder)
     except PpodcError as error:
-        line.send((_READY, Failure(str(error), fatal=True)))
+        line.send((_READY, Failure(str(error), fatal=place.address != "local")))
     else:
         Driver(line, place).serve()
+    leaving.set()
     ray_module().shutdown()
     folder.remove()  # the starter may be gone
 

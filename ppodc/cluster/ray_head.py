@@ -7,12 +7,11 @@ import secrets
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from ppodc.cluster.offspring import end_session
-from ppodc.cluster.ray_cluster import lost_process, ray_module, settings, start_here
+from ppodc.cluster.ray_cluster import end_with_ray, ray_module, settings, start_here
 from ppodc.cluster.ray_folder import RayFolder
 from ppodc.errors import RayUnusableError
 
@@ -97,20 +96,15 @@ class LocalRay:
 def _main() -> None:
     """Run a head until the starter closes our standard input or is gone."""
     folder, resources = RayFolder.join(Path(sys.argv[1])), json.loads(sys.argv[2])
+    leaving = threading.Event()
+    threading.Thread(target=end_with_ray, args=(leaving,), daemon=True).start()
     address = start_here(resources, folder)
     sys.stdout.write(address + "\n")
     sys.stdout.flush()
-    threading.Thread(target=_end_with_ray, daemon=True).start()
     sys.stdin.read()
+    leaving.set()
     ray_module().shutdown()
     folder.remove()  # the starter may be gone
-
-
-def _end_with_ray() -> None:
-    """A head that has lost a process of its own is of no more use to anybody."""
-    while lost_process() is None:
-        time.sleep(1.0)
-    os._exit(1)  # Ray would not let us go in order
 
 
 if __name__ == "__main__":

@@ -89,9 +89,18 @@ class RayWorkers:
     def _living(self) -> DriverProcess:
         """The driver; another if the last one has died."""
         with self._starting:
-            if self._driver is None or not self._driver.alive:
-                self._driver = DriverProcess(self._place, self._silent)
-            return self._driver
+            if self._driver is not None and self._driver.alive:
+                return self._driver
+            for attempt in range(1, _ATTEMPTS + 1):
+                driver = DriverProcess(self._place, self._silent)
+                refused = driver.ready()
+                if refused is None:
+                    break
+                driver.close()
+                if refused.fatal or attempt == _ATTEMPTS:
+                    raise RayUnusableError(refused.text)
+            self._driver = driver
+            return driver
 
 
 def node_address() -> str:

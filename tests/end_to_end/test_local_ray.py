@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ppodc.cluster.driver_process import DriverProcess
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_head import LocalRay
+from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import RayUnusableError
 from tests.end_to_end.two_services import ancestors, free_port, wait_for
 
@@ -64,7 +64,7 @@ def test_the_token_is_for_this_user_alone(ray_head: LocalRay):
 
 def test_nobody_there_is_said_at_once():
     with pytest.raises(RayUnusableError, match="no Ray head of cloud1 listens at"):
-        DriverProcess(Place(f"127.0.0.1:{free_port()}", "cloud1", 1))
+        RayWorkers(Place(f"127.0.0.1:{free_port()}", "cloud1", 1)).check(1)
 
 
 def test_it_ends_when_its_starter_is_killed():

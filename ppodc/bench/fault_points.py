@@ -31,6 +31,8 @@ _CONTROL = (
 ACTIONS: dict[str, tuple[str, ...]] = {
     "worker1 message": ("die", "stall", "cut"),
     "worker2 message": ("die", "stall", "cut"),
+    "worker1 call": ("die", "Ray dies"),
+    "worker2 call": ("die", "Ray dies"),
     "pool write": ("disk full", "die"),
     "control request": _CONTROL,
     "control reply": _CONTROL,
@@ -42,6 +44,7 @@ ACTIONS: dict[str, tuple[str, ...]] = {
 _KMEANS = ("start", "spread", "pick", "assign", "update", "better", "squares", "output", "labels")
 _STEPS = ("prepare", "ingest", *_KMEANS, "sum")
 _CALLS = ("uploads", "seal", "open", "replace", "settle")
+_STARTS = ("uploads", "open", "replace")  # calls around which workers are started
 _OWNERS = ("begin", "chunk", "seed", "missing", "commit", "result", "rows")
 
 
@@ -68,6 +71,8 @@ def phases(point: str) -> tuple[str, ...]:
     who = point.partition(" ")[0]
     if who == "owner":
         return _OWNERS
+    if point in ("worker1 call", "worker2 call"):
+        return (*_STEPS, *_STARTS)
     if who in ("worker1", "worker2", "pool"):
         return _STEPS
     return (*_STEPS, *_CALLS) if who == "control" else (*_STEPS, *_CALLS, *_OWNERS)

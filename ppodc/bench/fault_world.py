@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import msgspec
 
 from ppodc.bench.fault_points import Fate
-from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
+from ppodc.cluster.thread_workers import ThreadWorker, ThreadWorkers, WorkerDiedError
 from ppodc.errors import BusyError, ChannelError, DiskFullError, InputError
 from ppodc.pairs import control_messages
 from ppodc.pairs.network import MemoryNetwork
@@ -98,6 +99,36 @@ class _FaultyChannel:
             if action == "die":
                 raise WorkerDiedError
             raise ChannelError("the link is gone.")
+
+
+class _MortalWorkers(ThreadWorkers):
+    """Workers that die when they are called, alone or, as with their Ray, all at once."""
+
+    def __init__(self, adapt: Callable[[Any], None], fate: Fate, point: str) -> None:
+        super().__init__(adapt)
+        self._fate, self._point = fate, point
+        self._living: list[ThreadWorker] = []
+
+    def start(self, make: type, *arguments: Any) -> ThreadWorker:
+        worker = super().start(make, *arguments)
+        self._living.append(worker)
+        return worker
+
+    def call(self, worker: ThreadWorker, method: str, *arguments: Any) -> "Future[Any]":
+        action = self._fate.at(self._point)
+        if action is not None:
+            for victim in [worker] if action == "die" else list(self._living):
+                self.end(victim)
+        if worker in self._living:
+            return super().call(worker, method, *arguments)
+        call: Future[Any] = Future()
+        call.set_exception(WorkerDiedError())
+        return call
+
+    def end(self, worker: ThreadWorker) -> None:
+        if worker in self._living:
+            self._living.remove(worker)
+            super().end(worker)
 
 
 @dataclass(slots=True)
@@ -266,7 +297,7 @@ class World:
 
         @contextlib.contextmanager
         def workers(_pairs: int) -> Iterator[ThreadWorkers]:
-            yield ThreadWorkers(self._adapt)
+            yield _MortalWorkers(self._adapt, self._fate, "worker1 call")
 
         def cloud2() -> Any:
             peer = Peer("cloud1", "cloud1")
@@ -302,7 +333,7 @@ class World:
 
     def _open2(self, dead: threading.Event) -> tuple[Store, Sequence[Operation], Any]:
         store = self.store("cloud2", dead)
-        workers = ThreadWorkers(self._adapt)
+        workers = _MortalWorkers(self._adapt, self._fate, "worker2 call")
         follower = self._parties.follower(store, self.config2, workers, LINK_TIMEOUT)
         operations = [*owner_operations(store), *self._parties.control_operations(follower)]
         return store, operations, follower.stop

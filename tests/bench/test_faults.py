@@ -135,3 +135,23 @@ def test_a_second_master_is_turned_away():
 def played(schedule: faults.Schedule) -> faults.Verdict:
     with faults._campaign(all_parties()["parties"]) as campaign:
         return campaign.run(schedule)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "phase", "action"),
+    [
+        (1, "uploads", "die"),  # before cloud 2 has heard of them
+        (1, "open", "Ray dies"),  # when they are told of cloud 2's
+        (1, "assign", "Ray dies"),
+        (2, "open", "die"),
+        (2, "assign", "Ray dies"),
+    ],
+)
+def test_workers_that_die_while_they_start_or_all_at_once_are_replaced(cloud, phase, action):
+    fault = Fault(f"worker{cloud} call", 1, action, phase)
+    schedule = replace(long_job(), pairs=2, withdraws=0)
+    verdict = played(faults.with_faults(schedule, [fault]))
+    assert verdict.struck == [fault]
+    assert not verdict.bad, verdict
+    once = 2 + 2 * len(schedule.tables)  # create, run; each owner uploads and fetches
+    assert verdict.tries == once, "the job went on by itself"

@@ -62,7 +62,7 @@ def prepare_command(
     from ppodc.service.config import Cloud1Config, load
 
     loaded = load(config, Cloud1Config)
-    with JobScreen() as screen:
+    with on_interrupt(lambda: " ".join(_where(loaded, name))), JobScreen() as screen:
         prepare_job(loaded, name, iterations, suite, pairs, screen.show)
     out.print(f"{name}: pools hold the supplies of {iterations} iterations")
 

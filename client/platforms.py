@@ -26,6 +26,7 @@ from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 
 NAME = "records"  # of a dataset that nobody else sees
+_NO_MATTER = ("labels", "products")  # of a spec, to an estimator: it has no parameter for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def _differences(own: Spec, shown: Spec) -> list[str]:
     if own.schema.names == [f"x{i}" for i in range(len(own.schema.names))]:
         mine["names"] = theirs["names"]
     keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+    keys = [key for key in keys if key not in _NO_MATTER]
     return [f"{key} is {theirs.get(key)} and not {mine.get(key)}" for key in keys]
 
 

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from client.platforms import _differences
 from ppodc import RemotePlatform, SecureKMeans
 from tests.client.two_gateways import finish_job, table
+from tests.service.data import make_spec
 
 
 def remote(platform, **options) -> RemotePlatform:
@@ -51,6 +53,13 @@ def test_another_job_than_the_clouds_show_is_refused_and_nothing_sent(platform, 
     with pytest.raises(ValueError, match=said):
         model.set_params(**change).fit(table(6))
     assert not platform.stores[0].uploads.of("clinic")
+
+
+def test_a_spec_that_offers_no_labels_will_do():
+    spec = make_spec(labels=True)
+    silent = replace(spec, job=replace(spec.job, labels=False, products="lattice"))
+    assert _differences(spec, silent) == []
+    assert _differences(spec, replace(spec, job=replace(spec.job, max_iter=3))) != []
 
 
 def test_the_owner_must_have_agreed(platform):

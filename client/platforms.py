@@ -20,12 +20,14 @@ from ppodc.errors import InputError
 from ppodc.local.platform import LocalPlatform
 from ppodc.local.thread_platform import ThreadPlatform
 from ppodc.members import Members
+from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.pairs.progress import ignore
 from ppodc.service.config import OwnerConfig, load
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 
 NAME = "records"  # of a dataset that nobody else sees
+_KEY_BITS = 2048  # of a platform here, unless somebody asks for other ones
 _NO_MATTER = ("labels", "products")  # of a spec, to an estimator: it has no parameter for them
 
 
@@ -149,6 +151,9 @@ def run_job(
     """Run it where it belongs; without a platform, on one that is started for it alone."""
     with as_data_errors():  # before anything starts or leaves
         encoded = [spec.kind.upload(spec).encode(table) for table in tables]
+        if not isinstance(platform, RemotePlatform):  # there others give records too
+            kind = pair_kind(spec)
+            kind.check(spec, sum(map(len, tables)), suite_of(kind, suite), _KEY_BITS)
     if isinstance(platform, RemotePlatform):
         return platform.run(spec, tables, verbose)
     if isinstance(platform, ThreadPlatform):

@@ -193,11 +193,9 @@ def test_progress_is_shown_when_asked_for(threads, capsys):
     assert "iteration 1: assign" in capsys.readouterr().out
 
 
-def test_what_a_suite_does_not_have_is_refused(threads):
-    model = SecureKMeans(
-        2, bounds=BOUNDS, suite="paillier", dedup=RecordLinkage(), platform=threads
-    )
-    with pytest.raises(InputError, match="needs the suite"):
+def test_what_a_suite_does_not_have_is_refused_before_anything_starts():
+    model = SecureKMeans(2, bounds=BOUNDS, suite="paillier")
+    with pytest.raises(ValueError, match=r"k-means\+\+.* needs the suite 'shares'"):
         model.fit([points(5, 1), points(5, 2)])
 
 

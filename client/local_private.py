@@ -275,7 +275,7 @@ class LocalPrivateKModes(_LocalEstimator):
             columns = (_category_column(i, c) for i, c in enumerate(self.categories))
             self._schema = schema = Schema(tuple(columns))
             owners = [numbered(fitting(table, schema), schema) for table in tables]
-            mechanism = self._mechanism(schema)
+            mechanism = self._mechanism(schema, sum(map(len, owners)))
         reports = self._reports(owners, mechanism)
         counted = ReportsHere(mechanism.tally, lambda: _chunked(reports))
         found = mechanism.collect(counted, len(reports), self.n_clusters, self.seed_)
@@ -294,10 +294,13 @@ class LocalPrivateKModes(_LocalEstimator):
             whole = numbered(fitting(records, self._schema), self._schema)
         return nearest_mode(whole, self._modes)
 
-    def _mechanism(self, schema: Schema) -> Mechanism:
+    def _mechanism(self, schema: Schema, rows: int) -> Mechanism:
         setting = self.published and setting_of(self.mechanism, dict(self.published))
         asked = None if setting else self.epsilon
-        job = Job(self.n_clusters, asked, self.mechanism, seed=self.seed_, as_published=setting)
+        job = Job(
+            self.n_clusters, asked, self.mechanism, expected_rows=rows, seed=self.seed_,
+            as_published=setting,
+        )  # fmt: skip
         return build(job, schema)
 
 

@@ -19,6 +19,7 @@ from ppodc.ldp.job import job_of, mechanism_of
 from ppodc.ldp.mechanism import EachAttribute, FlippedBits, JointCell, Mechanism, NearestPoint
 from ppodc.ldp.packed_bits import unpack
 from ppodc.ldp.report_streams import ReportKey, row_ids
+from ppodc.ldp.sampled_cells import SampledCells
 from ppodc.spec import Spec
 
 _MISTAKE = 0.05
@@ -83,7 +84,7 @@ def lower_bound(hits: int, trials: int, mistake: float) -> float:
 
 
 def _sizes(mechanism: Mechanism) -> tuple[int, ...]:
-    if isinstance(mechanism, JointCell):
+    if isinstance(mechanism, JointCell | SampledCells):
         return mechanism.sizes
     if isinstance(mechanism, EachAttribute):
         return mechanism.response.sizes
@@ -106,13 +107,13 @@ def _scores(
         return np.asarray(strings @ (signs[0] - signs[1]), np.float64)
     if isinstance(mechanism, EachAttribute):
         return np.asarray((reports == first).sum(axis=1) - (reports == second).sum(axis=1), float)
-    if not isinstance(mechanism, NearestPoint | JointCell):
+    if not isinstance(mechanism, NearestPoint | JointCell | SampledCells):
         raise InputError("there is no audit of this mechanism")
     return _oracle_scores(mechanism, reports, first, second)
 
 
 def _oracle_scores(
-    mechanism: NearestPoint | JointCell,
+    mechanism: NearestPoint | JointCell | SampledCells,
     reports: NDArray[Any],
     first: NDArray[np.int64],
     second: NDArray[np.int64],

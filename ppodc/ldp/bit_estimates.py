@@ -60,16 +60,16 @@ class DistanceScale:
         """What noise adds to the expected square of d^ (correction 1)."""
         return self.noise**2
 
-    @property
-    def saturation(self) -> float:
-        """T = 2t - 3 sigma: up to here an entry of a distance matrix can be believed.
+    def saturation(self, sigmas: float) -> float:
+        """T = 2t - 3 or 4 sigma: up to here an entry of a distance matrix can be believed.
 
         Pairs farther than 2t scatter around 2t by the flips and by how many of the r_i cover one
-        of the two: binomial with chance 4t/mu.
+        of the two: binomial with chance 4t/mu. One far pair that is believed by mistake spoils all
+        sums that pass through it: with some thousand pairs take 4 sigma.
         """
         covered = min(1.0, 4 * self.t / self.mu)
         scatter = (self.mu / (2 * self.bits)) ** 2 * self.bits * covered * (1 - covered)
-        return 2 * self.t - 3 * math.sqrt(self.noise**2 + scatter)
+        return 2 * self.t - sigmas * math.sqrt(self.noise**2 + scatter)
 
 
 def attribute_bits(reports: Packed, mechanism: BitReports) -> NDArray[np.uint8]:

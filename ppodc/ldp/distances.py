@@ -2,7 +2,7 @@
 
 d^^2 is the sum of the attributes' squares; debiased, its expected error is subtracted and the rest
 clipped at 0. Corrections to the sources: the distance of a record to itself is 0 and no estimate
-(it would be -mu e^b/(e^b - 1)^2 from d_H = 0); adjusting keeps entries up to T = 2t - 3 sigma,
+(it would be -mu e^b/(e^b - 1)^2 from d_H = 0); adjusting keeps entries up to T = 2t - 4 sigma,
 since the published rule (the largest entry that is an exact sum of two others) finds sums that are
 equal by chance. O(n^2 d s / 64) word operations, 4 n^2 bytes.
 """

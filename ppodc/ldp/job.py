@@ -15,6 +15,7 @@ from ppodc.ldp.mechanism import EachAttribute, FlippedBits, JointCell, Mechanism
 from ppodc.ldp.mechanism_names import NUMERIC, MechanismName
 from ppodc.ldp.oracles import MAX_CELLS, oracle
 from ppodc.ldp.published import Columns, Setting, fits, setting_of, to_dict
+from ppodc.ldp.sampled_cells import SampledCells
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
 from ppodc.service.store.uploads import MAX_ROWS
@@ -50,8 +51,9 @@ kind = "local"
 mechanism = "codebook"
 epsilon = 2.0                # of one record, with all its columns and all it ever reports here
 k = 5                        # clusters, 1 to 512
-expected_rows = 100000       # of all owners; codebook: chooses the number of points
-# points = 256               # codebook: instead of expected_rows
+expected_rows = 100000       # of all owners; codebook, and joint beyond 2^22 cells: chooses the
+                             # number of points
+# points = 256               # instead of expected_rows
 # bits = 8                   # privbv, ldpseg: bits for each value, 1 to 64
 # as_published = { b = 1.0, s = 1000, t = 0.5 }    # privbv, instead of epsilon and bits, or
 # as_published = { epsilon = 1.0, s = 10, flips = "moue" }    # ldpseg (or "uer"), or
@@ -170,7 +172,7 @@ def build(job: Job, schema: Schema) -> Mechanism:
             Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
         )
     if not job.numeric:
-        return _of_categories(job.mechanism, sizes, job.epsilon)
+        return _of_categories(job, sizes, job.epsilon)
     if job.mechanism == "codebook":
         points = job.points or points_for(job.expected_rows, job.k, job.epsilon)
         return NearestPoint(Codebook.of(columns, schema.ub, job.epsilon, points, job.seed))
@@ -181,12 +183,19 @@ def build(job: Job, schema: Schema) -> Mechanism:
     return FlippedBits(made)
 
 
-def _of_categories(name: MechanismName, sizes: tuple[int, ...], epsilon: float) -> Mechanism:
-    if name == "ldpk-modes":
+def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanism:
+    if job.mechanism == "ldpk-modes":
         return EachAttribute(AttributeResponse.of(sizes, epsilon))
-    if math.prod(sizes) > MAX_CELLS:
-        raise InputError(f"{math.prod(sizes)} joint cells are more than {MAX_CELLS}")
-    return JointCell(sizes, oracle(math.prod(sizes), epsilon))
+    cells = math.prod(sizes)
+    if cells <= MAX_CELLS:
+        return JointCell(sizes, oracle(cells, epsilon))
+    if not job.points and not job.expected_rows:
+        raise InputError(
+            f"{cells} joint cells are more than the {MAX_CELLS} that can be counted; give "
+            "job.expected_rows or job.points, so that each record tells the nearest of some points"
+        )
+    points = job.points or points_for(job.expected_rows, job.k, epsilon)
+    return SampledCells.of(sizes, epsilon, points, job.seed)
 
 
 @lru_cache(maxsize=16)

@@ -17,6 +17,7 @@ from ppodc.errors import InputError
 
 Modes = NDArray[np.int64]
 _BATCH_CELLS = 1 << 16
+_STARTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,32 @@ def weighted_kmodes(
         new = _modes(cells, weights, nearest_mode(cells, modes), sizes, modes)
         settled, modes, n_iter = np.array_equal(new, modes), new, n_iter + 1
     return ModesResult(modes, n_iter, kept, nearest_mode(cells, modes))
+
+
+def best_kmodes(
+    cells: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    sizes: Sequence[int],
+    k: int,
+    *,
+    max_iter: int,
+    random: SecureRandom,
+) -> ModesResult:
+    """The best of several starts, by the weighted distance to the nearest mode."""
+    starts = _STARTS if np.count_nonzero(weights) <= _BATCH_CELLS else 1
+    found = [
+        weighted_kmodes(cells, weights, sizes, k, max_iter=max_iter, random=random)
+        for _ in range(starts)
+    ]
+    return min(found, key=lambda result: _objective(cells, weights, result))
+
+
+def _objective(
+    cells: NDArray[np.int64], weights: NDArray[np.float64], result: ModesResult
+) -> float:
+    kept = cells[result.kept]
+    apart = (kept != result.modes[result.labels]).sum(axis=1)
+    return float(weights[result.kept] @ apart)
 
 
 def _modes(

@@ -8,6 +8,7 @@ chunks may be tallied anywhere (`tallies`).
 """
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
 from ppodc.ldp.codebook import Codebook, Expectation
 from ppodc.ldp.frequencies import possible
 from ppodc.ldp.kcluster import first_rows
-from ppodc.ldp.kmodes import weighted_kmodes
+from ppodc.ldp.kmodes import best_kmodes
 from ppodc.ldp.nearest_bits import assign_and_sum
 from ppodc.ldp.oracles import Oracle
 from ppodc.ldp.packed_bits import unpack
@@ -139,7 +140,7 @@ class JointCell:
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         estimates = self.oracle.estimate(reports.total()[0], n)
-        return _modes(estimates, self.sizes, n, k, seed)
+        return modes_of(_all_cells(self.sizes), estimates, self.sizes, n, k, seed)
 
     def digest(self) -> bytes:
         return hashlib.sha256(f"joint {self.sizes} {self.oracle}".encode()).digest()
@@ -173,7 +174,8 @@ class EachAttribute:
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         estimates = self.response.estimate(reports.total()[0], n)
-        return _modes(estimates, self.response.sizes, n, k, seed)
+        sizes = self.response.sizes
+        return modes_of(_all_cells(sizes), estimates, sizes, n, k, seed)
 
     def digest(self) -> bytes:
         text = f"ldpk-modes {self.response.sizes} {self.response.others}"
@@ -183,13 +185,21 @@ class EachAttribute:
         return None
 
 
-def _modes(
-    estimates: NDArray[np.float64], sizes: tuple[int, ...], n: int, k: int, seed: int
+def _all_cells(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    return values_of(np.arange(math.prod(sizes)), sizes)
+
+
+def modes_of(
+    cells: NDArray[np.int64],
+    estimates: NDArray[np.float64],
+    sizes: tuple[int, ...],
+    n: int,
+    k: int,
+    seed: int,
 ) -> Clusters:
     """k modes of the estimated cells, each with the records that are nearest to it."""
-    cells = values_of(np.arange(len(estimates)), sizes)
     weights = possible(estimates, n)
-    found = weighted_kmodes(cells, weights, sizes, k, max_iter=MAX_ITERATIONS, random=_seeded(seed))
+    found = best_kmodes(cells, weights, sizes, k, max_iter=MAX_ITERATIONS, random=_seeded(seed))
     totals = np.bincount(found.labels, weights[found.kept], minlength=k)
     return Clusters(found.modes.astype(np.float64), totals.astype(np.float64))
 

@@ -95,6 +95,19 @@ def test_kmodes(mechanism):
     assert published.privacy_.guaranteed.epsilon == pytest.approx(6.0, abs=1e-6)
 
 
+def test_kmodes_of_more_cells_than_can_be_counted():
+    """12 attributes of 4 values: each record tells the nearest of some points of the domain."""
+    words = insecure_streams(4000, 3).words(13).astype(np.int64)
+    modes = np.array([[0] * 12, [3] * 12])[words[:, 12] % 2]
+    records = np.where(words[:, :12] % 4 == 0, words[:, :12] // 4 % 4, modes)
+    model = LocalPrivateKModes(
+        2, epsilon=4.0, categories=(4,) * 12, random_state=1, insecure_noise_seed=2
+    ).fit(records)
+    assert model.privacy_.guaranteed.epsilon <= 4.0
+    same = (model.labels_ == words[:, 12] % 2).mean()
+    assert max(same, 1 - same) > 0.9
+
+
 def test_kmodes_of_words():
     words = insecure_streams(2000, 3).words(3).astype(np.int64)
     smoker = np.array(["no", "yes"])[np.where(words[:, 0] % 5 == 0, words[:, 2], words[:, 1]) % 2]

@@ -102,7 +102,7 @@ def test_adjusting_mends_saturated_distances():
     scale = DistanceScale.of(None, bits, ub, t)
     raw = signed_distances(mechanism.encode(records), scale)
     raw_error = np.abs(raw - exact).mean()
-    mended = np.abs(adjusted(raw, scale.saturation) - exact).mean()
+    mended = np.abs(adjusted(raw, scale.saturation(4)) - exact).mean()
     assert mended < raw_error / 10
     by_line_3 = np.abs(adjusted(raw, published_limit(raw)) - exact).mean()
     assert by_line_3 > 5 * mended

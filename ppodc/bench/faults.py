@@ -202,7 +202,7 @@ class Campaign:
         if state == JobState.CANCELLED:
             verdict.cancelled = 1
             verdict.wrong += sum(_gives(ask) for ask in fetch)
-        elif not _exact(schedule, [self._insist(ask, deadline, verdict) for ask in fetch]):
+        elif not exact(schedule, [self._insist(ask, deadline, verdict) for ask in fetch]):
             verdict.wrong += 1
 
     def _upload(
@@ -298,7 +298,7 @@ def _gives(ask: Callable[[threading.Event], Any]) -> bool:
     return True
 
 
-def _exact(schedule: Schedule, results: list[Any]) -> bool:
+def exact(schedule: Schedule, results: list[Any]) -> bool:
     """Whether what the owners opened equals plaintext, to the last bit."""
     records, job = np.concatenate(schedule.tables), schedule.spec.job
     if isinstance(job, TotalsJob):

@@ -152,6 +152,34 @@ def processes() -> list[Process]:
     return [process for process in running.values() if _is_below(process, running)]
 
 
+def marked(mark: str) -> list[Process]:
+    """All processes with this NAME=VALUE in their environment, whoever their parent is now."""
+    found = []
+    for folder in _PROC.iterdir() if _PROC.is_dir() else ():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # it has just ended, or is not ours
+                if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(_read(folder))
+    return found
+
+
+def open_files(pid: int) -> list[str]:
+    """What the descriptors of a process stand for; none where the system does not tell."""
+    links = []
+    with contextlib.suppress(OSError):
+        for entry in (_PROC / str(pid) / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                links.append(str(entry.readlink()))
+    return links
+
+
+def threads(pid: int) -> int:
+    """How many threads a process has; 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        return len(list((_PROC / str(pid) / "task").iterdir()))
+    return 0
+
+
 def _read(folder: Path) -> Process:
     status = (folder / "stat").read_text().rpartition(")")[2].split()
     with (folder / "cmdline").open("rb") as file:

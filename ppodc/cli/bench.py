@@ -201,6 +201,14 @@ def _warn_of_key(bits: int | Sequence[int] | None) -> None:
         err.print(f"[yellow]A key of {bits} bits {why}")
 
 
+def owner_and_operator() -> dict[str, Any]:
+    """Those who call the clouds, for a measurement that plays them."""
+    from client.operator import Operator
+    from client.owner import Owner
+
+    return {"owner": Owner, "operator": Operator}
+
+
 def all_parties() -> dict[str, Any]:
     """The parties' own code, for a measurement that plays all of them in one process."""
     from client.both_clouds import Clouds
@@ -340,6 +348,21 @@ MEASUREMENTS = (
         points=False,
         draws=False,
         given=all_parties,
+    ),
+    Measurement(
+        "soak",
+        """Jobs of all kinds on real services and Ray while processes die at random: does it last?
+
+        Services, masters, workers and Ray's own processes are killed or stopped for a while; every
+        result must be exact. What the services hold (memory, descriptors, processes) is compared.
+        """,
+        (
+            choice("minutes", float, 60, "For how long.", min=0.1),
+            choice("seed", int, 1, "Of the jobs and faults; timing makes every run another."),
+        ),
+        points=False,
+        draws=False,
+        given=owner_and_operator,
     ),
     Measurement(
         "linkage",

@@ -106,7 +106,7 @@ class LocalPlatform(RunningClouds):
             resources = {"cloud1": self.pairs, "cloud2": self.pairs}
             ray = stack.enter_context(LocalRay.start(resources))
             self._environment |= ray.environment
-            ports = _free_ports(3)
+            ports = free_ports(3)
             deployment.create(
                 self.folder,
                 owners,
@@ -172,7 +172,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
         process.stdout.close()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens at now."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

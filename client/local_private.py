@@ -207,8 +207,9 @@ class LocalPrivateKMeans(_LocalEstimator):
         return nearest(whole, self._centres)
 
     def _mechanism(self, schema: Schema, rows: int) -> Mechanism:
-        setting = self.published and setting_of(self.mechanism, dict(self.published))
-        asked = None if setting else self.epsilon
+        given = self.published
+        setting = None if given is None else setting_of(self.mechanism, dict(given))
+        asked = self.epsilon if setting is None else None
         job = Job(
             self.n_clusters, asked, self.mechanism, expected_rows=rows, points=self.points or 0,
             bits=self.bits, seed=self.seed_, as_published=setting,
@@ -295,8 +296,9 @@ class LocalPrivateKModes(_LocalEstimator):
         return nearest_mode(whole, self._modes)
 
     def _mechanism(self, schema: Schema, rows: int) -> Mechanism:
-        setting = self.published and setting_of(self.mechanism, dict(self.published))
-        asked = None if setting else self.epsilon
+        given = self.published
+        setting = None if given is None else setting_of(self.mechanism, dict(given))
+        asked = self.epsilon if setting is None else None
         job = Job(
             self.n_clusters, asked, self.mechanism, expected_rows=rows, seed=self.seed_,
             as_published=setting,

@@ -6,6 +6,7 @@ would find; `labels_` of k-means and k-modes are those that each owner finds for
 the nearest centre. `privacy_` says what is guaranteed for one record, beside what is claimed.
 """
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
@@ -272,6 +273,11 @@ class LocalPrivateKModes(_LocalEstimator):
         self.seed_ = seed_of(self.random_state)
         tables = tables_of(self, X, reset=True, kind=object)
         check_rows(tables, self.n_clusters)
+        if len(self.categories) != tables[0].shape[1]:
+            raise DataError(
+                f"categories must have {tables[0].shape[1]} entries: for each column a list of its "
+                "words, or how many numbers it has."
+            )
         with as_data_errors():
             columns = (_category_column(i, c) for i, c in enumerate(self.categories))
             self._schema = schema = Schema(tuple(columns))
@@ -338,6 +344,7 @@ class LocalPrivateDBSCAN(_LocalEstimator):
     Attributes
     ----------
     labels_ : the collector's labels of the reports; -1 is noise. privacy_ : the report.
+    usable_ : False where distances are little but noise.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -401,6 +408,15 @@ class LocalPrivateDBSCAN(_LocalEstimator):
         scale = DistanceScale.of(mechanism.flips, self.bits, width, width / 2)
         matrix = distance_matrix(reports, mechanism.attributes, scale, debias=self.debias)
         self.labels_: NDArray[np.int64] = dbscan(matrix, self.eps, self.min_samples)
+        noise = scale.noise * math.sqrt(mechanism.attributes)
+        self.usable_: bool = noise <= self.eps
+        if not self.usable_:
+            warnings.warn(
+                f"little but noise: an estimated distance deviates by {noise:.3g}, more than eps = "
+                f"{self.eps:g}. DBSCAN needs epsilons that protect nobody; for numbers use "
+                "LocalPrivateKMeans.",
+                stacklevel=2,
+            )
         return self
 
     def _mechanism(self, columns: int) -> BitReports:

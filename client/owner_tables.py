@@ -133,7 +133,8 @@ def _bounds(tables: Tables, bounds: Bounds, names: list[str]) -> list[Pair]:
 
 def _extremes(tables: Tables) -> list[Pair]:
     warnings.warn(
-        "bounds='data' tells both clouds the smallest and largest value of every column.",
+        "bounds='data' tells every party the smallest and largest value of every column; no "
+        "epsilon covers that.",
         stacklevel=6,
     )
     rows = np.concatenate(tables)

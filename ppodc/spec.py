@@ -145,16 +145,16 @@ class Spec:
             *self._columns_in_words(),
             f"The job, run once ({self.job.kind}):",
             *(f"  {line}" for line in self.kind.in_words(self)),
-            "Both clouds and their operators learn who uploads, and how many records each time.",
+            "Every cloud that takes uploads, and its operators, learn whose they are, and how many "
+            "records each has.",
         ]
 
     def _columns_in_words(self) -> list[str]:
         numbers = [f"  {column.name}: {column.in_words()}" for column in self.schema.columns]
         if numbers:
-            steps = f"rounded to steps of 1/{self.schema.ub} of their range"
-            numbers.insert(
-                0, f"Each record has {len(numbers)} values, {steps}; these bounds are public:"
-            )
+            rounded = len(self.schema.words) < len(self.schema.columns)
+            steps = f", rounded to steps of 1/{self.schema.ub} of their range" if rounded else ""
+            numbers.insert(0, f"Each record has {len(numbers)} values{steps}; this is public:")
         texts = [f"  {text.name}: {text.in_words()}" for text in self.schema.texts]
         if texts:
             texts.insert(0, f"Each record has {len(texts)} texts; these lengths are public:")

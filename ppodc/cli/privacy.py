@@ -75,7 +75,8 @@ def budget_command(config: OwnConfig) -> None:
     for drawing in owner.drawings():
         epsilon, delta = drawing.cost
         table.add_row(drawing.name[:24], f"{float(epsilon):.4g}", f"{float(delta):.3g}")
-    out.print(table)
+    if table.rows:
+        out.print(table)
     spent, people = owner.spent(), owner.people.people()
     out.print(f"spent: epsilon {spent}, of at most {float(limit):g}", markup=False)
     if people:

@@ -140,6 +140,8 @@ def test_dbscan_finds_groups_with_a_published_budget():
     assert (labels >= 0).mean() > 0.9
     for label in (0, 1):
         assert len(set(groups[labels == label])) == 1
+    with pytest.warns(UserWarning, match="little but noise"):
+        assert not LocalPrivateDBSCAN(1.2, bounds=(0, 10)).fit(records[:50]).usable_
     with pytest.raises(InputError, match="same bounds"):
         LocalPrivateDBSCAN(bounds=[(0, 10), (0, 20)]).fit(records)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ppodc.errors import InputError
+from ppodc.records.upload_form import Cloud, Part
 from ppodc.service.config import OwnerConfig, Remote, load
 from ppodc.service.messages import (
     DatasetList,
@@ -153,3 +154,11 @@ def _datasets(cloud: Client) -> list[Dataset]:
         if page[0].name <= after:
             raise InputError("a cloud lists its datasets in circles.")
         datasets += page
+
+
+def parts_of(spec: Spec) -> dict[Cloud, Part]:
+    """What each cloud gets of an upload; one that gets nothing is left out."""
+    clouds: tuple[Cloud, ...] = (2, 1)  # the small part first: a refusal costs little
+    form = spec.kind.upload(spec)
+    parts = {cloud: form.part(cloud) for cloud in clouds}
+    return {cloud: part for cloud, part in parts.items() if part is not None}

@@ -7,8 +7,7 @@ here, before anything is sent. The result comes in halves that only the owner ad
 
 import dataclasses
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,36 +20,25 @@ from rich.console import Console
 from rich.progress import Progress
 
 from client.accepted import AcceptedSpecs, Agreed
-from client.both_clouds import Clouds, ListedDataset
+from client.both_clouds import Clouds, ListedDataset, parts_of
+from client.fetched_result import JobProgress, fetch, progress_of
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.errors import InputError, JobEndedError, RefusedError, WithdrawnError, printable
-from ppodc.records.output_half import (
-    OpenedResult,
-    OutputHalf,
-    modulus_from_bytes,
-    open_output,
-    unpack_facts,
-)
+from ppodc.errors import InputError, RefusedError, WithdrawnError
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import (
     Arranges,
     Cloud,
     NamesPeople,
-    Part,
     RowsPart,
     SpendsPrivacy,
     TellsOfRecords,
 )
 from ppodc.service.config import OwnerConfig
-from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     Begin,
     ChunkPlace,
     Named,
-    ResultReply,
-    RowsAsk,
-    RowsReply,
     Seed,
     UploadRef,
     UploadState,
@@ -58,14 +46,13 @@ from ppodc.service.messages import (
 from ppodc.service.store.ledger import Entry
 from ppodc.service.store.uploads import Upload
 from ppodc.spec import Spec
-from ppodc.transport.wire import Array, Empty
+from ppodc.transport.wire import Empty
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Outline = NDArray[np.uint32]
 _CHUNK_BYTES = 4 << 20
-_POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a running job
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +75,6 @@ class Receipt:
     @property
     def rows_before(self) -> int:
         return sum(upload.rows for upload in self.before)
-
-
-@dataclass(frozen=True, slots=True)
-class JobProgress:
-    """How far the job of a dataset is."""
-
-    state: JobState
-    iteration: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.state} (iteration {self.iteration})" if self.iteration else str(self.state)
 
 
 class Owner:
@@ -236,7 +211,7 @@ class Owner:
         spec = self._clouds.spec(dataset)
         listed = {
             upload.upload_id: upload
-            for cloud in _parts(spec)
+            for cloud in parts_of(spec)
             for upload in self._clouds.uploads(dataset, cloud)
             if not upload.removed
         }
@@ -258,7 +233,7 @@ class Owner:
         return ids
 
     def _withdraw(self, spec: Spec, upload_id: str) -> None:
-        for cloud in sorted(_parts(spec)):  # cloud 1 first: it says no once it is sealed
+        for cloud in sorted(parts_of(spec)):  # cloud 1 first: it says no once it is sealed
             self._clouds.at(cloud).tell("withdraw", UploadRef(upload_id))
 
     def ledger(self, cloud: int) -> list[Entry]:
@@ -279,7 +254,7 @@ class Owner:
         ref = UploadRef(record.upload_id)
         return all(
             self._clouds.at(cloud).call("missing", ref, reply=UploadState)[0].committed
-            for cloud in _parts(spec)
+            for cloud in parts_of(spec)
         )
 
     def _send(
@@ -291,7 +266,7 @@ class Owner:
         progress: bool,
     ) -> None:
         """Bring the clouds to `committed`, from wherever an earlier attempt has left them."""
-        parts = _parts(spec)
+        parts = parts_of(spec)
         begin = Begin(spec.name, spec.digest, record.upload_id, record.rows)
         told = () if outline is None else (outline,)
         states = {
@@ -332,17 +307,16 @@ class Owner:
             state = to.call("missing", UploadRef(record.upload_id), reply=UploadState)[0]
         advance(len(values) - sent)  # what an earlier attempt had sent
 
-    def progress(self, dataset: str) -> "JobProgress":
+    def progress(self, dataset: str) -> JobProgress:
         """How far the job of a dataset is, as cloud 1 tells it."""
-        reply, _ = self._clouds.at(1).call("result", Named(dataset), reply=ResultReply)
-        return JobProgress(reply.state, reply.iteration, printable(reply.message))
+        return progress_of(self._clouds, dataset)
 
     def result(
         self,
         dataset: str,
         wait: bool = True,
         timeout: float | None = None,
-        on_wait: "Callable[[JobProgress], None] | None" = None,
+        on_wait: Callable[[JobProgress], None] | None = None,
     ) -> Any:
         """The result as the dataset's kind opens it, with this owner's rows if they are offered.
 
@@ -350,16 +324,8 @@ class Owner:
         how far it is; a job that failed or was cancelled is a JobEndedError.
         """
         spec = self._clouds.spec(dataset)
-        halves = self._halves(spec, wait, timeout, on_wait)
-        if len({(half.run, half.facts, frozenset(half.outputs)) for half in halves}) != 1:
-            raise InputError("the clouds report results of different runs; ask their operators.")
-        values = {
-            name: open_output(*(half.outputs[name] for half in halves))
-            for name in halves[0].outputs
-        }
-        rows = {name: self._rows(spec, name) for name in spec.kind.row_outputs(spec)}
-        facts = unpack_facts(halves[0].facts)
-        return spec.kind.open_result(spec, OpenedResult(facts, values, rows))
+        opened = fetch(self._clouds, spec, wait, timeout, on_wait)
+        return spec.kind.open_result(spec, opened)
 
     def labels(
         self,
@@ -384,107 +350,11 @@ class Owner:
         labels: NDArray[np.int64] = result.label(values)
         return labels
 
-    def _halves(
-        self,
-        spec: Spec,
-        wait: bool,
-        timeout: float | None,
-        on_wait: "Callable[[JobProgress], None] | None",
-    ) -> list["_Half"]:
-        """What each cloud has of the result, once all have it."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        pause, longest = _POLL_SECONDS
-        while True:
-            halves = []
-            # Cloud 1 first: it says done only when both have their halves.
-            for cloud in sorted(_parts(spec)):
-                at = self._clouds.at(cloud)
-                reply, arrays = at.call("result", Named(spec.name), reply=ResultReply)
-                if not reply.ready:
-                    _check_alive(spec.name, cloud, reply)
-                    break
-                halves.append(_half(cloud, reply, arrays))
-            else:
-                return halves
-            progress = JobProgress(reply.state, reply.iteration, printable(reply.message))
-            late = deadline is not None and time.monotonic() + pause > deadline
-            if late or not wait:
-                raise InputError(
-                    f"dataset {spec.name!r} has no result yet: it is {progress}. Ask later."
-                )
-            if on_wait is not None:
-                on_wait(progress)
-            time.sleep(pause)
-            pause = min(2 * pause, longest)
-
-    def _rows(self, spec: Spec, name: str) -> list[int]:
-        """This owner's rows of a row output, in the order in which it uploaded."""
-        rows: list[int] = []
-        for upload in self._clouds.uploads(spec.name, 1):
-            if not upload.sealed:
-                continue
-            rows += open_output(
-                *(self._row_half(spec, name, upload, cloud) for cloud in sorted(_parts(spec)))
-            )
-        return rows
-
-    def _row_half(self, spec: Spec, name: str, upload: Upload, cloud: Cloud) -> OutputHalf:
-        """What this cloud has of the rows of one upload, fetched piece by piece."""
-        pieces: list[NDArray[np.uint8]] = []
-        have = 0
-        while have < upload.rows or not pieces:
-            ask = RowsAsk(spec.name, upload.upload_id, name, have)
-            reply, arrays = self._clouds.at(cloud).call("rows", ask, reply=RowsReply)
-            count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim == 2 else 0
-            if not 0 < count <= upload.rows - have:
-                raise InputError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
-            pieces.append(arrays[0])
-            have += count
-        return OutputHalf(modulus_from_bytes(reply.modulus), np.concatenate(pieces))
-
 
 def _receipt(spec: Spec, record: UploadRecord, rows: int, *, repeated: bool) -> Receipt:
     form = spec.kind.upload(spec)
     privacy = form.privacy() if isinstance(form, TellsOfRecords) else None
     return Receipt(spec.name, record.upload_id, rows, spec.digest, repeated, privacy)
-
-
-def _parts(spec: Spec) -> dict[Cloud, Part]:
-    """What each cloud gets of an upload; one that gets nothing is left out."""
-    clouds: tuple[Cloud, ...] = (2, 1)  # the small part first: a refusal costs little
-    form = spec.kind.upload(spec)
-    parts = {cloud: form.part(cloud) for cloud in clouds}
-    return {cloud: part for cloud, part in parts.items() if part is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class _Half:
-    """One cloud's half of a result, as received."""
-
-    run: str
-    facts: bytes
-    outputs: Mapping[str, OutputHalf]
-
-
-def _half(cloud: Cloud, reply: ResultReply, arrays: tuple[Array, ...]) -> _Half:
-    if len(arrays) != len(reply.halves):
-        raise InputError(f"cloud {cloud} sent no half of the result; ask its operator.")
-    outputs = {
-        half.name: OutputHalf(modulus_from_bytes(half.modulus), array)
-        for half, array in zip(reply.halves, arrays, strict=True)
-    }
-    return _Half(reply.run, reply.facts, outputs)
-
-
-def _check_alive(dataset: str, cloud: Cloud, reply: ResultReply) -> None:
-    reason = f" {printable(reply.message)}" if reply.message else ""
-    if reply.state == JobState.FAILED:
-        raise JobEndedError(
-            f"the job of dataset {dataset!r} failed at cloud {cloud}; its operator can go on with "
-            f"`ppodc resume {dataset}`.{reason}"
-        )
-    if reply.state == JobState.CANCELLED:
-        raise JobEndedError(f"the job of dataset {dataset!r} was cancelled.{reason}")
 
 
 @contextmanager

@@ -24,7 +24,8 @@ from ppodc.cli.options import (
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
-    from client.owner import JobProgress, Receipt
+    from client.fetched_result import JobProgress
+    from client.owner import Receipt
 
 owners = typer.Typer()
 IdColumn = Annotated[

@@ -33,8 +33,8 @@ from ppodc.bench.points import Tell, measure_anew
 from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import iterate
-from ppodc.kmeans.reference import Trace, kmeans
-from ppodc.kmeans.row_choice import initial_rows, reseed_rows
+from ppodc.kmeans.reference import Trace, kmeans, spread_rows
+from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.suites import Suite, named
 from ppodc.local.pair import ROLES, LocalPair, make_key, started, write_folders
@@ -112,6 +112,7 @@ class Run:
     of: int | None = None
     ub: int = 1000
     key_bits: int = 2048
+    starts: int = 0  # by k-means++, measured after the iterations
 
     def key(self) -> dict[str, Any]:
         """What tells the points of one run from those of another."""
@@ -143,6 +144,9 @@ class Run:
             tell("keys and start")
             clouds = _start(Path(place), setting, records, self, stack)
             measured = _measure(clouds, records, trace, warm_up, tell)
+            for start in range(self.starts):
+                tell(f"start {start + 1} of {self.starts}")
+                measured.setdefault("starts", []).append(_spread(clouds, records, self.k, start))
         return {
             "suite": self.suite,
             "m": m,
@@ -191,7 +195,29 @@ class _Clouds:
             place = bisect_right(self._first_rows, row) - 1
             holder, within = self._pairs[place], row - self._first_rows[place]
             states.append(_results(self._command([holder], "records", rows=[within])[0]))
-        return _results(self._command(self._lead, "join", states=_by_cloud(states))[0])
+        return self._on_lead("join", states)
+
+    def spread(self, seed: int, m: int, k: int, start: int) -> tuple[State, Phase]:
+        """k records by k-means++, and what all of it took."""
+        chosen = self.records(initial_rows(seed, m, 1, start))
+        took = Phase(0.0, 0.0, 0.0, 0, 0, 0)
+        for number in range(1, k):
+            began = time.perf_counter()
+            answers = self._command(self._pairs, "spread", chosen=chosen, start=start)
+            took += _phase(began, answers)
+            totals = self._on_lead("join", [_results(pair) for pair in answers])
+            places = range(len(self._pairs))
+            each = [{"number": i, "last": i == len(places) - 1} for i in places]
+            began, word = time.perf_counter(), fraction(seed, number, start)
+            answers = self._command(self._pairs, "pick", each, totals=totals, word=word)
+            took += _phase(began, answers)
+            picked = self._on_lead("add", [_results(pair) for pair in answers])
+            chosen = self._on_lead("join", [chosen, picked])
+        return chosen, took
+
+    def _on_lead(self, do: str, states: Sequence[State]) -> State:
+        """One state from several, at the first pair; local to each cloud."""
+        return _results(self._command(self._lead, do, states=_by_cloud(states))[0])
 
     def assign(self, clusters: State) -> State:
         """The sums over all pairs, once their supplies for an iteration are made."""
@@ -199,16 +225,16 @@ class _Clouds:
         self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=1)))
         began = time.perf_counter()
         answers = self._command(self._pairs, "assign", clusters=clusters)
-        states = _by_cloud([_results(pair) for pair in answers])
-        sums = _results(self._command(self._lead, "add", states=states)[0])
+        sums = self._on_lead("add", [_results(pair) for pair in answers])
         self.online.append(_phase(began, answers))
         return sums
 
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         """New clusters and the stop bit, from the first pair."""
         began = time.perf_counter()
-        states = {"clusters": clusters, "sums": sums, "candidates": candidates}
-        answers = self._command(self._lead, "update", **states)
+        answers = self._command(
+            self._lead, "update", clusters=clusters, sums=sums, candidates=candidates
+        )
         self.online[-1] += _phase(began, answers)
         self.cluster.append(max(answer["wall"] for answer in answers[0]))
         (first, stop), (second, _) = (answer["result"] for answer in answers[0])
@@ -229,11 +255,22 @@ class _Clouds:
         answers = self._command(self._pairs, "memory")
         return max(float(answer["result"]) for pair in answers for answer in pair)
 
-    def _command(self, pairs: Sequence[LocalPair], do: str, **values: Any) -> list[Answers]:
-        """A command to these pairs at once; of a tuple each cloud gets its own part."""
-        for pair in pairs:
+    def _command(
+        self,
+        pairs: Sequence[LocalPair],
+        do: str,
+        each: Sequence[dict[str, Any]] | None = None,
+        **values: Any,
+    ) -> list[Answers]:
+        """A command to these pairs at once, with values for all and `each` for one of them.
+
+        Of a tuple each cloud gets its own part.
+        """
+        for place, pair in enumerate(pairs):
             for index, role in enumerate(ROLES):
                 own = {n: v[index] if isinstance(v, tuple) else v for n, v in values.items()}
+                if each is not None:
+                    own |= each[place]
                 pair.write(role, json.dumps({"do": do, **own}))
         return [(pair.answer(1), pair.answer(2)) for pair in pairs]
 
@@ -289,6 +326,20 @@ def _measure(
         if done.iteration == unmeasured:
             clouds.steps()  # those so far do not count
     return {**_figures(clouds, ingest, unmeasured), "exact": exact}
+
+
+def _spread(clouds: _Clouds, records: NDArray[np.int64], k: int, start: int) -> dict[str, Any]:
+    """What choosing the records of a start costs, and whether they are the reference's."""
+    chosen, took = clouds.spread(_SEED, len(records), k, start)
+    table = np.array(clouds.open(chosen), object).reshape(k, -1)
+    rows = spread_rows(records, _SEED, k, start)
+    return {
+        "wall_s": took.wall,
+        "cpu_s": max(took.cpu_c1, took.cpu_c2),
+        "bytes": max(took.sent_c1, took.sent_c2),
+        "rounds": took.rounds,
+        "exact": np.array_equal(table[:, :-1], records[rows]),
+    }
 
 
 def _figures(clouds: _Clouds, ingest: Phase, unmeasured: int) -> dict[str, Any]:

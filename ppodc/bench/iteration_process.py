@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ppodc.kmeans.half import Half, State
+from ppodc.errors import InputError
+from ppodc.kmeans.half import ChoosesStarts, Half, State
 from ppodc.local.pair_process import LocalCloud, main, save_half, tell
 
 _SHARD = "part"
@@ -65,6 +66,18 @@ class Worker:
     def do_update(self, clusters: str, sums: str, candidates: str) -> tuple[str, bool]:
         new, stop = self._half.update(_load(clusters), _load(sums), _load(candidates))
         return self._keep(new), stop
+
+    def do_spread(self, chosen: str, start: int) -> str:
+        return self._keep(self._chooser().spread(_SHARD, _load(chosen), start))
+
+    def do_pick(self, totals: str, number: int, word: int, last: bool) -> str:
+        picked = self._chooser().pick(_SHARD, _load(totals), number, word, last=last)
+        return self._keep(picked)
+
+    def _chooser(self) -> ChoosesStarts:
+        if not isinstance(self._half, ChoosesStarts):
+            raise InputError("only the shares suite starts by k-means++.")
+        return self._half
 
     def do_output(self, clusters: str) -> str:
         file = self._new_file()

@@ -24,6 +24,7 @@ from ppodc.mpc import widen
 from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.row_squares import row_squares
 from ppodc.mpc.session import Session
+from ppodc.mpc.supplies import Needs
 
 Random = Callable[[str, int, int, int], RandomProducts]  # of a shard: start, end, columns
 
@@ -78,12 +79,14 @@ class Starts:
         one's, `last` that no record follows.
         """
         session, bits = self._session, self._bits
-        session.supplies.reserve(spread.threshold_needs(bits))
+        chunks = self._demand.chunks(shard.rows)
+        first = spread.above_needs(chunks[0][1] + 1, bits) if chunks else Needs()
+        session.supplies.reserve(spread.threshold_needs(bits) + first)
         bound = spread.threshold(session, AdditiveShare(totals).sum().reshape(1), word, bits)
         before = AdditiveShare(totals[:number]).sum().reshape(1)
         out = np.zeros((1, self._l + 1), U64)
         seen = np.empty(0, np.uint8)  # the bit of the record before, none before the first chunk
-        for start, end in self._demand.chunks(shard.rows):
+        for start, end in chunks:
             session.supplies.reserve(spread.above_needs(end - start + 1, bits))
             sums = before + self._near[name].wide[start:end].running_sums()
             compared = sums if len(seen) else AdditiveShare.concat([before, sums])
@@ -100,10 +103,12 @@ class Starts:
     ) -> _Nearest:
         """The distances when a record more is chosen."""
         session, norms = self._session, self.norms(name, shard)
-        session.supplies.reserve(spread.norm_needs(self._l))
+        chunks = self._demand.chunks(shard.rows)
+        most = spread.nearer_needs(chunks[0][1], self._bits) if chunks else Needs()
+        session.supplies.reserve(spread.norm_needs(self._l) + most)
         both = centre, spread.norm(session, centre)
         values, wide = [norms[:0]], [AdditiveShare(np.empty((0, self._bits.limbs), U64))]
-        for first, end in self._demand.chunks(shard.rows):
+        for first, end in chunks:
             session.supplies.reserve(spread.nearer_needs(end - first, self._bits))
             records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
             found = spread.distances(session, records, norms[first:end], both, random)

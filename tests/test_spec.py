@@ -29,7 +29,7 @@ def test_the_sample_loads_and_shows_every_key(tmp_path):
     path.write_text(SAMPLE)
     spec = Spec.load(path)
     assert spec.schema.names == ["age", "temperature", "pressure"]
-    assert spec.job == Job(3, Fraction(0), 100, "random", 1, True, min_size=5)
+    assert spec.job == Job(3, Fraction(0), 100, "k-means++", 1, True, min_size=5)
     for key in spec.job.to_dict():
         assert f"\n{key} = " in SAMPLE
 

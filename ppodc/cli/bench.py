@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from ppodc.bench.network_presets import USD_PER_CORE_HOUR, LinkName
-from ppodc.cli.options import JsonFile, SuiteOption, err, file_to_write, write_json
+from ppodc.cli.options import JsonFile, SuiteOption, err, png_to_write, write_json
 from ppodc.cli.written_values import duration, numbers, numbers_or_none, whole
 from ppodc.kmeans import suites
 
@@ -24,12 +24,6 @@ bench = typer.Typer(
     help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
     no_args_is_help=True,
 )
-
-
-def _png(file: Path | None) -> Path | None:
-    if file is not None and file.suffix.lower() != ".png":
-        raise typer.BadParameter(f"{file} must end in .png.")
-    return file_to_write(file)
 
 
 # ------------------------------------------------------------- options
@@ -92,7 +86,7 @@ IMITATED_LINK = (
 POINTS_TEXT = "Finished points are kept here and not measured again."
 POINTS = choice("points", Path, "bench-points.jsonl", POINTS_TEXT)
 JSON = parameter("json_file", JsonFile, None)
-PLOT = choice("plot", Path | None, None, "Draw a plot here (PNG).", callback=_png)
+PLOT = choice("plot", Path | None, None, "Draw a plot here (PNG).", callback=png_to_write)
 # Longer than a line of the table has room for
 POWERS_OF_TWO = "1,2,4,8,16,32,64,128,256,512,1024"
 WITHIN_TEXT = "How many pairs finish the job in this time, such as 1h?"

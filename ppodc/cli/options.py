@@ -96,6 +96,13 @@ def file_to_write(file: Path | None) -> Path | None:
     return file
 
 
+def png_to_write(file: Path | None) -> Path | None:
+    """The same for a picture."""
+    if file is not None and file.suffix.lower() != ".png":
+        raise typer.BadParameter(f"{file} must end in .png.")
+    return file_to_write(file)
+
+
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Write the figures here as JSON.", callback=file_to_write),

@@ -2,10 +2,10 @@
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -19,6 +19,7 @@ from ppodc.cli.options import (
     file_to_write,
     on_interrupt,
     out,
+    png_to_write,
     write_json,
 )
 from ppodc.errors import InputError
@@ -152,11 +153,13 @@ def labels_command(
 
     with Owner.connect(config) as owner:
         labels = owner.labels(name, data, id_column=id_column, header=header)
-    _write_labels(to, "label", labels.tolist())
+    _write_labels(to, {"label": labels.tolist()})
 
 
-def _write_labels(file: Path, name: str, values: Iterable[int]) -> None:
-    file.write_text(f"{name}\n" + "".join(f"{x}\n" for x in values))
+def _write_labels(file: Path, columns: Mapping[str, Sequence[int]]) -> None:
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    file.write_text("".join(f"{line}\n" for line in lines))
     out.print(f"written: {file}", markup=False)
 
 
@@ -228,13 +231,21 @@ def result_command(
             "--csv", help="Write the table here as CSV, in full precision.", callback=file_to_write
         ),
     ] = None,
+    elbow: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw the inertia over k here (PNG), of a job with several.", callback=png_to_write
+        ),
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Fetch both halves of the result and open it: centres or totals, own labels."""
+    """Fetch both halves of the result and open it: centres or totals, own labels, inertia."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner, _waiting(name) as tell:
         result = owner.result(name, wait=wait, on_wait=tell)
+    if elbow is not None:
+        _draw_elbow(result, elbow)
     headings, rows = result.table()
     table = Table(*headings)
     for row in rows:
@@ -247,9 +258,22 @@ def result_command(
                 "the spec of this dataset does not offer labels. If it is a local job, `ppodc "
                 "labels` finds them from your own table."
             )
-        _write_labels(labels, *next(iter(result.own_rows().items())))
+        _write_labels(labels, result.own_rows())
     if csv_file is not None:
         with csv_file.open("w", newline="") as file:
             csv.writer(file).writerows([headings, *rows])
         err.print(f"written: {csv_file}", markup=False)
     write_json(json_file, result.figures())
+
+
+def _draw_elbow(result: Any, file: Path) -> None:
+    from ppodc.kmeans.result import ResultsByK
+    from ppodc.kmeans.result_plot import draw_elbow
+
+    if not isinstance(result, ResultsByK):
+        raise InputError(
+            "this job has one number of clusters. A spec with k = [2, 3, 4, 5] and inertia = true "
+            "gives what --elbow draws."
+        )
+    draw_elbow(result, file)
+    err.print(f"written: {file}", markup=False)

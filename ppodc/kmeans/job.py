@@ -67,7 +67,7 @@ max_iter = 100               # stop after so many iterations in any case, 1 to 1
 # "k-means++": records far apart, by the seed; nobody learns which (suite shares). "random": records
 # of k rows that follow from the seed. Or k public centres in real units, for example
 # [[30, 36.6, 120], [50, 38.0, 140], [80, 36.9, 160]].
-init = "random"
+init = "k-means++"
 seed = 1                     # public; the same seed gives the same result to the last bit
 # So many starts from other records; the one of least inertia wins, and nobody learns which. Both
 # clouds learn how many iterations each took. Suite shares.

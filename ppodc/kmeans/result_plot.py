@@ -1,5 +1,7 @@
-"""A result as a picture: centres over two columns, and the owner's own records if it has them."""
+"""Results as pictures: centres over two columns, with the owner's own records if it has them; the
+inertia over several numbers of clusters."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from ppodc.records.read_table import read
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ppodc.kmeans.result import Result
+    from ppodc.kmeans.result import Result, ResultsByK
 
 _MARKERS = "os^Dv*"
 
@@ -35,3 +37,22 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
     axes.set_ylabel(result.columns[y])
     axes.legend()
     return axes
+
+
+def draw_elbow(results: "ResultsByK", file: Path) -> None:
+    """The inertia over k as PNG: where the line bends, more clusters gain little."""
+    from matplotlib.figure import Figure
+
+    inertias = results.inertias_
+    if not inertias:
+        raise InputError(
+            "the spec does not offer the inertia (job.inertia = true): nothing to draw."
+        )
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(list(inertias), [float(inertia) for inertia in inertias.values()], "o-")
+    axes.set_xticks(list(inertias))
+    axes.set_xlabel("clusters (k)")
+    axes.set_ylabel("inertia, in units of 0..ub squared")
+    axes.set_ylim(bottom=0)
+    figure.savefig(file, dpi=150)

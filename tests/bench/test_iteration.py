@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ppodc.bench import iteration
+from ppodc.bench import iteration, start
 from ppodc.bench.iteration import Run, random_records
 from ppodc.bench.network_presets import Link
 from ppodc.errors import InputError, PpodcError
@@ -81,3 +81,16 @@ def test_figures_of_a_wrong_result_are_refused(monkeypatch):
     monkeypatch.setattr(Run, "over", lambda *_: {"exact": False})
     with pytest.raises(PpodcError, match="another result"):
         Run().exact(random_records(4, 2))
+
+
+def test_a_start_beside_an_iteration():
+    result = start.run(
+        m=24, l=2, k=[2], pairs=1, iterations=1,
+        link=None, gbit=None, latency_ms=None, key_bits=512,
+    )  # fmt: skip
+    shown = check_document(result, "start")
+    assert "A start by k-means++" in shown
+    (point,) = result["points"]
+    assert point["first"]["exact"]
+    assert point["second"]["exact"]
+    assert min(point["first"]["bytes"], point["second"]["bytes"]) > 0

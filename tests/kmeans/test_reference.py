@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.errors import InputError
-from ppodc.kmeans.reference import as_taken_in, centres, chosen_rows, kmeans, movement, nearest
-from ppodc.kmeans.row_choice import MAX_SEED, initial_rows, reseed_rows
+from ppodc.kmeans.reference import (
+    as_taken_in,
+    centres,
+    chosen_rows,
+    kmeans,
+    movement,
+    nearest,
+    spread_rows,
+)
+from ppodc.kmeans.row_choice import MAX_SEED, fraction, initial_rows, reseed_rows
 from tests.kmeans.oracle import scaled_distances, stop_sides
 
 KNOWN_INITIAL = [145, 950, 333, 468]
@@ -27,6 +35,56 @@ def test_the_protocol_and_the_oracle_choose_the_same_rows():
         for i in (1, 3):
             again = [next(chosen_rows("reseed row", seed, m, i, h)) for h in range(4)]
             assert reseed_rows(seed, i, m, 4) == again
+        for start in (1, 2):
+            stream = chosen_rows("initial rows", seed, m, start)
+            assert initial_rows(seed, m, 1, start) == [next(stream)]
+            later = [next(chosen_rows("reseed row", seed, m, 3, h, start)) for h in range(4)]
+            assert reseed_rows(seed, 3, m, 4, start) == later
+            for number in (1, 2):
+                word = next(chosen_rows("k-means++", seed, 1 << 64, number, start))
+                assert fraction(seed, number, start) == word
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_k_means_plus_plus_word_by_word(case):
+    g = np.random.default_rng(case)
+    records = g.integers(0, 3 if case % 2 else 1000, (int(g.integers(1, 20)), 2))
+    k = int(g.integers(1, len(records) + 1))
+    chosen = initial_rows(case, len(records), 1)
+    while len(chosen) < k:
+        nearest_one = [
+            min(sum(int(a - b) ** 2 for a, b in zip(x, records[c], strict=True)) for c in chosen)
+            for x in records
+        ]
+        target = Fraction(fraction(case, len(chosen)), 1 << 64) * sum(nearest_one)
+        so_far, row = 0, 0
+        for row, distance in enumerate(nearest_one):  # noqa: B007 - the last one if none is above
+            so_far += distance
+            if so_far > target:
+                break
+        chosen.append(row)
+    assert spread_rows(records, case, k) == chosen
+
+
+def test_far_records_are_chosen_as_often_as_they_should_be():
+    """Beside record 0, at distance 1 and 3: with chances 1/10 and 9/10."""
+    records = np.array([[0], [1], [3]])
+    seeds = [seed for seed in range(2000) if initial_rows(seed, 3, 1) == [0]]
+    far = sum(spread_rows(records, seed, 2)[1] == 2 for seed in seeds)
+    assert abs(far / len(seeds) - 0.9) < 0.05
+
+
+def test_inertia_is_the_sum_of_squared_distances_to_the_centres():
+    records = np.random.default_rng(3).integers(0, 50, (40, 3))
+    last = kmeans(records, 4, beta=0, max_iter=3, seed=1, init="k-means++").iterations[-1]
+    means = centres(last.sums, last.sizes)
+    naive = sum(
+        (Fraction(int(v)) - mean) ** 2
+        for x, h in zip(records, last.labels, strict=True)
+        for v, mean in zip(x, means[h], strict=True)
+    )
+    assert last.inertia() == naive
+    assert last.inertia(min_size=41) == 0
 
 
 def naive_distance(record, sums, size):

@@ -14,12 +14,13 @@ from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.spread import SpreadBits
 from ppodc.records.sharing import mask, split
+from ppodc.transport.channel import memory_pair
 from tests.kmeans.suite_jobs import random_job
-from tests.mpc.pair import key, opened, share
+from tests.mpc.pair import Recorder, key, opened, share
 from tests.two_clouds import together
 
 
-def chosen_records(records, k, ub, seed, edges=(), start=0, products="auto", after=None):
+def chosen_records(records, k, ub, seed, edges=(), start=0, products="auto", channels=None):
     """The records that both halves choose together, from shards cut at `edges`."""
     m, l = records.shape
     cuts = [0, *edges, m]
@@ -43,12 +44,10 @@ def chosen_records(records, k, ub, seed, edges=(), start=0, products="auto", aft
                 for i, name in enumerate(names)
             ]
             chosen = half.join([chosen, half.add(picked)])
-        if after is not None:
-            after(half, chosen)
         half.close()
         return chosen
 
-    first, second = together(lambda c: run(1, c), lambda c: run(2, c))
+    first, second = together(lambda c: run(1, c), lambda c: run(2, c), channels)
     return (first + second).astype(np.int64)
 
 
@@ -124,3 +123,51 @@ def test_products_have_the_bits_of_a_sum():
                 for k in (2, 64):
                     p = Parameters(m, l, k, ub, Fraction(0))
                     assert Rings.of(p).point.product_bits > SpreadBits.of(p).total
+
+
+def sent(records, seed=1):
+    """What both clouds sent while three records were chosen."""
+    ends = memory_pair()
+    channels = (Recorder(ends[0]), Recorder(ends[1]))
+    chosen_records(records, 3, 1000, seed, products="transfers", channels=channels)
+    return channels
+
+
+@pytest.fixture(scope="module")
+def views():
+    """All records equal, and records of all kinds: choices at other places, other distances."""
+    varied = np.random.default_rng(8).integers(0, 1001, (300, 4))
+    return sent(np.zeros((300, 4), np.int64)), sent(varied, seed=2)
+
+
+def test_sizes_of_messages_tell_nothing_of_records_or_choices(views):
+    for one, other in zip(*views, strict=True):
+        assert one.shape() == other.shape()
+
+
+MASKED = ("shares.centres", "shares.digits", "shares.tables", "shares.and", "shares.correlated")
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_what_is_sent_looks_uniform_on_constant_data(views, kind):
+    for recorder in views[0]:
+        bits = np.unpackbits(recorder.bytes_of(kind))
+        assert abs(bits.mean() - 0.5) < 8 * 0.5 / np.sqrt(len(bits))
+
+
+def test_the_halves_of_what_is_chosen_are_no_shares_that_were_there_before():
+    """A cloud that knew its share of the chosen record among its own would know the row."""
+    records = np.random.default_rng(4).integers(0, 101, (50, 2))
+    params = Parameters(50, 2, 2, 100, Fraction(0))
+    own, secret = split(records)
+    parts = (own, mask(secret, 0, 50, 2))
+
+    def run(role, channel):
+        half = SharesHalf(role, channel, params, key(role))
+        half.ingest("all", parts[role - 1])
+        totals = half.spread("all", half.records("all", initial_rows(1, 50, 1)), 0)
+        picked = half.pick("all", totals, 0, fraction(1, 1), last=True)
+        return picked, half.records("all", range(50))
+
+    for picked, held in together(lambda c: run(1, c), lambda c: run(2, c)):
+        assert not set(picked.reshape(-1).tolist()) & set(held[:, :-1].reshape(-1).tolist())

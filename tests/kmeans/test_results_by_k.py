@@ -39,7 +39,7 @@ def test_each_k_has_its_result_and_its_inertia():
     assert result.own_rows() == {"label_1": [0, 0, 0], "label_2": [0, 0, 1]}
     headings, rows = result.table()
     assert headings[:3] == ["k", "cluster", "records"]
-    assert [row[:3] for row in rows] == [["1", "0", "3"], ["2", "0", "2"], ["2", "1", "1"]]
+    assert [row[:3] for row in rows] == [[1, 0, 3], [2, 0, 2], [2, 1, 1]]
     assert "iterations: 5 in all" in result.summary()
     assert "k = 2: inertia 2" in result.summary()
     assert json.loads(json.dumps(result.figures()))["by_k"]["2"]["inertia"] == 2.0

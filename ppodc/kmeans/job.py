@@ -215,6 +215,11 @@ class Job:
             f"{' of all starts together' * self.several_runs}.",
             f"Every owner learns {labels}.",
             *(
+                ["A cluster too small to be told of at one k may follow from those of another."]
+                if self.ks and self.min_size > 1
+                else []
+            ),
+            *(
                 ["An entity that several owners hold counts once; owners learn how many there are."]
                 if self.dedup is not None
                 else []

@@ -133,6 +133,13 @@ def test_the_steps_of_the_other_suite_are_refused(tmp_path):
 
 def test_what_an_owner_agrees_to_is_in_words():
     words = " ".join(EVERYTHING.in_words())
-    for part in ("1 or 3 clusters", "far apart", "2 times", "inertia", "Nobody learns which"):
+    for part in (
+        "1 or 3 clusters",
+        "far apart",
+        "2 times",
+        "inertia",
+        "Nobody learns which",
+        "too small",
+    ):
         assert part in words
     assert "inertia" not in " ".join(Job(k=2).in_words())

@@ -34,7 +34,7 @@ def _run_job(
 ) -> None:
     from ppodc.cli.screen import JobScreen
 
-    with on_interrupt(lambda: " ".join(_where(config, name))), JobScreen() as screen:
+    with on_interrupt(lambda: _state(config, name)), JobScreen() as screen:
         end = start(screen.show)
     write_json(json_file, end.figures())
     if end.state == "cancelled":
@@ -62,7 +62,7 @@ def prepare_command(
     from ppodc.service.config import Cloud1Config, load
 
     loaded = load(config, Cloud1Config)
-    with on_interrupt(lambda: " ".join(_where(loaded, name))), JobScreen() as screen:
+    with on_interrupt(lambda: _state(loaded, name)), JobScreen() as screen:
         prepare_job(loaded, name, iterations, suite, pairs, screen.show)
     out.print(f"{name}: pools hold the supplies of {iterations} iterations")
 
@@ -114,6 +114,11 @@ def status_command(name: Dataset, config: Config1) -> None:
 
     for text in _where(load_first(config), name):
         out.print(text, markup=False, soft_wrap=True)
+
+
+def _state(config: "Cloud1Config", name: str) -> str:
+    """The same in one line."""
+    return " ".join(f"{text.rstrip('.')}." for text in _where(config, name))
 
 
 def _where(config: "Cloud1Config | CollectorConfig", name: str) -> list[str]:

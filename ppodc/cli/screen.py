@@ -46,6 +46,8 @@ class JobScreen:
         self._phase = phase
         if self._console.is_terminal:
             self._bar(event, begins=begins)
+        elif event.phase == "done":
+            return  # the command says it
         elif begins or time.monotonic() - self._said > _QUIET_SECONDS:
             self._said = time.monotonic()
             self._line(event)

@@ -56,7 +56,9 @@ class RayWorkers:
         return self._ask("both_clouds") is True
 
     def nodes(self) -> int:
-        answer = self._ask("nodes")
+        if self._driver is None:
+            return 0  # who only looks starts nothing
+        answer = self._driver.call("nodes").result()
         return 0 if isinstance(answer, Failure) else int(answer)
 
     def start(self, make: type, *arguments: Any) -> _Handle:

@@ -30,4 +30,4 @@ def test_the_state_is_told(tmp_path: Path, monkeypatch, command: str):
     said = CliRunner().invoke(app, [command, "clinic", "--config", str(file)])
     assert said.exit_code == 130
     assert "interrupted. clinic: created; last change 20" in said.output
-    assert "Start it with: ppodc run clinic" in said.output
+    assert ". Start it with: ppodc run clinic." in said.output

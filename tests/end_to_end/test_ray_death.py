@@ -86,5 +86,6 @@ def test_a_cluster_that_is_gone_is_named(monkeypatch):
             os.kill(head.pid, signal.SIGKILL)
             wait_for(lambda: not driver.alive, 60)
             assert driver.call("both_clouds").result() == RAY_DIED
+            assert workers.nodes() == 0, "who only looks does not wait for another"
             with pytest.raises(RayUnusableError, match=f"no Ray head of cloud2 .*{head.address}"):
                 workers.check(1)

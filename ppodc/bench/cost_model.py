@@ -8,12 +8,13 @@ gives the wall time of the larger of the two runs.
 
 In the model a pair goes through its steps one after the other; in each, the clouds work (`serial`
 of it in turn, the rest at the same time), then send to each other at the same time, then wait for
-the rounds: each once the one-way latency. In the products, which are most of the bytes, a cloud
-works on the next part while one is on its way: sending overlaps with work, and a part waits for
-half a latency at least. A question of the paillier suite waits for there and back, but several are
-under way. Nothing overlaps between steps, which errs on the slow side. Pairs on the same cores fill
-each other's waits: a phase takes as long as one pair's path through it, or as the work of all pairs
-on these cores. Update and stop test run on one pair while the others wait.
+the rounds: each once the one-way latency. In supplies and products, which are most of the bytes, a
+cloud works on the next part while one is on its way: sending overlaps with work, and a part waits
+for half a latency at least. A question of the paillier suite waits for there and back, but several
+are under way. Nothing overlaps between steps, which errs on the slow side. Pairs on the same cores
+fill each other's waits: a phase takes as long as one pair's path through it, or as the work of all
+pairs on these cores. Update and stop test run on one pair while the others wait. It has the next
+centres from there; each other pair computes them itself, which takes about as much again.
 """
 
 import math
@@ -24,10 +25,12 @@ from typing import Any
 from ppodc.bench.estimate import Line
 from ppodc.bench.network_presets import Link
 from ppodc.kmeans.paillier.half import IN_FLIGHT
+from ppodc.kmeans.shares.sums import LARGE
 
-LEAD_ONLY = ("re-seed", "stop test", "update")
-OVERLAPPING = ("products",)
-PER_CHUNK = ("SSED_OP", "SMIN_k")  # the rounds of other steps grow with their bytes
+LEAD_ONLY = ("re-seed", "scaling", "stop test", "update")
+CENTRES = ("stop test", "scaling")  # where the lead computes them
+OVERLAPPING = ("leaves", "pairs", "transfers", "products")
+PER_CHUNK = ("SSED_OP", "SMIN_k", "sums")  # the rounds of other steps grow with their bytes
 CHUNK_ROWS = 1 << 14  # rows that the shares suite takes at a time
 _BISECTIONS = 30
 
@@ -45,6 +48,11 @@ class StepCost:
     @property
     def lead_only(self) -> bool:
         return self.name in LEAD_ONLY
+
+    def sent_at(self, rows: float) -> float:
+        """Bytes of one direction; sums of a large shard are half as wide (`shares.sums`)."""
+        wide = self.sent.at(rows)
+        return wide / 2 if self.name == "sums" and rows >= LARGE else wide
 
     def rounds_at(self, rows: float) -> float:
         """Steps that work chunk by chunk take their rounds for each."""
@@ -68,8 +76,14 @@ class Costs:
     def sent(self, rows: Sequence[int]) -> float:
         """Bytes between the clouds in one iteration, both directions, all pairs."""
         lead = sum(2 * s.sent.at(rows[0]) for s in self.steps if s.lead_only)
-        each = [s.sent for s in self.steps if not s.lead_only]
-        return lead + sum(2 * line.at(r) for r in rows for line in each)
+        each = [s for s in self.steps if not s.lead_only]
+        others = [*each, *(s for s in self.steps if s.name in CENTRES)]
+        first, *rest = rows
+        return lead + sum(
+            2 * s.sent_at(r)
+            for r, steps in ((first, each), *((r, others) for r in rest))
+            for s in steps
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +118,8 @@ def predict(costs: Costs, rows: Sequence[int], setting: Setting) -> Prediction:
     offline = [s for s in costs.steps if s.offline]
     online = [s for s in costs.steps if not s.offline and not s.lead_only]
     last = [s for s in costs.steps if s.lead_only]
+    if len(rows) > 1:
+        online += [s for s in last if s.name in CENTRES]
     assign = _phase(costs, online, rows, setting)
     update = _phase(costs, last, rows[:1], setting)
     taking_in = _phase(replace(costs, c2_share=1.0, serial=0.0), [costs.ingest], rows, setting)
@@ -133,7 +149,7 @@ def _step_s(costs: Costs, step: StepCost, rows: int, pairs: int, setting: Settin
     work = costs.serial * in_turns + (1 - costs.serial) * together
     sending, latency = 0.0, 0.0
     if setting.link is not None:
-        sending = step.sent.at(rows) / setting.link.bytes_s_of(pairs)
+        sending = step.sent_at(rows) / setting.link.bytes_s_of(pairs)
         latency = costs.latencies * setting.link.one_way_ms / 1e3
     rounds = step.rounds_at(rows)
     if step.name in OVERLAPPING:
@@ -204,7 +220,7 @@ def _sent(run: dict[str, Any]) -> float:
 
 def _round_s(run: dict[str, Any]) -> float:
     """What a round takes besides CPU, from steps on clusters, which hardly compute."""
-    small = [s for s in run["steps"] if s["step"] in (*LEAD_ONLY, "scaling") and s["rounds"]]
+    small = [s for s in run["steps"] if s["step"] in LEAD_ONLY and s["rounds"]]
     rounds = sum(s["rounds"] for s in small)
     idle = sum(max(0.0, s["wall_s"] - s["cpu_s"]) for s in small)
     return float(idle / rounds) if rounds else 0.0

@@ -1,6 +1,8 @@
 """`ppodc bench peers`: the same iteration in SecretFlow SPU, beside this one, on the same machine.
 
-Both start from the same records and the same first centres, both run two processes over loopback.
+Both start from the same records and the same first centres, both run two processes over loopback,
+or over the same imitated link: SPU's parties, too, connect to a forwarder (`slow_network`), one for
+each party that listens.
 SPU's Cheetah is a two-party protocol without a dealer, like the suites here; Semi2k relies on a
 trusted dealer and is so far cheaper. SPU computes with fixed-point numbers, so its centres are not
 exact: the largest error is reported. SPU's first run sets up its transfers and is told apart.
@@ -10,20 +12,25 @@ its own; `--python` names its interpreter. Without SPU the rows are missing and 
 """
 
 import json
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.bench import document, iteration, plot, spu_iteration
+from ppodc.bench import document, iteration, network_presets, plot, slow_network, spu_iteration
 from ppodc.bench.document import Document, Table
 from ppodc.bench.machine import watched
+from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
 from ppodc.kmeans.reference import centres, kmeans
@@ -45,16 +52,28 @@ def version(python: Path) -> str | None:
 
 
 def run(
-    m: int, l: int, k: int, *, ub: int = 1000, runs: int, python: Path | None, points: Points
+    m: int,
+    l: int,
+    k: int,
+    *,
+    ub: int = 1000,
+    runs: int,
+    python: Path | None,
+    link: str | None = None,
+    gbit: float | None = None,
+    latency_ms: float | None = None,
+    points: Points,
 ) -> Document:
     """This package's shares suite and SPU's protocols on the same records."""
+    over = network_presets.imitated(link, gbit, latency_ms)
     interpreter = python or Path(sys.executable)
     spu = version(interpreter)
     shape = {"m": m, "l": l, "k": k, "ub": ub, "runs": runs}
     records = iteration.random_records(m, l, ub)
-    tasks = [_ours(records, shape)]
+    tasks = [_ours(records, shape, over)]
+    where = "loopback" if over is None else f"an imitated link ({over.describe()})"
     notes = [
-        "One iteration over the same records, two processes on loopback, median of "
+        f"One iteration over the same records, two processes on {where}, median of "
         f"{runs} runs after one to warm up; MB are those of both directions. SPU runs the first "
         "iteration again and again, this suite goes on to the next, which costs the same. Its time "
         "is offline and online together, its set-up the base transfers and taking in the records; "
@@ -73,12 +92,12 @@ def run(
             f"package `spu`. Install it apart ({INSTALL}) and name its interpreter with --python."
         )
     else:
-        tasks += [_theirs(records, shape, name, interpreter, spu) for name in PROTOCOLS]
+        tasks += [_theirs(records, shape, over, name, interpreter, spu) for name in PROTOCOLS]
     values = measure("peers", tasks, points)
     return document.make(
         "peers",
         _tables,
-        parameters={**shape, "spu": spu},
+        parameters={**shape, "spu": spu, "link": _described(over)},
         points=values,
         published=[],
         notes=notes,
@@ -91,8 +110,12 @@ def overflows(m: int, l: int, ub: int) -> bool:
     return max(2 * l * ub**2, m * ub) << fraction >= 1 << 63
 
 
-def _ours(records: NDArray[np.int64], shape: dict[str, int]) -> Task:
-    job = iteration.Run("shares", shape["k"], 1, shape["runs"], ub=shape["ub"])
+def _described(link: Link | None) -> str | None:
+    return None if link is None else link.describe()
+
+
+def _ours(records: NDArray[np.int64], shape: dict[str, int], link: Link | None) -> Task:
+    job = iteration.Run("shares", shape["k"], 1, shape["runs"], ub=shape["ub"], link=link)
 
     def work(tell: Tell) -> dict[str, Any]:
         with watched() as load:
@@ -106,17 +129,23 @@ def _ours(records: NDArray[np.int64], shape: dict[str, int]) -> Task:
             "others": load.others,
         }
 
-    return Task("ppodc shares", {"bench": "peers", "system": "ppodc shares", **shape}, work)
+    key = {"bench": "peers", "system": "ppodc shares", **shape, "link": _described(link)}
+    return Task("ppodc shares", key, work)
 
 
 def _theirs(
-    records: NDArray[np.int64], shape: dict[str, int], name: str, python: Path, version: str
+    records: NDArray[np.int64],
+    shape: dict[str, int],
+    link: Link | None,
+    name: str,
+    python: Path,
+    version: str,
 ) -> Task:
-    key = {"bench": "peers", "system": name, "version": version, **shape}
+    key = {"bench": "peers", "system": name, "version": version, **shape, "link": _described(link)}
 
     def work(_: Tell) -> dict[str, Any]:
         with watched() as load:
-            centres, runs = spu_run(records, shape["k"], name, python, shape["runs"] + 1)
+            centres, runs = spu_run(records, shape["k"], name, python, shape["runs"] + 1, link)
         later = runs[1:]
         seconds = statistics.median(r["seconds"] for r in later)
         sent = [r["bytes"] for r in later]
@@ -134,15 +163,20 @@ def _theirs(
 
 
 def spu_run(
-    records: NDArray[np.int64], k: int, protocol: str, python: Path, runs: int
+    records: NDArray[np.int64],
+    k: int,
+    protocol: str,
+    python: Path,
+    runs: int,
+    link: Link | None = None,
 ) -> tuple[NDArray[np.float64], list[dict[str, Any]]]:
     """Centres and costs of one iteration in SPU, repeated, by an interpreter that has it."""
-    with tempfile.TemporaryDirectory(prefix="ppodc-spu-") as place:
+    with tempfile.TemporaryDirectory(prefix="ppodc-spu-") as place, _ports(link) as (ports, seen):
         folder = Path(place)
         np.save(folder / "points.npy", records.astype(np.float32))
         start = records[initial_rows(_SEED, len(records), k)]
         np.save(folder / "centres.npy", start.astype(np.float32))
-        setting = {"protocol": protocol, "runs": runs}
+        setting = {"protocol": protocol, "runs": runs, "ports": ports, "seen": seen}
         (folder / "setting.json").write_text(json.dumps(setting))
         command = [str(python), spu_iteration.__file__, str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -151,6 +185,24 @@ def spu_run(
             raise PpodcError(f"SPU ({protocol}) failed: {said[-1]}")
         result = json.loads((folder / "result.json").read_text())
         return np.load(folder / "result.npy", allow_pickle=False), result["runs"]
+
+
+@contextmanager
+def _ports(link: Link | None) -> Iterator[tuple[list[int], list[int]]]:
+    """Free ports for both parties, and those at which they reach each other."""
+    with socket.socket() as first, socket.socket() as second:
+        for each in (first, second):
+            each.bind(("127.0.0.1", 0))
+        ports = [first.getsockname()[1], second.getsockname()[1]]
+    with ExitStack() as forwarders:
+        seen = ports
+        if link is not None:
+            ends = [
+                forwarders.enter_context(slow_network.slow(f"tcp://127.0.0.1:{port}", link))
+                for port in ports
+            ]
+            seen = [urlsplit(end).port or 0 for end in ends]
+        yield ports, seen
 
 
 def largest_error(found: NDArray[np.float64], records: NDArray[np.int64], k: int) -> float:

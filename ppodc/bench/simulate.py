@@ -159,10 +159,10 @@ def worker_bytes(job: Job, rows: int) -> float:
         return float(rows * job.l * job.key_bits / 4)  # ciphertexts modulo n^2
     p = Parameters(job.m, job.l, job.k, job.ub, Fraction(0))
     rings = Rings.of(p)
-    shares = 8 * rings.distance + 4
+    shares = 8 * rings.distance
     lattice = lattice_for(p, rings)
     if lattice is None:
-        return float(rows * job.l * (32 * rings.bits + shares))  # keys of transfers
+        return float(rows * job.l * (32 * rings.bits + 4 + shares))  # keys of transfers, bits
     blocks = -(-rows // DEGREE)
     encrypted = 8 * len(lattice.primes) * lattice.digits * DEGREE
     return float(job.l * (rows * shares + blocks * encrypted))

@@ -1,17 +1,16 @@
 """One iteration of k-means in SecretFlow SPU; run by the interpreter that has `spu` installed.
 
 `python spu_iteration.py FOLDER` reads FOLDER/setting.json and the tables, splits them into SPU's
-shares as an owner would, starts both parties as processes that talk over loopback, opens the
-centres they end with, and writes FOLDER/result.json. `python spu_iteration.py FOLDER RANK` is one
-of the parties. Nothing of this package is imported, since the two may need other versions of the
-same libraries.
+shares as an owner would, starts both parties as processes that listen at the setting's `ports` and
+reach each other at those `seen` (the same, or a forwarder's), opens the centres they end with, and
+writes FOLDER/result.json. `python spu_iteration.py FOLDER RANK` is one of the parties. Nothing of
+this package is imported, since the two may need other versions of the same libraries.
 """
 
 import importlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -76,7 +75,8 @@ def party(folder: Path, rank: int) -> None:
     executable = compiled(spu, *tables)
     description = spu.link.Desc()
     description.recv_timeout_ms = _TIMEOUT * 1000
-    for number, port in enumerate(setting["ports"]):
+    for number, (own, seen) in enumerate(zip(setting["ports"], setting["seen"], strict=True)):
+        port = own if number == rank else seen
         description.add_party(f"party{number}", f"127.0.0.1:{port}")
     context = spu.link.create_brpc(description, rank)
     runtime = spu.Runtime(context, config(spu, setting["protocol"]))
@@ -117,11 +117,6 @@ def drive(folder: Path) -> None:
         shares = io.make_shares(table, spu.Visibility.VIS_SECRET)
         for rank, share in enumerate(shares):
             _write_share(folder, name, rank, share)
-    with socket.socket() as first, socket.socket() as second:
-        for each in (first, second):
-            each.bind(("127.0.0.1", 0))
-        setting["ports"] = [first.getsockname()[1], second.getsockname()[1]]
-    (folder / "setting.json").write_text(json.dumps(setting))
     said = _run_parties(folder)
     centres = io.reconstruct([_read_share(spu, folder, "out0", rank) for rank in range(PARTIES)])
     np.save(folder / "result.npy", np.asarray(centres, np.float64))

@@ -282,6 +282,7 @@ MEASUREMENTS = (
             *SHAPE,
             choice("runs", int, 3, "Iterations to take the median of.", min=1),
             optional("python", Path, "Interpreter that has the package `spu`, if not this one."),
+            *IMITATED_LINK,
         ),
     ),
     Measurement(

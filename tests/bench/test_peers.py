@@ -1,6 +1,7 @@
 """SPU beside the shares suite: skipped in words where it is not installed, real where it is."""
 
 import os
+import socket
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from ppodc.bench import peers
+from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
 from ppodc.kmeans.reference import kmeans
 from tests.bench.look import check_document, check_plot
@@ -58,6 +60,20 @@ def test_sizes_that_overflow_spu_are_known():
     assert not peers.overflows(10_000, 10, 1000)
     assert peers.overflows(10_000, 100, 1000), "a score"
     assert peers.overflows(1_000_000, 2, 1000), "a sum"
+
+
+def test_ports_of_a_link_lead_to_the_parties():
+    with peers._ports(None) as (ports, seen):
+        assert ports == seen
+    with (
+        peers._ports(Link("far", 1, 1, 0)) as (ports, seen),
+        socket.create_server(("127.0.0.1", ports[1])) as party,
+        socket.create_connection(("127.0.0.1", seen[1])) as caller,
+    ):
+        assert not {*ports} & {*seen}
+        caller.sendall(b"hello")
+        with party.accept()[0] as met:
+            assert met.recv(5) == b"hello"
 
 
 @needs_spu

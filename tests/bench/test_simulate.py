@@ -15,7 +15,7 @@ from ppodc.bench.simulate import Assumed
 from ppodc.cli.bench import duration, whole
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.shares import demand
+from ppodc.kmeans.shares import demand, sums
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.lattice_parameters import choose
 from tests.bench.look import check_document, check_plot
@@ -39,7 +39,9 @@ def test_pairs_with_cores_of_their_own_scale_and_those_that_share_do_not():
     assert one.offline_s == pytest.approx(1.0)
     assert one.online_s == pytest.approx(0.5 + 0.2)
     assert two.offline_s == pytest.approx(0.5)
-    assert two.online_s == pytest.approx(0.25 + 0.2), "the stop test runs on one pair only"
+    assert two.online_s == pytest.approx(0.25 + 0.2 + 0.2), (
+        "the stop test runs on one pair only, which has the centres from there; the other has not"
+    )
     shared = cost_model.predict(costs(), cost_model.split(1000, 2), Setting(2, None))
     assert shared.offline_s == pytest.approx(1.0), "four workers, two cores"
 
@@ -55,10 +57,11 @@ def test_work_in_turns_leaves_a_core_idle_that_a_second_pair_uses():
 def test_the_link_adds_its_bytes_and_its_latency():
     slow = Link("slow", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)  # a million bytes a second
     found = cost_model.predict(costs(), [1000], Setting(None, slow))
-    assert found.offline_s == pytest.approx(1.0 + 1.0 + 2 * 0.1)
+    stop_test = 0.2 + 0.0005 + 20 * 0.1
+    assert found.online_s == pytest.approx(0.5 + 0.1 + 10 * 0.1 + stop_test)
     narrow = replace(slow, one_way_ms=0, total_gbit_s=8e-3)
     shared = cost_model.predict(costs(), [500, 500], Setting(None, narrow))
-    assert shared.offline_s == pytest.approx(0.5 + 1.0), "two pairs share what one had alone"
+    assert shared.offline_s == pytest.approx(1.0), "two pairs share what one had alone"
 
 
 def test_products_are_sent_while_the_next_part_is_made():
@@ -86,17 +89,17 @@ def test_taking_in_records_waits_for_its_rounds_too():
 
 
 def test_money_and_bytes_of_a_hand_worked_job():
-    """Two pairs: 4 cores for 0.5 + 0.25 + 0.2 s; bytes of both directions at a dollar a GB."""
+    """Two pairs: 4 cores for 0.5 + 0.25 + 0.2 + 0.2 s; bytes both ways at a dollar a GB."""
     job = Job(1000, iterations=3)
     link = Link("dear", gbit_s=1e9, one_way_ms=0, usd_per_gb=1.0)
     point = simulate._point(job, costs(), 2, Setting(None, link), Assumed(3600.0))
-    sent = 2 * (1000 * 1000 + 1000 * 100 + 500)
+    sent = 2 * (1000 * 1000 + 1000 * 100 + 500 + 500)
     assert point["bytes"] == pytest.approx(sent)
-    assert point["iteration_s"] == pytest.approx(0.95)
-    assert point["usd_iteration"] == pytest.approx(4 * 0.95 + sent / 1e9)
-    assert point["job_s"] == pytest.approx(1.0 + 0.05 + 3 * 0.95)
+    assert point["iteration_s"] == pytest.approx(1.15)
+    assert point["usd_iteration"] == pytest.approx(4 * 1.15 + sent / 1e9)
+    assert point["job_s"] == pytest.approx(1.0 + 0.05 + 3 * 1.15)
     taken_in = 2 * 1000 * 10
-    assert point["usd_job"] == pytest.approx(4 * 3.9 + (3 * sent + taken_in) / 1e9)
+    assert point["usd_job"] == pytest.approx(4 * 4.5 + (3 * sent + taken_in) / 1e9)
     assert point["worker_gb"] == simulate.worker_bytes(job, 500) / 1e9
 
 
@@ -105,7 +108,7 @@ def test_what_a_worker_keeps():
     assert simulate.worker_bytes(Job(999), 500) == 500 * 10 * (32 * 10 + 8 * 2 + 4)
     lattice = choose(Rings.of(Parameters(20_000, 10, 4, 1000, Fraction(0))).point.product_bits, 10)
     block = 2 * 4 * len(lattice.primes) * 16384
-    assert simulate.worker_bytes(Job(20_000), 16_385) == 10 * (16_385 * (8 * 2 + 4) + 2 * block)
+    assert simulate.worker_bytes(Job(20_000), 16_385) == 10 * (16_385 * 8 * 2 + 2 * block)
 
 
 def fewest(job, within_s, dispatch_s):
@@ -147,6 +150,11 @@ def test_rounds_come_back_with_every_chunk():
     step = StepCost("SMIN_k", False, Line(), Line(), Line(19.0))
     assert step.rounds_at(cost_model.CHUNK_ROWS) == 19
     assert step.rounds_at(4 * cost_model.CHUNK_ROWS + 1) == 5 * 19
+
+
+def test_sums_of_a_large_shard_take_half_the_bytes():
+    step = StepCost("sums", False, Line(), Line(0.0, 8.0), Line())
+    assert [step.sent_at(rows) for rows in (100, sums.LARGE)] == [800, 4 * sums.LARGE]
 
 
 def test_lines_are_never_negative():

@@ -22,7 +22,7 @@ from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
 
 WORD_BYTES = 8
-_LARGE = 1 << 15  # rows from which on half the bytes are worth two rounds
+LARGE = 1 << 15  # rows from which on half the bytes are worth two rounds
 
 
 def needs(rows: int, k: int) -> Needs:
@@ -41,7 +41,7 @@ def with_count(role: int, values: AdditiveShare) -> Words:
 
 def sum_bytes(rows: int, ub: int) -> int:
     """Bytes of a sum over a shard's rows that are computed: 4 where that is enough and worth it."""
-    return 4 if rows >= _LARGE and rows * ub < 1 << 31 else WORD_BYTES
+    return 4 if rows >= LARGE and rows * ub < 1 << 31 else WORD_BYTES
 
 
 def widened(session: Session, sums: Words) -> Words:

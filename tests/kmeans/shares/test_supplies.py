@@ -54,7 +54,7 @@ def both(work, folders=(None, None)):
 @pytest.mark.parametrize("large", [1, 1 << 15])
 def test_prepare_makes_exactly_what_iterations_use(monkeypatch, large):
     """Whether or not the shard counts as large, whose sums are widened."""
-    monkeypatch.setattr(sums_module, "_LARGE", large)
+    monkeypatch.setattr(sums_module, "LARGE", large)
 
     def work(half, share):
         half.ingest("all", share)
@@ -92,7 +92,7 @@ def test_what_is_made_ahead_in_memory_is_bounded(monkeypatch):
 
 
 def test_sums_of_a_large_shard_are_exact(monkeypatch):
-    monkeypatch.setattr(sums_module, "_LARGE", 1)
+    monkeypatch.setattr(sums_module, "LARGE", 1)
     monkeypatch.setattr(demand_module, "CHUNK_ROWS", 40)
     records = np.random.default_rng(3).integers(0, 101, (100, 2))
     check(lambda *a: SharesHalf(*a, key(a[0])), Job(records, 3, 100, max_iter=3))

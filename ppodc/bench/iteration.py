@@ -32,7 +32,7 @@ from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Tell, measure_anew
 from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.half import iterate
+from ppodc.kmeans.half import Products, iterate
 from ppodc.kmeans.reference import Trace, kmeans, spread_rows
 from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
@@ -81,10 +81,11 @@ def run(
     gbit: float | None,
     latency_ms: float | None,
     key_bits: int,
+    products: Products = "auto",
 ) -> Document:
     """Measure iterations of k-means over m random records with l attributes 0..1,000."""
     over = network_presets.imitated(link, gbit, latency_ms)
-    job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits)
+    job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products)
     figures = measure_anew("iteration", suite, lambda tell: job.over(random_records(m, l), tell))
     notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
     return document.make("iteration", _tables, notes=notes, **figures)
@@ -113,10 +114,14 @@ class Run:
     ub: int = 1000
     key_bits: int = 2048
     starts: int = 0  # by k-means++, measured after the iterations
+    products: Products = "auto"  # of the shares suite
 
     def key(self) -> dict[str, Any]:
         """What tells the points of one run from those of another."""
-        return {**asdict(self), "link": None if self.link is None else self.link.describe()}
+        told = {**asdict(self), "link": None if self.link is None else self.link.describe()}
+        if self.products == "auto":
+            del told["products"]  # points from before there was a choice
+        return told
 
     def exact(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
         """The figures, which mean nothing unless the run gives what plaintext k-means gives."""
@@ -135,7 +140,15 @@ class Run:
         warm_up = WARM_UP[named(self.suite)] if self.warm_up is None else self.warm_up
         insecure = self.key_bits < min(paillier.KEY_BITS)
         setting = Setting(
-            1, self.suite, self.of or m, l, self.k, self.ub, "0", insecure_key=insecure
+            1,
+            self.suite,
+            self.of or m,
+            l,
+            self.k,
+            self.ub,
+            "0",
+            insecure_key=insecure,
+            products=self.products,
         )
         most = warm_up + self.iterations
         trace = kmeans(records, self.k, beta=Fraction(0), max_iter=most, seed=_SEED)

@@ -19,6 +19,7 @@ from ppodc.bench.network_presets import USD_PER_CORE_HOUR, LinkName
 from ppodc.cli.options import JsonFile, SuiteOption, err, png_to_write, write_json
 from ppodc.cli.written_values import duration, numbers, numbers_or_none, whole
 from ppodc.kmeans import suites
+from ppodc.kmeans.half import Products
 
 bench = typer.Typer(
     help="Measurements: each prints a table, writes JSON (--json) and draws (--plot).",
@@ -83,6 +84,7 @@ IMITATED_LINK = (
     optional("gbit", float, "Gbit/s of the link, each direction."),
     optional("latency_ms", float, "Its one-way latency."),
 )
+PRODUCTS = choice("products", Products, "auto", "How the shares suite multiplies with records.")
 POINTS_TEXT = "Finished points are kept here and not measured again."
 POINTS = choice("points", Path, "bench-points.jsonl", POINTS_TEXT)
 JSON = parameter("json_file", JsonFile, None)
@@ -193,7 +195,7 @@ MEASUREMENTS = (
     Measurement(
         "iteration",
         "One iteration between two processes: offline, online, bytes, rounds, memory, by step.",
-        (SUITE, *SHAPE, PAIRS, ITERATIONS, *IMITATED_LINK, KEY_BITS),
+        (SUITE, *SHAPE, PAIRS, ITERATIONS, *IMITATED_LINK, KEY_BITS, PRODUCTS),
         points=False,
         draws=False,
     ),

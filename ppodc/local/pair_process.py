@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import ChannelError, InputError, PpodcError
-from ppodc.kmeans.half import Half, Parameters, Round, State, iterate
+from ppodc.kmeans.half import Half, Parameters, Products, Round, State, iterate
 from ppodc.kmeans.result import CLUSTERS, LABELS
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.suites import Mode, Role, Suite, open_half
@@ -64,10 +64,14 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_size: int = 1
     mode: Mode = "pipelined"
     insecure_key: bool = False
+    products: Products = "auto"
 
     @property
     def params(self) -> Parameters:
-        return Parameters(self.m, self.l, self.k, self.ub, Fraction(self.beta), self.min_size)
+        beta = Fraction(self.beta)
+        return Parameters(
+            self.m, self.l, self.k, self.ub, beta, self.min_size, products=self.products
+        )
 
 
 @dataclass(frozen=True, slots=True)

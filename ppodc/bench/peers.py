@@ -178,7 +178,8 @@ def spu_run(
         np.save(folder / "centres.npy", start.astype(np.float32))
         setting = {"protocol": protocol, "runs": runs, "ports": ports, "seen": seen}
         (folder / "setting.json").write_text(json.dumps(setting))
-        command = [str(python), spu_iteration.__file__, str(folder)]
+        # -P: the other files of that folder, `platform` for one, are not to be imported by name
+        command = [str(python), "-P", spu_iteration.__file__, str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["no reason given"]

@@ -150,7 +150,7 @@ def _run_parties(folder: Path) -> list[str]:
     try:
         for rank, log in enumerate(logs):
             with log.open("w") as file:
-                command = [sys.executable, __file__, str(folder), str(rank)]
+                command = [sys.executable, "-P", __file__, str(folder), str(rank)]
                 processes.append(subprocess.Popen(command, stdout=file, stderr=file))
         while None in (codes := [process.poll() for process in processes]) and not any(codes):
             time.sleep(0.05)  # if one fails, the other would wait for it for ever

@@ -8,6 +8,7 @@ guarantees (except in 1 of 20 audits), a wrong claim is shown wrong.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ppodc.ldp.sampled_cells import SampledCells
 from ppodc.spec import Spec
 
 _MISTAKE = 0.05
+_BATCH_BYTES = 1 << 20
 Reals = NDArray[np.float64]
 
 
@@ -45,17 +47,34 @@ def audit_mechanism(
 ) -> float:
     """The same for two given records (1, columns); a new key unless one is given."""
     key = key or ReportKey()
-    scores = []
-    for record in (first, second):
-        records = np.repeat(record, 2 * trials, axis=0)
-        streams = key.streams(mechanism.digest(), row_ids(0, 2 * trials), records)
-        scores.append(_scores(mechanism, mechanism.perturb(records, streams), first, second))
+    scores = [
+        np.concatenate(list(_batches(mechanism, record, (first, second), 2 * trials, key)))
+        for record in (first, second)
+    ]
     cut = _best_cut(scores[0][:trials], scores[1][:trials])
     hits = int((scores[0][trials:] >= cut).sum())
     misses = int((scores[1][trials:] >= cut).sum())
     least = lower_bound(hits, trials, _MISTAKE / 2)
     most = 1 - lower_bound(trials - misses, trials, _MISTAKE / 2)
     return max(0.0, math.log(least / most)) if least > 0 else 0.0
+
+
+def _batches(
+    mechanism: Mechanism,
+    record: NDArray[np.int64],
+    pair: tuple[NDArray[np.int64], NDArray[np.int64]],
+    count: int,
+    key: ReportKey,
+) -> Iterator[Reals]:
+    """Scores of `count` reports of one record, some megabytes of reports at a time."""
+    step = max(
+        1, _BATCH_BYTES // (mechanism.part.columns * np.dtype(mechanism.part.dtype).itemsize)
+    )
+    for start in range(0, count, step):
+        rows = min(step, count - start)
+        records = np.repeat(record, rows, axis=0)
+        streams = key.streams(mechanism.digest(), row_ids(start, rows), records)
+        yield _scores(mechanism, mechanism.perturb(records, streams), *pair)
 
 
 def _best_cut(first: Reals, second: Reals) -> float:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from typer.testing import CliRunner
 
-from ppodc.bench import ldp_beyond, ldp_kmodes, ldp_peers, ldp_speed
+from ppodc.bench import ldp_beyond, ldp_distances, ldp_kmodes, ldp_peers, ldp_speed
 from ppodc.bench.ldp_data import DataFolder
 from ppodc.bench.ldp_scores import ari, linear_accuracy, neighbours, nmi, reference_kmeans, seeded
 from ppodc.cli import app
@@ -66,6 +66,16 @@ def test_beyond_compares_all_methods(data, tmp_path):
     assert all(p["ratio"] > 0.9 for p in result["points"])
     ldp_beyond.draw(result, tmp_path / "beyond.png")
     check_plot(tmp_path / "beyond.png")
+
+
+def test_adjusting_helps_and_long_strings_are_made_of_several_codes():
+    found = ldp_distances._errors(1000, 4.0, 1)
+    assert set(found) == set(ldp_distances.COLUMNS)
+    assert found["2t - 4 sigma"] < found["raw"] / 5
+    terms = np.array([[0, 5000], [2500, 2500]])
+    apart, equal = ldp_distances._hamming(terms, 5000, 5000, 0).tolist()
+    assert apart > 3000, "all bits differ before the flips, 61 % after them"
+    assert 1700 < equal < 2300, "39 %"
 
 
 def test_speed_has_a_line_for_each_work():

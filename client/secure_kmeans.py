@@ -46,10 +46,15 @@ from ppodc.kmeans.job import (
     job_of,
     parse_beta,
 )
+from ppodc.kmeans.noisy.job import DELTA, NoisyJob
+from ppodc.kmeans.noisy.result import PrivateResult
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
+
+_MOST_ITERATIONS = 100
+_EXACT_ALONE = ("init", "n_init", "tol", "beta", "min_size", "inertia", "dedup")
 
 
 class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -63,7 +68,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     init : "k-means++" (records far apart, by the seed), "random" (any records, by the seed) or an
         array of centres in real units. The paillier suite has no k-means++.
     n_init : starts from other records; the one of least inertia wins, and nobody learns which.
-    max_iter : most iterations of a start.
+    max_iter : most iterations of a start, 100 if None; with epsilon exactly so many, 3 up to two
+        columns and else 4 if None.
     tol : stop when the centres move by at most this: the sum over all clusters of the squared
         distance between old and new centre, every column's range counting as 1. Taken exactly, by
         its digits; 0: until nothing moves. scikit-learn's is relative to the variance of the data,
@@ -80,6 +86,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     pairs : worker pairs, if `fit` starts a platform.
     dedup : a `RecordLinkage` whose theta and weights say which records of different owners are the
         same: such a record counts once, and nobody learns which. Needs the shares suite.
+    epsilon, delta : with epsilon, noise inside the two clouds keeps (epsilon, delta)-differential
+        privacy for one record, against either cloud and all other owners; owners are charged for
+        it, and usually allow 10. Needs the shares suite; init, n_init, tol, beta, min_size, inertia
+        and dedup do not go with it.
     platform : where jobs run: a running `LocalPlatform`, a `ThreadPlatform` (threads of this
         process, quick) or a `RemotePlatform` (a real deployment). None starts a LocalPlatform in
         every `fit`.
@@ -88,11 +98,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     Attributes
     ----------
     cluster_centers_ : centres in real units, (n_clusters, columns); NaN where there is none.
-    sizes_ : records of each cluster; 0 if it is empty or has fewer than min_size.
+    sizes_ : records of each cluster; 0 if it is empty or has fewer than min_size. Noisy with
+        epsilon.
     labels_ : cluster of each record as the last iteration assigned it: the rows of the table, or of
         all tables one behind the other, in the order given. Where the job converged with tol 0 and
         every cluster has a centre, these are the labels that `predict` gives.
+        With epsilon each owner finds the nearest centre itself.
     owner_labels_ : the same, an array for each table.
+    privacy_ : with epsilon the `PrivacyReport`, else None.
     inertia_ : sum of the squared distances to the nearest centres in steps of the grid, over the
         clusters that have one; None unless asked for. `result_.inertia_` is the exact fraction.
     n_iter_, converged_ : iterations that were run, of all starts; whether the last one met tol.
@@ -104,7 +117,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "n_clusters": [Interval(Integral, 1, MAX_CLUSTERS, closed="both")],
         "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
         "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both")],
-        "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both")],
+        "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
         "tol": [Interval(Real, 0, None, closed="left"), str],
         "beta": [Interval(Real, 0, None, closed="left"), str, None],
         "random_state": SEEDS,
@@ -115,6 +128,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "suite": [StrOptions(set(SUITES))],
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "dedup": [RecordLinkage, None],
+        "epsilon": [Interval(Real, 0, None, closed="neither"), None],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
         "platform": PLATFORMS,
         "verbose": ["verbose"],
     }
@@ -125,7 +140,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         *,
         init: str | ArrayLike = "k-means++",
         n_init: int = 1,
-        max_iter: int = 100,
+        max_iter: int | None = None,
         tol: float | str = 0,
         beta: float | str | None = None,
         random_state: Any = None,
@@ -136,6 +151,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
+        epsilon: float | None = None,
+        delta: float = DELTA,
         platform: Platform | None = None,
         verbose: bool = False,
     ) -> None:
@@ -153,12 +170,16 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
+        self.epsilon = epsilon
+        self.delta = delta
         self.platform = platform
         self.verbose = verbose
 
     @classmethod
     def from_spec(cls, spec: Spec, **rest: Any) -> Self:
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
+        if isinstance(spec.job, NoisyJob):
+            return cls._from_private(spec, spec.job, **rest)
         job, dedup = job_of(spec), None
         if job.ks:
             raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
@@ -179,6 +200,22 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             dedup=dedup,
             **rest,
         )
+
+    @classmethod
+    def _from_private(cls, spec: Spec, job: NoisyJob, **rest: Any) -> Self:
+        made = cls(
+            job.k,
+            max_iter=job.iterations,
+            random_state=job.seed,
+            bounds=[(column.low, column.high) for column in spec.schema.columns],
+            ub=spec.schema.ub,
+            epsilon=job.epsilon,
+            delta=job.delta,
+            **rest,
+        )
+        if made._private_job() != job:
+            raise DataError("the spec asks for another number of points than 3 for each cluster.")
+        return made
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the records: of one table, or of a list with a table for each owner."""
@@ -229,7 +266,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub, names)
         with as_data_errors():
-            spec = Spec(NAME, schema, self._job(len(schema.columns), counts))
+            exact = self.epsilon is None
+            job = self._job(len(schema.columns), counts) if exact else self._private_job(counts)
+            spec = Spec(NAME, schema, job)
         ran = run_job(
             spec,
             tables,
@@ -244,18 +283,19 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _n_features_out(self) -> int:
         return len(self.sizes_)
 
-    def _told(self) -> Result:
+    def _told(self) -> Result | PrivateResult:
         check_is_fitted(self)
         return self.result_
 
     def _rows(self, data: Any) -> NDArray[np.float64]:
         return np.concatenate(tables_of(self, data, reset=False))
 
-    def _keep(self, spec: Spec, results: list[Result], tables: Tables) -> None:
+    def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
         first = results[0]
-        self.spec_, self.result_, self.seed_ = spec, first, job_of(spec).seed
+        self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
         self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
-        self.sizes_: NDArray[np.int64] = first.sizes_
+        self.sizes_: NDArray[Any] = first.sizes_
+        self.privacy_ = first.privacy_ if isinstance(first, PrivateResult) else None
         self.n_iter_: int = first.n_iter_
         self.converged_: bool = first.converged_
         self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
@@ -272,7 +312,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return Job(
             k=int(self.n_clusters),
             beta=self._beta(),
-            max_iter=int(self.max_iter),
+            max_iter=_MOST_ITERATIONS if self.max_iter is None else int(self.max_iter),
             init=init,
             seed=seed_of(self.random_state),
             labels=True,
@@ -281,6 +321,22 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             n_init=int(self.n_init),
             inertia=self.inertia,
             ks=tuple(counts),
+        )
+
+    def _private_job(self, counts: Sequence[int] = ()) -> NoisyJob:
+        usual = type(self)().get_params()
+        for name in _EXACT_ALONE:
+            value = getattr(self, name)
+            if not isinstance(value, type(usual[name])) or value != usual[name]:
+                raise DataError(f"{name} does not go with epsilon: leave out one of them.")
+        if counts:
+            raise DataError("with epsilon there is one number of clusters: each costs privacy.")
+        return NoisyJob(
+            k=int(self.n_clusters),
+            epsilon=0.0 if self.epsilon is None else float(self.epsilon),
+            delta=float(self.delta),
+            iterations=None if self.max_iter is None else int(self.max_iter),
+            seed=seed_of(self.random_state),
         )
 
     def _beta(self) -> Fraction:

@@ -312,7 +312,8 @@ class World:
     def owner(self, name: str, config: OwnerConfig, dead: threading.Event) -> Any:
         """One process of an owner."""
         clouds = self._clouds(Peer("owner", name, self.config1.owners[name]), "owner", dead)
-        own = msgspec.structs.replace(config, uploads=self._folder / name)
+        folder = self._folder / name
+        own = msgspec.structs.replace(config, uploads=folder, privacy=folder / "privacy")
         return self._parties.owner(clouds, own)
 
     def operator(self) -> Any:

@@ -3,12 +3,14 @@
 Each schedule is drawn from the campaign's seed: a small job, a number of pairs, and faults at named
 points (`fault_points`). Owners upload until they have a receipt, some withdraw and give again, the
 master runs and resumes until the job is done. Then it is checked: the owners' result equals the
-reference, every upload counts once, no withdrawn one does, no row of a pool was handed out twice,
-both ledgers hold, both clouds agree. A job that somebody cancelled on the way is over at both
-clouds, and no owner gets a result.
+reference (a private one the reference with the noise of both clouds' keys, each iteration opened
+with one noise), every upload counts once, no withdrawn one does, no row of a pool was handed out
+twice, both ledgers hold, both clouds agree. A job that somebody cancelled on the way is over at
+both clouds, and no owner gets a result.
 """
 
 import contextlib
+import json
 import logging
 import random
 import shutil
@@ -33,6 +35,8 @@ from ppodc.bench.fault_world import Killed, Parties, World
 from ppodc.errors import PpodcError
 from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job as KMeansJob
+from ppodc.kmeans.noisy.job import NoisyJob, plan_of
+from ppodc.kmeans.noisy.reference import reference as noisy
 from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
@@ -98,9 +102,11 @@ def draw(seed: int) -> Schedule:
         np.array([[chance.randint(0, UB) for _ in range(columns)] for _ in range(rows)], np.int64)
         for rows in (chance.randint(3, 9) for _ in range(chance.randint(1, MAX_OWNERS)))
     )
-    kind = chance.choices(("kmeans", "totals"), (5, 1))[0]
+    kind = chance.choices(("kmeans", "totals", "private"), (4, 1, 1))[0]
     job: Any = TotalsJob(variance=chance.random() < 0.5, least=3)
     suite = "shares"
+    if kind == "private":
+        job = NoisyJob(k, epsilon=8.0, iterations=chance.randint(1, 4), seed=seed)
     if kind == "kmeans":
         job = KMeansJob(
             k,
@@ -202,8 +208,12 @@ class Campaign:
         if state == JobState.CANCELLED:
             verdict.cancelled = 1
             verdict.wrong += sum(_gives(ask) for ask in fetch)
-        elif not exact(schedule, [self._insist(ask, deadline, verdict) for ask in fetch]):
-            verdict.wrong += 1
+            return
+        results = [self._insist(ask, deadline, verdict) for ask in fetch]
+        if isinstance(schedule.spec.job, NoisyJob):
+            verdict.wrong += not _as_noisy(world, schedule, results)
+        else:
+            verdict.wrong += not exact(schedule, results)
 
     def _upload(
         self,
@@ -304,8 +314,31 @@ def exact(schedule: Schedule, results: list[Any]) -> bool:
     if isinstance(job, TotalsJob):
         plain = totals(schedule.spec, records)
         return all(_same_totals(result, plain) for result in results)
-    assert isinstance(job, KMeansJob)  # noqa: S101 - there are two kinds here
+    assert isinstance(job, KMeansJob)  # noqa: S101 - there are two exact kinds here
     return is_exact(job, results, expected(job, records))
+
+
+def _as_noisy(world: World, schedule: Schedule, results: list[Any]) -> bool:
+    """Whether owners got plaintext with the clouds' noise, drawn once for each iteration."""
+    keys, name = [], schedule.spec.name
+    for role in ("cloud1", "cloud2"):
+        with world.store(role) as store:
+            seal = store.uploads.sealed(name).digest
+            keys.append(store.noise_key.of_job(schedule.spec.digest, seal))
+            opened = [entry.detail for entry in store.ledger.entries(name)]
+        asked = {
+            (detail["iteration"], detail["asked"])
+            for detail in map(json.loads, opened)
+            if "asked" in detail
+        }
+        if len(asked) != plan_of(schedule.spec).iterations:
+            return False
+    plain = noisy(schedule.spec, np.concatenate(schedule.tables), keys)
+    return all(
+        np.array_equal(result.counts_, plain.counts)
+        and np.array_equal(result.encoded_centres_, plain.centres)
+        for result in results
+    )
 
 
 def _same_totals(result: Any, plain: Any) -> bool:

@@ -49,7 +49,7 @@ from ppodc.ldp.spread_points import spread_points
 from ppodc.ldp.weighted_kmeans import squared_distances, weighted_kmeans
 
 CENTRES_EACH = 3  # K = 3 k
-ITERATIONS = 3
+PLANE, ITERATIONS_OF_A_PLANE, ITERATIONS = 2, 3, 4  # up to so many columns, and beyond
 HEAVY = 8
 
 Integers = NDArray[np.int64]
@@ -65,13 +65,16 @@ class NoisePlan:
     ub: int
     epsilon: float
     delta: float
-    iterations: int = ITERATIONS
+    iterations: int = 0  # 0: 3 up to two columns, else 4
     centres: int = 0  # K; 0: 3 k
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.k < 1 or self.columns < 1 or self.iterations < 1:
+        if self.k < 1 or self.columns < 1 or self.iterations < 0:
             raise InputError("noise in the two clouds needs k, columns and iterations from 1")
+        if not self.iterations:
+            usual = ITERATIONS_OF_A_PLANE if self.columns <= PLANE else ITERATIONS
+            object.__setattr__(self, "iterations", usual)
         if not self.centres:
             object.__setattr__(self, "centres", CENTRES_EACH * self.k)
         if self.centres < self.k:

@@ -22,6 +22,7 @@ from ppodc.crypto.paillier import PublicKey, SecretKey, generate, generate_insec
 from ppodc.errors import ChannelError
 from ppodc.pairs.plan import (
     LEAD,
+    DrawsNoise,
     Material,
     Place,
     PlacesRows,
@@ -115,6 +116,8 @@ class _Side:
             else split(len(share), 1, 1)
         )
         self._plan: Plan = kind.plan(spec, sealed, self._shards, 1, lambda _: None)
+        if isinstance(self._plan, DrawsNoise):
+            self._plan.noise_key = secrets.token_bytes(32)  # the job lives as long as this object
         self._progress, self._rows_done = progress, 0
 
     def run(self) -> ResultHalf:

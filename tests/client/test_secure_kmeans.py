@@ -205,3 +205,36 @@ def test_totals_equal_plaintext(threads):
     assert totals.count_ == 50
     assert totals.mean_ == pytest.approx(whole.mean(axis=0) / 100 + [0, -5])
     assert totals.var_ == pytest.approx(whole.var(axis=0) / 1e4)
+
+
+def test_under_differential_privacy(threads):
+    owners = [points(400, 6), points(300, 7)]
+    model = SecureKMeans(3, bounds=BOUNDS, epsilon=8.0, random_state=1, platform=threads)
+    model.fit(owners)
+    middles = np.array([[2.0, -3.0], [8.0, 0.0], [5.0, 4.0]])
+    order = model.predict(middles)
+    assert sorted(order.tolist()) == [0, 1, 2]
+    assert np.abs(model.cluster_centers_[order] - middles).max() < 0.5
+    assert model.sizes_.sum() == pytest.approx(700, abs=100)
+    assert model.n_iter_ == 3
+    assert str(model.privacy_) == "privacy of one record: guaranteed epsilon 8 at delta 1e-06."
+    assert np.array_equal(model.labels_, model.predict(np.vstack(owners)))
+    assert model.transform(owners[0]).argmin(axis=1).tolist() == model.owner_labels_[0].tolist()
+    assert -model.score(owners[0]) < 400 * 100**2
+    again = SecureKMeans.from_spec(model.spec_)
+    assert (again.epsilon, again.delta, again.random_state) == (8.0, 1e-6, 1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"beta": 1}, "beta does not go with epsilon"),
+        ({"init": [[0.0, 0.0]] * 3}, "init does not go with"),
+        ({"suite": "paillier"}, "no suite 'paillier' for private-kmeans"),
+    ],
+)
+def test_what_does_not_go_with_noise_is_refused(threads, parameters, words):
+    model = SecureKMeans(3, **{"bounds": BOUNDS, "epsilon": 1.0, "platform": threads, **parameters})
+    with pytest.raises((InputError, ValueError), match=words):
+        model.fit(OWNERS)

@@ -1,8 +1,7 @@
 """The job of a k-means spec with a [privacy] table: centres under differential privacy.
 
 In a spec file the job is k-means and [privacy] makes it this one; the canonical bytes name the kind
-`private-kmeans` and write every number out, so that a later release with other defaults computes
-the same. The public numbers of noise, radius and starting points all follow from them
+`private-kmeans`. The public numbers of noise, radius and starting points all follow from the spec
 (`ppodc.ldp.noisy_kmeans.NoisePlan`).
 """
 
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 from ppodc.errors import InputError
 from ppodc.kmeans.job import MAX_CLUSTERS
 from ppodc.kmeans.row_choice import MAX_SEED
-from ppodc.ldp.noisy_kmeans import CENTRES_EACH, ITERATIONS, NoisePlan
+from ppodc.ldp.noisy_kmeans import CENTRES_EACH, NoisePlan
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole, double
@@ -50,28 +49,33 @@ seed = 1                     # public; of the starting points
 [privacy]
 epsilon = 1.0                # of one record, all columns, against a cloud and all other owners
 delta = 1e-6                 # well below 1 / (number of records)
-# iterations = 3             # fixed and public; epsilon is split among them
+# iterations = 4             # fixed and public, epsilon is split among them; if left out 3 up to
+#                            # two columns, else 4
 # centres = 9                # public starting points, merged to k at the end; 3 k if left out
 """
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyJob:
-    """k clusters at (epsilon, delta) of one record; `centres` = 0 means 3 k."""
+    """k clusters at (epsilon, delta) of one record; without `iterations` the usual number.
+
+    `centres` = 0 means 3 k.
+    """
 
     kind: ClassVar[str] = "private-kmeans"
 
     k: int
     epsilon: float
     delta: float = DELTA
-    iterations: int = ITERATIONS
+    iterations: int | None = None
     centres: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
-        check_whole(self.iterations, "privacy.iterations", 1, _MOST_ITERATIONS)
+        if self.iterations is not None:
+            check_whole(self.iterations, "privacy.iterations", 1, _MOST_ITERATIONS)
         if not self.centres:
             object.__setattr__(self, "centres", CENTRES_EACH * self.k)
         check_whole(self.centres, "privacy.centres", self.k, _MOST_CENTRES)
@@ -104,12 +108,9 @@ class NoisyJob:
         return cls(**own, **table["privacy"])
 
     def to_dict(self) -> dict[str, Any]:
-        privacy = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "iterations": self.iterations,
-            "centres": self.centres,
-        }
+        privacy = {"epsilon": self.epsilon, "delta": self.delta, "centres": self.centres}
+        if self.iterations is not None:
+            privacy["iterations"] = self.iterations
         return {"k": self.k, "seed": self.seed, "privacy": privacy}
 
     def check(self, schema: Schema) -> None:
@@ -120,11 +121,11 @@ class NoisyJob:
         """What holds for one record with all its columns."""
         return PrivacyReport(Guarantee(self.epsilon, self.delta), ())
 
-    def in_words(self) -> list[str]:
+    def in_words(self, iterations: int) -> list[str]:
         """What is revealed, to whom and how often."""
         return [
             f"k-means with {self.k} clusters under differential privacy, from {self.centres} "
-            f"public points, exactly {self.iterations} iterations.",
+            f"public points, exactly {iterations} iterations.",
             f"Privacy of one record, replaced by any other: epsilon {self.epsilon:g}, delta "
             f"{self.delta:g}, for all that is revealed in the whole job, against either cloud "
             "together with any other owners. It is spent once: the job runs once.",
@@ -151,7 +152,7 @@ def plan_of(spec: Spec) -> NoisePlan:
         ub=schema.ub,
         epsilon=job.epsilon,
         delta=job.delta,
-        iterations=job.iterations,
+        iterations=job.iterations or 0,
         centres=job.centres,
         seed=job.seed,
     )

@@ -68,7 +68,7 @@ class PrivateKMeansKind:
         return ChargedShares(spec)
 
     def in_words(self, spec: Spec) -> list[str]:
-        return job_of(spec).in_words()
+        return job_of(spec).in_words(plan_of(spec).iterations)
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return ()

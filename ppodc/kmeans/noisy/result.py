@@ -7,7 +7,8 @@ merging sees nothing else, so it costs no privacy, and every owner merges to the
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,17 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.kmeans.noisy.job import job_of, plan_of
 from ppodc.ldp.noisy_kmeans import Integers, merge
-from ppodc.ldp.weighted_kmeans import nearest
+from ppodc.ldp.weighted_kmeans import nearest, squared_distances
+from ppodc.records.encode import on_grid
 from ppodc.records.output_half import OpenedResult, Table
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    Records = pd.DataFrame | NDArray[Any] | str | Path
 
 POINTS = "points"  # name of the half, and of the array in checkpoints
 
@@ -40,7 +47,28 @@ class PrivateResult:
     size_deviation_: float
     n_iter_: int
     privacy_: PrivacyReport
-    columns: tuple[str, ...]
+    schema: Schema
+    # what an exact result may have besides
+    converged_: ClassVar[bool] = False  # nobody knows: the number of iterations is fixed
+    labels_: ClassVar[None] = None
+    inertia_: ClassVar[None] = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def predict(self, data: "Records") -> NDArray[np.int64]:
+        """The nearest centre of each of the owner's records, which stay here."""
+        return self.label(on_grid(data, self.schema))
+
+    def distances(self, data: "Records") -> NDArray[np.float64]:
+        """From each record to each centre, in steps of 1/ub of the columns' ranges."""
+        values = on_grid(data, self.schema).astype(np.float64)
+        return np.sqrt(np.maximum(squared_distances(values, self.encoded_centres_), 0.0))
+
+    def inertia_of(self, data: "Records") -> float:
+        """The records' squared distances to their nearest centres, summed in those steps."""
+        return float((self.distances(data).min(axis=1) ** 2).sum())
 
     def table(self) -> Table:
         """Headings and rows, one for each cluster."""
@@ -105,7 +133,7 @@ def open_result(spec: Spec, opened: OpenedResult) -> PrivateResult:
         size_deviation_=math.sqrt(2 * plan.count_variance),
         n_iter_=plan.iterations,
         privacy_=job_of(spec).guarantee(),
-        columns=tuple(spec.schema.names),
+        schema=spec.schema,
     )
 
 

@@ -6,12 +6,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.kmeans.noisy.job import NoisyJob, plan_of
+from ppodc.kmeans.noisy.job import NoisyJob
 from ppodc.kmeans.noisy.own_noise import noise_seed, question
+from ppodc.kmeans.noisy.reference import reference
 from ppodc.kmeans.noisy.result import POINTS, PrivateResult
-from ppodc.ldp.noisy_kmeans import noisy_kmeans, own_noise
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.records.output_half import OpenedResult, open_output
 from tests.pairs.test_cloud_job import NAME, Both, two_clouds
@@ -26,20 +25,6 @@ def both(tmp_path):
         yield made
 
 
-def reference(both: Both):
-    """On plaintext, with the noise that both clouds' keys give."""
-    plan = plan_of(both.first.spec)
-    keys = [
-        side.store.noise_key.of_job(side.spec.digest, side.sealed.digest) for side in both.sides
-    ]
-
-    def noise(iteration, centres):
-        asked = question(iteration, centres)
-        return sum(own_noise(plan, SecureRandom(noise_seed(key, asked))) for key in keys)
-
-    return noisy_kmeans(RECORDS, plan, noise)
-
-
 def opened(both: Both) -> PrivateResult:
     """What an owner gets."""
     halves = [side.store.results.half(NAME) for side in both.sides]
@@ -51,7 +36,10 @@ def opened(both: Both) -> PrivateResult:
 
 
 def check(both: Both) -> None:
-    wanted, found = reference(both), opened(both)
+    keys = [
+        side.store.noise_key.of_job(side.spec.digest, side.sealed.digest) for side in both.sides
+    ]
+    wanted, found = reference(both.first.spec, RECORDS, keys), opened(both)
     assert np.array_equal(found.counts_, wanted.counts)
     assert np.array_equal(np.rint(found.points_).astype(int), wanted.points)
     assert np.array_equal(found.sizes_, wanted.sizes)

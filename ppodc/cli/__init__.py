@@ -14,6 +14,7 @@ from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
 from ppodc.cli.health import health
 from ppodc.cli.jobs import jobs
+from ppodc.cli.link_pair import link_pair
 from ppodc.cli.local import local
 from ppodc.cli.options import err
 from ppodc.cli.owners import owners
@@ -30,6 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+link = typer.Typer(help="Record linkage between owners.", no_args_is_help=True)
+link.add_typer(link_pair)
 for _commands in (deploy, owners, jobs, records, health, local):
     app.add_typer(_commands)
 for _name, _group in {
@@ -39,6 +42,7 @@ for _name, _group in {
     "bench": bench,
     "privacy": privacy,
     "budget": budget,
+    "link": link,
 }.items():
     app.add_typer(_group, name=_name)
 bench.add_typer(ldp, name="ldp")

@@ -1,0 +1,91 @@
+"""`ppodc link pair`: two owners link their records directly, without clouds."""
+
+import csv
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ppodc.cli.options import JsonFile, err, file_to_write, on_interrupt, out, write_json
+from ppodc.errors import InputError
+
+link_pair = typer.Typer()
+STATE = (
+    "The other owner was told. Nothing of the result is known to either unless it was printed; "
+    "repeat the command at both ends. Cells that were charged are not charged again."
+)
+
+
+@link_pair.command("pair")
+def pair_command(
+    spec: Annotated[Path, typer.Argument(help="Spec of the kind linkage; both have the same.")],
+    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
+    role: Annotated[
+        Literal["1", "2"], typer.Option(help="1 listens at --address, 2 connects to it.")
+    ],
+    name: Annotated[str, typer.Option(help="Your name, by which the other's links call you.")],
+    address: Annotated[str, typer.Option(help="Of owner 1, such as tcp://192.0.2.7:7500.")],
+    key: Annotated[Path, typer.Option(help="NAME of your files NAME.secret and NAME.public.")],
+    peer: Annotated[Path, typer.Option(help="The other owner's file NAME.public.")],
+    wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for the other owner.")] = 60,
+    privacy: Annotated[
+        Path, typer.Option(help="Folder with your privacy budget; blocks are charged to it.")
+    ] = Path("ppodc-privacy"),
+    max_epsilon: Annotated[float, typer.Option(min=0, help="What may be charged in all.")] = 10,
+    header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+    links: Annotated[
+        Path | None,
+        typer.Option(help="Write the links of own rows here (CSV).", callback=file_to_write),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Link your records with those of one other owner, directly: no cloud, no third party.
+
+    Both run this command with the same spec, one with --role 1, the other with --role 2. Keys are
+    made with `ppodc key NAME`; give the other owner your NAME.public by a way that you trust. Each
+    learns what the spec says of its own rows (links, flags or the number of links), how many rows
+    the other has and, with blocks, its padded cells. Neither sees a value of the other.
+    """
+    from client.link_with import link_with
+    from ppodc.cli.screen import JobScreen
+    from ppodc.linkage.result import LinkResult
+    from ppodc.spec import Spec
+
+    agreed = Spec.load(spec)
+    for line in (*agreed.in_words(), f"digest {agreed.digest}"):
+        err.print(line, markup=False, soft_wrap=True)
+    err.print("There are no clouds here: what they would learn, the two owners learn.")
+    with on_interrupt(lambda: STATE), JobScreen(err) as screen:
+        result = link_with(
+            agreed,
+            data,
+            role=1 if role == "1" else 2,
+            owner=name,
+            address=address,
+            key=key,
+            peer=peer,
+            wait=wait,
+            privacy=privacy,
+            max_epsilon=Fraction(repr(max_epsilon)),
+            header=header,
+            progress=screen.show,
+            ready=lambda where: err.print(f"waiting for the other owner at {where}", markup=False),
+        )
+    out.print(result.summary())
+    headings, rows = result.table()
+    for row in (headings, *rows):
+        out.print("\t".join(row), markup=False)
+    if links is not None:
+        if not isinstance(result, LinkResult) or result.links_ is None:
+            raise InputError("this linkage tells no links, only what is printed.")
+        with links.open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["row", "owner", "owner_row"])
+            writer.writerows(
+                [own, partner, row]
+                for own, found in enumerate(result.links_)
+                for partner, _, row in found
+            )
+        err.print(f"written: {links}", markup=False)
+    write_json(json_file, result.figures())

@@ -1,0 +1,127 @@
+"""Two owners link directly over a network: by call and by command; who is missing or disagrees."""
+
+import csv
+import socket
+import threading
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from client.link_with import link_with
+from ppodc.cli import app
+from ppodc.errors import ChannelError, InputError
+from ppodc.linkage import direct
+from ppodc.transport.curve_keys import CurveKeys
+from tests.mpc.pair import SECRET
+
+SPEC = """
+name = "d"
+[schema]
+ub = 63
+columns = [{ name = "x", low = 0, high = 63 }, { name = "y", low = 0, high = 63 }]
+[job]
+kind = "linkage"
+rule = "sse"
+weights = [1, 1]
+limit = 1
+"""
+ANN = np.array([[1, 1], [20, 20], [40, 40]])
+BOB = np.array([[20, 21], [60, 60], [40, 40], [40, 41]])
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Spec, keys and tables of both owners, a small Paillier key, and a free address."""
+    monkeypatch.setattr(direct, "generate", lambda: SECRET)
+    monkeypatch.setattr(direct, "KEY_BITS", (256,))
+    (tmp_path / "spec.toml").write_text(SPEC)
+    for name, rows in (("ann", ANN), ("bob", BOB)):
+        CurveKeys.generate().save(tmp_path / name)
+        lines = ["x,y", *(",".join(map(str, row)) for row in rows)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def free_address():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def options(places, name, other, role, address):
+    return {
+        "role": role,
+        "owner": name,
+        "address": address,
+        "key": places / name,
+        "peer": places / f"{other}.public",
+        "privacy": places / f"{name}-privacy",
+        "wait": 30,
+    }
+
+
+def in_thread(work):
+    """Start it; a function that waits for its result or error."""
+    found = []
+
+    def run():
+        try:
+            found.append(work())
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def result():
+        thread.join(60)
+        return found[0]
+
+    return result
+
+
+def test_a_call_and_a_command_find_the_same_links(places):
+    address = free_address()
+    bob = in_thread(
+        lambda: link_with(
+            places / "spec.toml", places / "bob.csv", **options(places, "bob", "ann", 2, address)
+        )
+    )
+    arguments = [
+        *("link", "pair", str(places / "spec.toml"), str(places / "ann.csv")),
+        *("--role", "1", "--name", "ann", "--address", address),
+        *("--key", str(places / "ann"), "--peer", str(places / "bob.public")),
+        *("--links", str(places / "links.csv")),
+    ]
+    told = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert told.exit_code == 0, told.output
+    result = bob()
+    assert result.partners_ == [1, 0, 1, 1]
+    assert result.links_ == [(("ann", 0, 1),), (), (("ann", 0, 2),), (("ann", 0, 2),)]
+    with (places / "links.csv").open() as file:
+        assert list(csv.reader(file)) == [["row", "owner", "owner_row"], ["1", "bob", "0"]]
+    assert "more than 1\t1" in told.output  # ann's third row has two partners
+
+
+def test_another_spec_and_nobody_there_are_said_in_words(places):
+    address = free_address()
+    other = places / "other.toml"
+    other.write_text(SPEC.replace("limit = 1", "limit = 2"))
+    bob = in_thread(lambda: link_with(other, BOB, **options(places, "bob", "ann", 2, address)))
+    with pytest.raises(ChannelError, match="disagree on 'linkage spec'"):
+        link_with(places / "spec.toml", ANN, **options(places, "ann", "bob", 1, address))
+    assert "linkage spec" in str(bob())
+    for role in (1, 2):
+        alone = {**options(places, "ann", "bob", role, free_address()), "wait": 0.3}
+        with pytest.raises(ChannelError, match=r"nobody connected|127\.0\.0\.1"):
+            link_with(places / "spec.toml", ANN, **alone)
+
+
+def test_bad_input_is_refused_before_anybody_is_called(places):
+    both = options(places, "ann", "bob", 1, "192.0.2.7:1")
+    with pytest.raises(InputError, match="tcp://"):
+        link_with(places / "spec.toml", ANN, **both)
+    both["address"] = free_address()
+    with pytest.raises(InputError, match="row 1"):
+        link_with(places / "spec.toml", ANN + 63, **both)

@@ -1,0 +1,115 @@
+"""Two owners without clouds: links equal plaintext, and what stops one is told to the other."""
+
+import numpy as np
+import pytest
+
+from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.linkage.direct import DirectLinkage
+from ppodc.linkage.reference import matches
+from ppodc.records.encode import encode
+from ppodc.transport.channel import memory_pair
+from tests.linkage.test_job import COLUMNS, EPSILON, NUMBERS, spec_of
+from tests.linkage.whole_job import check, expected
+from tests.mpc.pair import SECRET
+from tests.two_clouds import together
+
+
+def two_tables():
+    random = np.random.default_rng(5)
+    rows = random.integers(0, 64, (24, 3)).astype(float)
+    ann, bob = rows[:11], rows[11:]
+    bob[:5, :2], bob[5, :2] = ann[:5, :2], ann[0, :2]
+    return {"ann": ann, "bob": bob}
+
+
+def ends(spec, tables, folder, specs=None, names=("ann", "bob")):
+    return [
+        DirectLinkage(
+            (specs or (spec, spec))[role - 1],
+            table,
+            role=role,
+            owner=names[role - 1],
+            privacy=folder / str(role),
+        )
+        for role, table in enumerate(tables.values(), 1)
+    ]
+
+
+def linked(both, watch=lambda _: None):
+    first, second = both
+    return together(
+        lambda channel: first.run(channel, watch, SECRET),
+        lambda channel: second.run(channel, key=SECRET),
+    )
+
+
+def wanted(spec, tables):
+    rows = [(owner, encode(table, spec.schema).tolist()) for owner, table in tables.items()]
+    return expected(rows, lambda a, b: matches(spec.job.rule, a, b), set(tables))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"blocks": "none", "max_links": 2},
+        {"blocks": "adtree", **EPSILON},
+        {"blocks": "adtree-shared", "tree_of": "bob", **EPSILON},
+    ],
+)
+def test_both_learn_the_links_of_their_own_rows(tmp_path, job):
+    spec, tables = spec_of({**NUMBERS, **job}, COLUMNS), two_tables()
+    events = []
+    results = linked(ends(spec, tables, tmp_path), events.append)
+    named = dict(zip(tables, results, strict=True))
+    assert check(named, wanted(spec, tables), job.get("max_links", 1)) > 4
+    assert {"exchanging shares", "taking in", "link", "output"} == {e.phase for e in events}
+    assert max(event.rows_done for event in events) > 0
+
+
+def test_flags_and_counts(tmp_path):
+    tables = two_tables()
+    flags = spec_of({**NUMBERS, "output": "flags"}, COLUMNS)
+    links = wanted(flags, tables)
+    for owner, result in zip(tables, linked(ends(flags, tables, tmp_path)), strict=True):
+        assert result.links_ is None
+        assert result.partners_ == [int(bool(each)) for each in links[owner]]
+    count = spec_of({**NUMBERS, "output": "count"}, COLUMNS)
+    first, second = linked(ends(count, tables, tmp_path))
+    assert first.count_ == second.count_ == sum(map(len, links["ann"]))
+
+
+def test_equal_names_and_what_stops_one_end_reach_the_other(tmp_path):
+    spec, tables = spec_of(NUMBERS, COLUMNS), two_tables()
+    same = ends(spec, tables, tmp_path, names=("ann", "ann"))
+    with pytest.raises(PpodcError, match="both owners are called 'ann'"):
+        linked(same)
+    ann, bob = ends(spec, tables, tmp_path)
+    channels = memory_pair()
+    told = []
+
+    def interrupted(event):
+        if event.phase == "link":
+            raise KeyboardInterrupt
+
+    def first(channel):
+        with pytest.raises(KeyboardInterrupt):
+            ann.run(channel, interrupted, SECRET)
+
+    def second(channel):
+        with pytest.raises(ChannelError) as caught:
+            bob.run(channel, key=SECRET)
+        told.append(str(caught.value))
+
+    together(first, second, channels)
+    assert "the other party stopped" in told[0]
+
+
+def test_bad_tables_and_foreign_owners_are_refused_before_anything_is_sent(tmp_path):
+    spec, tables = spec_of(NUMBERS, COLUMNS), two_tables()
+    tables["ann"][3, 1] = 99
+    with pytest.raises(InputError, match="row 4"):
+        ends(spec, tables, tmp_path)
+    shared = spec_of({**NUMBERS, "blocks": "adtree-shared", "tree_of": "eve", **EPSILON}, COLUMNS)
+    with pytest.raises(PpodcError, match="'eve', who is neither"):
+        linked(ends(shared, two_tables(), tmp_path))
+    assert not (tmp_path / "1").exists()

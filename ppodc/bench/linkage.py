@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.bench import document, plot
+from ppodc.bench import document, linkage_kdtree, plot
 from ppodc.bench.document import Document, Table
 from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import Points, Task, Tell, measure
@@ -40,6 +40,7 @@ UB = 160
 CATEGORIES = (6, 7, 9)  # occupation, relationship, sex: columns of the file
 DOMAINS = (16, 8, 2, 1_600_000, 128)  # upper bounds of the five attributes (Table 3.5)
 METHODS = ("as published", "ours", "shared")
+KD_EPSILONS = ("3/5", "1", "8/5")  # Figures 3.10 to 3.13 have the outer two
 # Reductions that the text states (Section 3.5), and pairs
 PUBLISHED_PAIRS = {6_000: 1.31e6, 12_000: 2.73e6}
 PUBLISHED = {6_000: 0.9636, 12_000: 0.981}
@@ -84,6 +85,7 @@ class Setting:
     delta: str = "1/10000"
     eta: str = "1/10"
     theta: str = "0"
+    height: int = 0  # of a kd-tree; 0: the chapter's own tree
 
     @property
     def budget(self) -> Budget:
@@ -137,17 +139,27 @@ def _adult(file: Path, setting: Setting, seeds: int, tell: Tell) -> dict[str, fl
         tell(f"seed {seed + 1} of {seeds}")
         alice, bob = thirds(len(values), setting.n, seed)
         noise = _noise(setting.method, seed)
-        first = adtree.build(values[alice], domain, setting.budget, noise)
+        first = _tree(values[alice], domain, setting, noise)
         if setting.method == "shared":
             second = adtree.count_cells(values[bob], first.boxes, setting.budget, noise)
         else:
-            second = adtree.build(values[bob], domain, setting.budget, noise)
+            second = _tree(values[bob], domain, setting, noise)
         runs.append(outcome(first, second, SquaredPruning(rule), setting.n // 2))
     return means(runs)
 
 
+def _tree(
+    rows: NDArray[np.int64], domain: adtree.Domain, setting: Setting, noise: Noise
+) -> Partition:
+    """An owner's own cells."""
+    if setting.height:
+        kind = setting.method
+        return linkage_kdtree.build(rows, domain, setting.budget, kind, setting.height, noise)
+    return adtree.build(rows, domain, setting.budget, noise)
+
+
 def _noise(method: str, seed: int) -> Noise:
-    if method == "as published":
+    if method == "as published" or method in linkage_kdtree.METHODS:
         return PublishedNoise(seed)
     return ExactNoise(SecureRandom(seed.to_bytes(32, "big")))
 
@@ -190,6 +202,12 @@ def grid(sizes: Sequence[int], *, sweeps: bool) -> list[Setting]:
             points += [replace(own, delta=f"1/{10**d}") for d in range(2, 7)]
             points += [replace(own, eta=eta) for eta in ("1/20", "1/10", "3/20", "1/5", "1/4")]
             points += [replace(own, theta=str(Fraction(t, 80))) for t in range(7)]
+        points += [
+            replace(base, method=method, epsilon=epsilon, height=height)
+            for method in linkage_kdtree.METHODS
+            for epsilon in KD_EPSILONS
+            for height in linkage_kdtree.HEIGHTS
+        ]
     return list(dict.fromkeys(points))
 
 
@@ -230,6 +248,9 @@ def _tables(result: Document) -> list[Table]:
         swept = series(result["adult"], name)
         if len(swept) > 1:
             tables.append(_sweep(name, swept))
+    heights = by_height(result["adult"])
+    if heights:
+        tables.append(_kd_trees(heights))
     return tables + linkage_names.tables(result["names"])
 
 
@@ -270,6 +291,29 @@ def _sweep(name: str, swept: dict[str, dict[str, float]]) -> Table:
     return document.table(f"Adult, N = 6,000: reduction over {name}", (name, *methods), rows)
 
 
+def by_height(points: Sequence[dict[str, Any]]) -> dict[str, dict[int, float]]:
+    """Reductions of the kd-trees by method and epsilon, over the height."""
+    found: dict[str, dict[int, float]] = {}
+    for point in points:
+        if point["height"]:
+            name = f"{point['method']}, epsilon {float(Fraction(point['epsilon'])):g}"
+            found.setdefault(name, {})[point["height"]] = point["reduction"]
+    return found
+
+
+def _kd_trees(heights: dict[str, dict[int, float]]) -> Table:
+    """A line for each tree: every height, the best one, and the published reduction."""
+    rows = []
+    for name, row in heights.items():
+        best = max(row, key=lambda height: row[height])
+        method, _, epsilon = name.partition(", epsilon ")
+        published = linkage_kdtree.PUBLISHED[method] if epsilon == "1" else None
+        told = "-" if published is None else f"{published:.3f}"
+        rows.append([name, *(f"{value:.3f}" for value in row.values()), str(best), told])
+    columns = ["height", *map(str, linkage_kdtree.HEIGHTS), "best", "published"]
+    return document.table("Adult, N = 6,000: reduction of kd-trees over height", columns, rows)
+
+
 def series(points: Sequence[dict[str, Any]], name: str) -> dict[str, dict[str, float]]:
     """Reduction by value of one parameter and by method, all others at their defaults."""
     swept: dict[str, dict[str, float]] = {}
@@ -306,4 +350,10 @@ def draw(result: Document, file: plot.File) -> None:
             at, values = zip(*stated[name], strict=True)
             lines.append(Series("published", at, values, published=True))
         panels.append(Panel("", labels.get(name, name), "reduction", lines))
+    trees = [
+        Series(name, list(row), list(row.values()))
+        for name, row in by_height(result["adult"]).items()
+    ]
+    if trees:
+        panels.append(Panel("", "height of a kd-tree", "reduction", trees))
     plot.lines(file, panels, "Pairs that need not be compared: Adult", columns=min(3, len(panels)))

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from ppodc.cli.options import JsonFile, err, file_to_write, on_interrupt, out, write_json
+from ppodc.cli.options import (
+    JsonFile,
+    err,
+    file_to_write,
+    on_interrupt,
+    out,
+    show_table,
+    write_json,
+)
 from ppodc.errors import InputError
 
 link_pair = typer.Typer()
@@ -74,8 +82,7 @@ def pair_command(
         )
     out.print(result.summary())
     headings, rows = result.table()
-    for row in (headings, *rows):
-        out.print("\t".join(row), markup=False)
+    show_table(headings, [[str(cell) for cell in row] for row in rows])
     if links is not None:
         if not isinstance(result, LinkResult) or result.links_ is None:
             raise InputError("this linkage tells no links, only what is printed.")

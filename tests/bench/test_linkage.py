@@ -1,9 +1,11 @@
 """The linkage experiments: what they read, draw and say; Adult within 0.01 of the specification."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from ppodc.bench import linkage, linkage_names
+from ppodc.bench import linkage, linkage_kdtree, linkage_names
 from ppodc.bench.linkage import Setting
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
@@ -57,6 +59,7 @@ def test_the_grid_varies_one_parameter_at_a_time():
         changed = [n for n in ("n", "epsilon", "delta", "eta", "theta")
                    if getattr(point, n) != getattr(base, n)]  # fmt: skip
         assert len(changed) <= 1
+        assert (point.height > 0) == (point.method in linkage_kdtree.METHODS)
 
 
 def test_files_that_are_something_else_are_refused(tmp_path, people):
@@ -89,3 +92,18 @@ def test_adult_is_within_a_hundredth_over_20_seeds(n, method, expected):
     document = linkage.run(ADULT, m=[n], seeds=20, sweeps=False, names=None, points=Points(None))
     (point,) = [p for p in document["adult"] if p["method"] == method]
     assert point["reduction"] == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("method", linkage_kdtree.METHODS)
+def test_kd_trees_spend_at_most_a_path_and_lose_nothing(people, method):
+    for height in linkage_kdtree.HEIGHTS:
+        median, leaf = linkage_kdtree.shares(method, height)
+        assert 0 < height * median + leaf <= 1
+    point = linkage._adult(people, Setting(60, method, height=3), 2, lambda _: None)
+    assert point["recall"] == 1
+    assert point["leaves"] == 8
+    setting = dataclasses.asdict(Setting(60, method, height=3))
+    heights = linkage.by_height([{**setting, **point}])
+    assert list(heights) == [f"{method}, epsilon 1"]
+    (row,) = linkage._kd_trees(heights)["rows"]
+    assert row[-1] == f"{linkage_kdtree.PUBLISHED[method]:.3f}"

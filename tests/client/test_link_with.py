@@ -123,5 +123,5 @@ def test_bad_input_is_refused_before_anybody_is_called(places):
     with pytest.raises(InputError, match="tcp://"):
         link_with(places / "spec.toml", ANN, **both)
     both["address"] = free_address()
-    with pytest.raises(InputError, match="row 1"):
+    with pytest.raises(InputError, match="row 0"):
         link_with(places / "spec.toml", ANN + 63, **both)

@@ -107,7 +107,7 @@ def test_equal_names_and_what_stops_one_end_reach_the_other(tmp_path):
 def test_bad_tables_and_foreign_owners_are_refused_before_anything_is_sent(tmp_path):
     spec, tables = spec_of(NUMBERS, COLUMNS), two_tables()
     tables["ann"][3, 1] = 99
-    with pytest.raises(InputError, match="row 4"):
+    with pytest.raises(InputError, match="row 3"):
         ends(spec, tables, tmp_path)
     shared = spec_of({**NUMBERS, "blocks": "adtree-shared", "tree_of": "eve", **EPSILON}, COLUMNS)
     with pytest.raises(PpodcError, match="'eve', who is neither"):

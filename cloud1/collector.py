@@ -20,7 +20,7 @@ from cloud1.report_workers import ReportsOnWorkers
 from ppodc.cluster.workers import Workers
 from ppodc.errors import BusyError, InputError, JobFailedError, PpodcError
 from ppodc.files import disk_errors
-from ppodc.ldp.job import mechanism_of
+from ppodc.ldp.job import mechanism_of, privacy_of
 from ppodc.ldp.result import make_result
 from ppodc.ldp.tallies import Chunks, Reports, ReportsHere
 from ppodc.service.job_state import JobState
@@ -57,7 +57,7 @@ def collect(
 
     `workers`: count on so many of these instead of here.
     """
-    report = mechanism_of(store.datasets.spec(dataset)).guarantee()
+    report = privacy_of(store.datasets.spec(dataset))
     with _alone(store, dataset):
         state = store.jobs.get(dataset).state
         if state == JobState.CANCELLED:

@@ -58,13 +58,13 @@ def audit_command(
 ) -> None:
     """Try to tell two far records apart by their reports: a lower bound of epsilon, at 95 %."""
     from ppodc.ldp.audit import audit
-    from ppodc.ldp.job import mechanism_of
+    from ppodc.ldp.job import privacy_of
     from ppodc.spec import Spec
 
     loaded = Spec.load(spec)
     found = audit(loaded, trials)
     out.print(f"seen in {trials:,} reports of each: epsilon at least {found:.3f} (95 %)")
-    out.print(str(mechanism_of(loaded).guarantee()), markup=False)
+    out.print(str(privacy_of(loaded)), markup=False)
 
 
 @budget.command("show")

@@ -48,11 +48,17 @@ class BitCode:
 
     def differing(self) -> int:
         """D: the largest Hamming distance between the strings of two values."""
-        return round(self._largest(np.ones(self.bits), np.ones(self.bits)))
+        if len(self.table) > _MOST_PAIRS:
+            return self.bits  # an upper bound; attained by full tables
+        ones = np.unique(self.table, axis=0).astype(np.float32)  # sums below 2^24 are exact
+        more = ones @ (1 - ones).T
+        return int((more + more.T).max())
 
     def epsilon(self, flips: Flips) -> float:
         """The guarantee for one value: the largest sum of the bits' ratios over two values."""
         up, down = flips.ratios()
+        if (up == up[0]).all() and (down == up[0]).all():
+            return float(up[0]) * self.differing()
         return self._largest(up, down)
 
     def _largest(self, up: NDArray[np.float64], down: NDArray[np.float64]) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ppodc.ldp.job import job_of, mechanism_of
+from ppodc.ldp.job import job_of, mechanism_of, privacy_of
 from ppodc.spec import Spec
 
 _PUBLISHED = ("privbv", "ldpseg", "ldpk-modes")
@@ -11,7 +11,7 @@ _PUBLISHED = ("privbv", "ldpseg", "ldpk-modes")
 def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[str]], list[str]]:
     """(headings, rows of a table, notes) before any upload."""
     job, mechanism = job_of(spec), mechanism_of(spec)
-    report, part = mechanism.guarantee(), mechanism.part
+    report, part = privacy_of(spec), mechanism.part
     n = rows or job.expected_rows
     lines = [
         ["mechanism", job.mechanism],

@@ -16,6 +16,7 @@ from ppodc.ldp.mechanism_names import NUMERIC, MechanismName
 from ppodc.ldp.oracles import MAX_CELLS, oracle
 from ppodc.ldp.published import Columns, Setting, fits, setting_of, to_dict
 from ppodc.ldp.sampled_cells import SampledCells
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
 from ppodc.service.store.uploads import MAX_ROWS
@@ -202,6 +203,12 @@ def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanis
 def mechanism_of(spec: Spec) -> Mechanism:
     """The mechanism of a spec of this kind."""
     return build(job_of(spec), spec.schema)
+
+
+@lru_cache(maxsize=16)
+def privacy_of(spec: Spec) -> PrivacyReport:
+    """What an upload to a dataset of this spec tells of one record; long strings take seconds."""
+    return mechanism_of(spec).guarantee()
 
 
 def job_of(spec: Spec) -> Job:

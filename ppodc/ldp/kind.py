@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.ldp.categories import numbered
-from ppodc.ldp.job import SAMPLE, Job, job_of, mechanism_of
+from ppodc.ldp.job import SAMPLE, Job, job_of, mechanism_of, privacy_of
 from ppodc.ldp.mechanism import Mechanism
 from ppodc.ldp.owner_reports import REPORT, OwnerReports
 from ppodc.ldp.report_streams import ReportKey, row_ids
@@ -76,13 +76,13 @@ class PerturbedRows:
 
     def privacy(self) -> PrivacyReport:
         """What an upload tells of one record."""
-        return self._mechanism.guarantee()
+        return privacy_of(self._spec)
 
     def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
         """Charge the owner's budget; the secret of these reports, the same for the same data."""
         owner, mechanism = OwnerReports(folder, limit), self._mechanism.digest()
         records, people = self._apart(values)
-        cost = self._mechanism.guarantee().guaranteed
+        cost = privacy_of(self._spec).guaranteed
         if people is not None:
             owner.charge_people(mechanism, people, records, cost)
             return owner.people_secret(mechanism)
@@ -110,7 +110,7 @@ class LocalKind:
         return PerturbedRows(spec)
 
     def in_words(self, spec: Spec) -> list[str]:
-        return [*job_of(spec).in_words(), *mechanism_of(spec).guarantee().in_words()]
+        return [*job_of(spec).in_words(), *privacy_of(spec).in_words()]
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         return ()

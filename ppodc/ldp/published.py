@@ -20,6 +20,7 @@ from ppodc.ldp.mechanism_names import MechanismName
 from ppodc.records.toml_document import check_keys, check_whole, double
 
 WHERE = "job.as_published"
+MAX_REPORT_BITS = 1 << 18
 Flipping = Literal["moue", "uer"]
 
 
@@ -35,6 +36,14 @@ class Columns:
     sizes: tuple[int, ...]
     rows: int
     seed: int
+
+    def check_bits(self, bits: int) -> None:
+        """Refuse reports of more bits than anybody should send for one record."""
+        if self.count * bits > MAX_REPORT_BITS:
+            raise InputError(
+                f"{self.count} columns of {bits} bits are more than the {MAX_REPORT_BITS} bits of "
+                "the longest report; use fewer bits or columns"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class PrivBVSetting:
             raise InputError(f"{WHERE}.t must be from 0.5 to 10: centres need half the range")
 
     def build(self, columns: Columns) -> Mechanism:
+        columns.check_bits(self.s)
         t = max(1, math.ceil(self.t * columns.ub))
         random = SecureRandom(columns.seed.to_bytes(32, "big"))
         made = privbv_as_published(
@@ -79,6 +89,7 @@ class LDPsegSetting:
     def build(self, columns: Columns) -> Mechanism:
         if columns.rows < 1:
             raise InputError("ldpseg as published needs job.expected_rows: it merges their strings")
+        columns.check_bits(self.s)
         code = thermometer(columns.ub, self.s)
         made = ldpseg_as_published(
             columns.count, code, rows=columns.rows, epsilon=self.epsilon, a=self.a, flips=self.flips

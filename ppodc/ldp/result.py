@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.ldp.job import category_sizes, job_of, mechanism_of
+from ppodc.ldp.job import category_sizes, job_of, mechanism_of, privacy_of
 from ppodc.ldp.kmodes import nearest_mode
 from ppodc.ldp.tallies import Reports
 from ppodc.ldp.weighted_kmeans import nearest
@@ -95,7 +95,7 @@ def make_result(spec: Spec, reports: Reports, n: int) -> ResultHalf:
     found = mechanism.collect(reports, n, job.k, job.seed)
     table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
     values = np.rint(np.maximum(table, 0.0) * _FRACTION).astype(np.uint64)
-    report = mechanism.guarantee()
+    report = privacy_of(spec)
     facts = {"records": n, "guaranteed": report.guaranteed.epsilon}
     if report.claimed is not None:  # never alone
         facts |= {"claimed": report.claimed.epsilon, "claim_holds": report.claim_holds}
@@ -122,7 +122,7 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
         cluster_centers_=low + table[:, :-1] / tops * (high - low),
         sizes_=table[:, -1],
         count_=count,
-        privacy_=mechanism.guarantee(),
+        privacy_=privacy_of(spec),
         noise_=None if expected is None else expected.noise,
         schema=spec.schema,
         numeric=job.numeric,

@@ -69,6 +69,13 @@ def test_published_settings_that_cannot_be(setting, reason):
         spec()
 
 
+def test_reports_of_too_many_bits():
+    columns = tuple(Column(f"c{i}", 0, 9) for i in range(65))
+    job = Job(2, None, "privbv", as_published=setting_of("privbv", {"b": 1.0, "s": 4096}))
+    with pytest.raises(InputError, match="65 columns of 4096 bits are more than the 262144"):
+        Spec("bits", Schema(columns), job)
+
+
 def test_too_many_joint_cells_say_what_would_fit():
     columns = tuple(Column(f"c{i}", 0, 9) for i in range(7))
     with pytest.raises(InputError, match=r"4194304 that can be counted; give job.expected_rows"):

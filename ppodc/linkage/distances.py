@@ -101,7 +101,7 @@ def take_in(
 def with_norms(session: Session, numbers: Numbers, table: SharedTable) -> NumberRows:
     """Rows that are taken in already, of any number of limbs, and none of them a dummy."""
     weights = np.array(numbers.rule.weights, U64)
-    return NumberRows(table, row_squares(session, table, weights, make_keys=True))
+    return NumberRows(table, row_squares(session, table, weights))
 
 
 def match_bits(

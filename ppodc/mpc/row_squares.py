@@ -1,11 +1,11 @@
 """The weighted squares of a table's rows: sum_s w_s x_s^2, from the bits and the shares of x.
 
 With x_s = sum_j 2^j (u_sj xor v_sj), u at C1 and v at C2, bit j of x_s chooses 2^j w_s x_s of
-either cloud's share: one correlated transfer for each bit and direction, on static transfers whose
-choices are the table's bits.
+either cloud's share: one correlated transfer for each bit and direction, on the table's static
+transfers. For who has no other use for these, `share_squares` costs less.
 
-Who learns what: nothing. Rounds: 1 (batches overlap), 2 if keys must be made. Bytes per bit of a
-row and direction: 8, and 4 for a key that must be made. Operations per bit: 3 hash blocks.
+Who learns what: nothing. Rounds: 1 (batches overlap). Bytes per bit of a row and direction: 8.
+Operations per bit: 3 hash blocks.
 """
 
 import numpy as np
@@ -15,21 +15,13 @@ from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.correlated_ot import Batch, Sending
 from ppodc.mpc.multiply import doublings
 from ppodc.mpc.session import Session
-from ppodc.mpc.static_ot import StaticTransfers
 from ppodc.mpc.unmask import SharedTable
 
 _TRANSFERS = 1 << 20  # at a time
 
 
-def row_squares(
-    session: Session, table: SharedTable, weights: Words, *, make_keys: bool
-) -> AdditiveShare:
-    """sum_s weights[s] x_s^2 of every row, modulo 2^64: (rows).
-
-    Where the table has no bits and keys yet: with `make_keys` it has them from now on, else they
-    serve once and are gone.
-    """
-    had_bits, kept = table.xor is not None, table.transfers if make_keys else table.keys
+def row_squares(session: Session, table: SharedTable, weights: Words) -> AdditiveShare:
+    """sum_s weights[s] x_s^2 of every row, modulo 2^64: (rows)."""
     rows, step = table.rows, max(1, _TRANSFERS // table.per_row)
     sums = np.zeros((rows, 1), U64)
     for start in range(0, rows, step):
@@ -38,16 +30,8 @@ def row_squares(
         choices = table.choices(start, end)
         first = session.ot.tweaks.reserve(len(choices))
         batch = Batch(len(choices), table.per_row, 1, first, sums[start:end])
-        rows_sent = doublings(own.reshape(-1, 1, 1), table.bits)
-        sending = Sending(rows_sent, choices, np.zeros_like(choices))
-        if kept is not None:
-            keys = kept.starting_at(start * table.per_row)
-            correlated_ot.run(session.ot, keys, batch, sending, choices)
-            continue
-        once = StaticTransfers(session.ot, len(choices), table.budget)
-        once.append(choices)
-        correlated_ot.run(session.ot, once.starting_at(0), batch, sending, choices)
-        once.close()
-    if not had_bits and not make_keys:
-        table.forget_bits()
+        sent = doublings(own.reshape(-1, 1, 1), table.bits)
+        sending = Sending(sent, choices, np.zeros_like(choices))
+        keys = table.transfers.starting_at(start * table.per_row)
+        correlated_ot.run(session.ot, keys, batch, sending, choices)
     return AdditiveShare(sums)

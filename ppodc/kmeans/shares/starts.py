@@ -1,6 +1,6 @@
 """What a half keeps while a start is chosen: norms of its records, distances to the chosen ones.
 
-Norms ||x||^2 are computed once for a shard (`mpc.row_squares`) and serve every start, and the
+Norms ||x||^2 are computed once for a shard (`mpc.share_squares`) and serve every start, and the
 inertia. Distances belong to a start and to the records that it has chosen so far: a half that lacks
 some, because its worker is new, makes up for them. Both halves of a pair know alike what they lack,
 as they have done the same.
@@ -20,12 +20,12 @@ from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.spread import SpreadBits
 from ppodc.kmeans.shares.sums import with_count
-from ppodc.mpc import widen
+from ppodc.mpc import share_squares, widen
 from ppodc.mpc.additive import U64, AdditiveShare, Words
-from ppodc.mpc.row_squares import row_squares
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 
+_TRANSFERS = 1 << 20  # of norms at a time, in both directions together
 Random = Callable[[str, int, int, int], RandomProducts]  # of a shard: start, end, columns
 
 
@@ -52,10 +52,18 @@ class Starts:
         """||x||^2 of the shard's records: (rows)."""
         if name not in self._norms:
             with self._session.meter.step("norms"):
-                ones = np.ones(self._l, U64)
-                made = row_squares(self._session, shard.table, ones, make_keys=False)
-                self._norms[name] = made
+                self._norms[name] = self._squares(shard)
         return self._norms[name]
+
+    def _squares(self, shard: Shard) -> AdditiveShare:
+        table, parts = shard.table, [AdditiveShare(np.empty((0, 1), U64))]
+        step = max(1, _TRANSFERS // table.per_row)
+        for start in range(0, shard.rows, step):
+            records = table.additive(start, min(start + step, shard.rows)).low(1)
+            needs = share_squares.needs(len(records.limbs), table.columns, table.bits)
+            self._session.supplies.reserve(needs)
+            parts.append(share_squares.share_squares(self._session, records, table.bits))
+        return AdditiveShare.concat(parts)
 
     def total(self, name: str, shard: Shard, chosen: Words, start: int) -> Words:
         """The sum of the squared distances to the nearest of the chosen (j, l + 1): (1, limbs)."""

@@ -29,6 +29,7 @@ from ppodc.mpc.supplies import Needs
 Table = Callable[[int, int], Words]  # entries first..first+count-1: (count, limbs)
 _INDEX, _ENTRIES = "shares.look-up", "shares.table"
 _PART_BITS = 14
+_AHEAD_BYTES = 1 << 22  # sent before the peer's messages are read
 
 
 def needs(count: int, bits: int) -> Needs:
@@ -57,15 +58,18 @@ def look_up(session: Session, indices: Words, bits: int, table: Table, limbs: in
         _Tree(session.ot, pairs[i * bits :][:bits].reshape(bits, 2, 2), first + 2 * size * number)
         for i, number in enumerate(sent)
     ]
-    # The peer's message is awaited only after the next own one is on its way.
-    for step in range(max(len(outgoing), len(incoming)) + 1):
+    # The peer's first message is awaited only when as many own ones as memory allows are on their
+    # way, so that a slow link is waited for once.
+    fitting = _AHEAD_BYTES // (8 * limbs * min(size, 1 << _PART_BITS))
+    ahead = max(1, min(fitting, len(outgoing)))
+    for step in range(max(len(outgoing), len(incoming) + ahead)):
         if step < len(outgoing):
             i, (start, end) = outgoing[step]
             entries = _rotated(table, (int(shifts[i]) + start) % size, end - start, size)
             pads = AdditiveShare(trees[i].leaves(start, end, limbs))
             session.link.send(_ENTRIES, (pads + AdditiveShare(entries) + masks[i]).limbs)
-        if 0 < step <= len(incoming):
-            i, (start, end) = incoming[step - 1]
+        if ahead <= step < len(incoming) + ahead:
+            i, (start, end) = incoming[step - ahead]
             message = session.link.receive(_ENTRIES, U64, end - start, limbs)
             if start <= wanted[i] < end:
                 keys = chosen[i * bits : (i + 1) * bits]

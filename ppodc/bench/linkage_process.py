@@ -4,8 +4,6 @@ Its folder holds its share of both owners' rows and the order: the rule and the 
 what taking in and comparing took, and leaves its shares of the match bits for whoever checks them.
 """
 
-import resource
-import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.bench.linkage_pairs import BITS, ORDER, Order
+from ppodc.bench.process_clock import ProcessClock
 from ppodc.errors import InputError
 from ppodc.linkage import distances, field_match, rules, string_match
 from ppodc.linkage.blocks import Block, batches
@@ -23,7 +22,7 @@ from ppodc.linkage.field_match import take_in_fields
 from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
-from ppodc.local.pair_process import LocalCloud, main, tell
+from ppodc.local.pair_process import LocalCloud, main
 from ppodc.mpc import circuits, unmask
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.correlated_ot import Bits
@@ -41,7 +40,7 @@ def work(cloud: LocalCloud) -> None:
     session = Session.start(cloud.setting.role, cloud.channel, "linkage bench", cloud.key())
     share = cloud.share()
     halves = share[: order.first], share[order.first :]
-    clock = _Clock(cloud)
+    clock = ProcessClock(cloud)
     kinds = {"numbers": _numbers, "edit": _edit, "secret": _secret, "fields": _fields}
     matcher = kinds[order.kind](session, order, *halves)
     clock.tell("taking in")
@@ -51,30 +50,6 @@ def work(cloud: LocalCloud) -> None:
         found += [np.packbits(bits) for bits in matcher(batch)]
     clock.tell("comparing")
     np.save(cloud.folder / BITS, np.concatenate(found))
-
-
-class _Clock:
-    """Costs since the last time it was asked."""
-
-    def __init__(self, cloud: LocalCloud) -> None:
-        self._channel = cloud.channel
-        self._start()
-
-    def _start(self) -> None:
-        self._traffic = self._channel.traffic.snapshot()
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def tell(self, what: str) -> None:
-        spent = self._channel.traffic.snapshot() - self._traffic
-        tell(
-            what=what,
-            wall_s=time.perf_counter() - self._wall,
-            cpu_s=time.process_time() - self._cpu,
-            bytes=spent.bytes_sent,
-            rounds=spent.rounds,
-            peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        )
-        self._start()
 
 
 def _real(session: Session, share: NDArray[np.uint64]) -> AdditiveShare:

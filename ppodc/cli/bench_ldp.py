@@ -85,6 +85,18 @@ MEASUREMENTS = (
         module="ldp_speed",
     ),
     Measurement(
+        "clouds",
+        "An iteration with noise in the two clouds, on real processes: seconds and bytes.",
+        [
+            choice("m", int, 10_000, "Records.", min=1),
+            choice("l", int, 10, "Columns.", min=1),
+            choice("k", int, 8, "Clusters.", min=1, max=64),
+            choice("iterations", int, 3, "Iterations to take the mean of.", min=1),
+        ],
+        draws=False,
+        module="noisy_iteration",
+    ),
+    Measurement(
         "peers",
         "diffprivlib and pure-ldp, in an environment of their own, beside ours.",
         [

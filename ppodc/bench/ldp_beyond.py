@@ -2,7 +2,7 @@
 
 NICV is the mean squared distance to the nearest centre in unit ranges; every figure is its ratio to
 k-means without privacy (1 = no loss). epsilon is that of one record with all its columns; noise in
-the two clouds has delta = 1e-6 (drawn with the exact sampler and twice the variance, on plaintext),
+the two clouds has delta = 1e-6 (by the reference that the protocol equals bit for bit),
 all others delta = 0. `no data` are centres spread over the domain without looking.
 """
 
@@ -121,9 +121,9 @@ def run(
             f"{runs} runs ({published_runs} of PrivBV and LDPseg). epsilon of one record.",
             "codebook on s1 at epsilon 0.5 scatters by a third between runs; dropping or "
             "smoothing weak points helps there and harms on sets it was not chosen on.",
-            "two-cloud: delta = 1e-6, 3k centres, 3 iterations (4 beyond two columns), radius, merging, "
-            "and idle centres moved beside heavy ones. In brackets: the design's own simulation, which moves none. "
-            "Bounds of SIPU sets come from the data.",
+            "two-cloud: delta = 1e-6, 3k centres, 3 iterations (4 beyond two columns), radius, "
+            "merging, and idle centres moved beside heavy ones. In brackets: the design's own "
+            "simulation, which moves none. Bounds of SIPU sets come from the data.",
         ],
     )
 

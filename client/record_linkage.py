@@ -2,51 +2,75 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from client.owner_tables import Bounds, DataError, as_data_errors, schema_of, tables_of
 from client.platforms import NAME, PLATFORMS, Platform, run_job
-from ppodc.linkage.job import Job, Output
-from ppodc.linkage.result import LinkResult
-from ppodc.linkage.rules import SquaredDistance, fraction
+from ppodc.linkage.blocking import Blocking
+from ppodc.linkage.estimate import Estimate, estimate
+from ppodc.linkage.job import MAX_LINKS, Job, Output
+from ppodc.linkage.preview import Preview, preview
+from ppodc.linkage.result import LinkCount, LinkResult
+from ppodc.linkage.rules import Dice, EditDistance, Fields, Rule, SquaredDistance, fraction
+from ppodc.records.schema import Column, Schema, Signs, TextColumn
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Texts = Mapping[str, int | tuple[Signs, int]]
+
 
 class RecordLinkage(BaseEstimator):
-    """Finds rows of different owners whose values are equal or near.
+    """Finds rows of different owners that are equal or alike.
 
     Neither cloud sees a value, a match or the number of matches; each owner learns the partners of
-    its own rows and nothing about other rows. Exact for the values as rounded to 0..ub between the
-    bounds. Every pair of rows of two owners is compared.
+    its own rows and nothing about other rows. Every match bit equals the rule on the rows as
+    encoded. Without a `rule`, rows are numbers that match by `theta`.
 
     Parameters
     ----------
+    rule : from `ppodc.linkage.rules`: `fields([...], threshold=...)` of `exact`, `edit` and
+        `numeric` parts, `EditDistance(attributes, limit)` or `Dice(bits, threshold)`; tables are
+        then DataFrames. None: numbers within `theta`.
     theta : rows match if the weighted sum of squared differences, of values scaled to 0..1, is at
         most this; a number or text such as "1/200", taken exactly. 0: equal after rounding.
     weights : a whole number for each column; 1 for all if left out.
     bounds : (low, high) for all columns, one pair for each, or pairs by name. Public, so they must
-        be given; "data" takes them from the data, which tells both clouds the extremes.
-    ub : values are rounded to whole numbers 0..ub between the bounds.
-    output : "links" (partner of each row, if it has exactly one) or "flags" (whether it has any).
+        be given; "data" takes them from the data, which tells both clouds the extremes. With a
+        `rule`, pairs by name for its columns of numbers, whose values must be whole.
+    texts : with a `rule`, the columns of texts by name: their most characters, which are public, or
+        ("digits", most) for dates and codes, ("filter", bits) for bit filters in base64.
+    ub : without a `rule`, values are rounded to whole numbers 0..ub between the bounds.
+    blocks : which pairs are compared: None for all, or `by_key`, `by_length`, `adtree` of
+        `ppodc.linkage.blocking`, which cost every owner some of its privacy budget.
+    output : "links" (partners of each row), "flags" (whether it has any) or "count" (of all links).
+    max_links : a row with more partners than this is told nothing of them but that.
     platform, verbose : as in `SecureKMeans`.
 
     Attributes
     ----------
-    partners_ : for each owner, 0, 1 or 2 (none, one, several) of each row; 0 or 1 with flags.
-    links_ : pairs ((owner, row), (owner, row)) that name each other; owners and rows from 0.
+    partners_ : for each owner, the number of partners of each row; max_links + 1 stands for more.
+    links_ : DataFrame of the links that both rows name: owner_1, row_1, owner_2, row_2, owners
+        counted from 0, rows by the labels of their tables.
+    count_ : the number of links, with output "count".
+    epsilon_, delta_ : what each owner has spent.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "rule": [Fields, EditDistance, Dice, None],
         "theta": [Interval(Real, 0, None, closed="left"), str],
         "weights": ["array-like", None],
         "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
+        "texts": [Mapping, None],
         "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
+        "blocks": [Blocking, None],
         "output": [StrOptions(set(get_args(Output)))],
+        "max_links": [Interval(Integral, 1, MAX_LINKS, closed="both")],
         "platform": PLATFORMS,
         "verbose": ["verbose"],
     }
@@ -54,53 +78,132 @@ class RecordLinkage(BaseEstimator):
     def __init__(
         self,
         *,
+        rule: Rule | None = None,
         theta: float | str = 0,
         weights: Sequence[int] | None = None,
         bounds: Bounds = None,
+        texts: Texts | None = None,
         ub: int = 1000,
+        blocks: Blocking | None = None,
         output: Output = "links",
+        max_links: int = 1,
         platform: Platform | None = None,
         verbose: bool = False,
     ) -> None:
+        self.rule = rule
         self.theta = theta
         self.weights = weights
         self.bounds = bounds
+        self.texts = texts
         self.ub = ub
+        self.blocks = blocks
         self.output = output
+        self.max_links = max_links
         self.platform = platform
         self.verbose = verbose
 
-    def fit(self, X: Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+    def fit(self, X: Sequence[Any], y: object = None) -> Self:  # noqa: N803
         """Link the owners' tables: a list with one table for each of at least two owners."""
         self._validate_params()
-        tables = tables_of(self, X, reset=True)
+        spec, tables = self._prepared(X)
         if len(tables) < 2:
             raise DataError("a linkage needs the tables of at least two owners.")
-        names = getattr(self, "feature_names_in_", None)
-        schema = schema_of(tables, self.bounds, self.ub, names)
-        with as_data_errors():
-            job = Job(self.rule(len(schema.columns), self.ub), self.output)
-            spec = Spec(NAME, schema, job)
         ran = run_job(spec, tables, self.platform, verbose=bool(self.verbose))
+        self.epsilon_, self.delta_ = self._cost()
+        if self.output == "count":
+            counted: LinkCount = ran.results[0]
+            self.count_ = counted.count_
+            return self
         self.partners_ = [result.partners_ for result in ran.results]
-        self.links_ = _mutual(ran.owners, ran.results)
+        self.links_ = _mutual(ran.owners, ran.results, [_labels(table) for table in X])
         return self
 
-    def rule(self, columns: int, ub: int) -> SquaredDistance:
+    def estimate(self, rows: Sequence[int], columns: int | None = None) -> Estimate:
+        """What it would cost for owners with so many rows each; nothing is sent.
+
+        `columns` says how many columns of numbers there are, where neither bounds nor weights do.
+        """
+        self._validate_params()
+        return estimate(self._spec(self._named_schema(columns)), rows)
+
+    def preview(self, table: Any) -> Preview:
+        """One owner's table under this linkage, on this machine; nothing is sent nor charged."""
+        self._validate_params()
+        spec, (own,) = self._prepared([table])
+        with as_data_errors():
+            return preview(spec, own)
+
+    def numbers_rule(self, columns: int, ub: int) -> SquaredDistance:
         """When two rows of so many columns of values 0..ub match."""
         weights = (1,) * columns if self.weights is None else tuple(self.weights)
         return SquaredDistance.scaled(weights, fraction(self.theta, "theta"), ub)
 
+    def _prepared(self, data: Sequence[Any]) -> tuple[Spec, list[Any]]:
+        """The spec, and what each owner uploads."""
+        if self.rule is None:
+            tables = tables_of(self, data, reset=True)
+            names = getattr(self, "feature_names_in_", None)
+            return self._spec(schema_of(tables, self.bounds, self.ub, names)), list(tables)
+        schema = self._named_schema(None)
+        names = [*schema.names, *(text.name for text in schema.texts)]
+        for number, table in enumerate(data, 1):
+            missing = [name for name in names if name not in getattr(table, "columns", ())]
+            if missing:
+                raise DataError(f"the table of owner {number} has no column {missing[0]!r}.")
+        return self._spec(schema), [table[names] for table in data]
+
+    def _spec(self, schema: Schema) -> Spec:
+        rule: Rule | None = self.rule
+        with as_data_errors():
+            if rule is None:
+                rule = self.numbers_rule(len(schema.columns), self.ub)
+            job = Job(rule, self.output, self.blocks or Blocking(), int(self.max_links))
+            return Spec(NAME, schema, job)
+
+    def _named_schema(self, columns: int | None) -> Schema:
+        """Columns as the parameters name them, without any data."""
+        with as_data_errors():
+            pairs = self.bounds if isinstance(self.bounds, Mapping) else {}
+            if self.rule is None and not pairs:
+                known = columns or (len(self.weights) if self.weights is not None else 0)
+                if not known:
+                    raise DataError(
+                        "how many columns? Give columns=..., weights or bounds by name."
+                    )
+                pairs = {f"x{i}": (0.0, 1.0) for i in range(known)}
+            numbers = tuple(Column(name, float(a), float(b)) for name, (a, b) in pairs.items())
+            return Schema(numbers, self.ub, tuple(map(_text, (self.texts or {}).items())))
+
+    def _cost(self) -> tuple[float, float]:
+        blocks = self.blocks or Blocking()
+        return float(blocks.epsilon), float(blocks.delta)
+
+
+def _text(entry: tuple[str, int | tuple[Signs, int]]) -> TextColumn:
+    name, how = entry
+    return TextColumn(name, "words", how) if isinstance(how, int) else TextColumn(name, *how)
+
+
+def _labels(table: Any) -> list[Any]:
+    """How the user knows the rows of a table."""
+    index = getattr(table, "index", None)
+    return list(range(len(table))) if index is None or callable(index) else list(index)
+
 
 def _mutual(
-    owners: Sequence[str], results: Sequence[LinkResult]
-) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    owners: Sequence[str], results: Sequence[LinkResult], labels: Sequence[Sequence[Any]]
+) -> "pd.DataFrame":
     """Links that both rows name, each once: what owners who compare notes agree on."""
+    import pandas as pd
+
     numbers = {name: number for number, name in enumerate(owners)}
     named = {
-        (owner, row): (numbers[links[0][0]], links[0][2])
+        ((owner, row), (numbers[other], partner))
         for owner, result in enumerate(results)
         for row, links in enumerate(result.links_ or [])
-        if links and links[0][0] in numbers
+        for other, _, partner in links
+        if other in numbers
     }
-    return [(a, b) for a, b in named.items() if a < b and named.get(b) == a]
+    both = sorted((a, b) for a, b in named if a < b and (b, a) in named)
+    listed = [(a, labels[a][i], b, labels[b][j]) for (a, i), (b, j) in both]
+    return pd.DataFrame(listed, columns=["owner_1", "row_1", "owner_2", "row_2"])

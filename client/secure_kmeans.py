@@ -316,7 +316,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             init=init,
             seed=seed_of(self.random_state),
             labels=True,
-            dedup=None if self.dedup is None else self.dedup.rule(columns, self.ub),
+            dedup=None if self.dedup is None else self.dedup.numbers_rule(columns, self.ub),
             min_size=int(self.min_size),
             n_init=int(self.n_init),
             inertia=self.inertia,

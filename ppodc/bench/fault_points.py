@@ -42,7 +42,7 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "cloud2 write": ("disk full", "kill before", "kill after"),
 }
 _KMEANS = ("start", "spread", "pick", "assign", "update", "better", "squares", "output", "labels")
-_STEPS = ("prepare", "ingest", *_KMEANS, "sum")
+_STEPS = ("prepare", "ingest", *_KMEANS, "sum", "link")
 _CALLS = ("uploads", "seal", "open", "replace", "settle")
 _STARTS = ("uploads", "open", "replace")  # calls around which workers are started
 _OWNERS = ("begin", "chunk", "seed", "missing", "commit", "result", "rows")

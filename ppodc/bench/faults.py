@@ -35,8 +35,10 @@ from ppodc.bench.fault_world import Killed, Parties, World
 from ppodc.errors import PpodcError
 from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job as KMeansJob
+from ppodc.bench.fault_linkage import linkage_job, same_links
 from ppodc.kmeans.noisy.job import NoisyJob, plan_of
 from ppodc.kmeans.noisy.reference import reference as noisy
+from ppodc.linkage.job import Job as LinkageJob
 from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
@@ -122,6 +124,10 @@ def draw(seed: int) -> Schedule:
     spec = Spec(f"schedule-{seed}", schema, job)
     prepare = chance.choice((0, 0, 1))
     pairs, withdraws = chance.randint(1, 3), chance.choice((0, 0, 1))
+    linkage = random.Random(f"linkage of {seed}")
+    if len(tables) > 1 and linkage.random() < 0.3:
+        spec = Spec(spec.name, schema, linkage_job(linkage, columns))
+        suite, prepare = "shares", 0
     return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
 
 
@@ -314,7 +320,9 @@ def exact(schedule: Schedule, results: list[Any]) -> bool:
     if isinstance(job, TotalsJob):
         plain = totals(schedule.spec, records)
         return all(_same_totals(result, plain) for result in results)
-    assert isinstance(job, KMeansJob)  # noqa: S101 - there are two exact kinds here
+    if isinstance(job, LinkageJob):
+        return same_links(schedule.tables, job, results)
+    assert isinstance(job, KMeansJob)  # noqa: S101 - there are three exact kinds here
     return is_exact(job, results, expected(job, records))
 
 

@@ -14,6 +14,7 @@ from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
 from ppodc.cli.health import health
 from ppodc.cli.jobs import jobs
+from ppodc.cli.link import link
 from ppodc.cli.link_pair import link_pair
 from ppodc.cli.local import local
 from ppodc.cli.options import err
@@ -31,7 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-link = typer.Typer(help="Record linkage between owners.", no_args_is_help=True)
 link.add_typer(link_pair)
 for _commands in (deploy, owners, jobs, records, health, local):
     app.add_typer(_commands)

@@ -25,6 +25,7 @@ from ppodc.service.store.uploads import Sealed
 from ppodc.spec import Spec
 
 _DIGEST_BITS = 48
+_LEAST_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,11 @@ def digest(work: Sequence[Work]) -> int:
 def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]]:
     """Round by round, what each slot compares: neighbouring blocks, at most `most` pairs, evenly.
 
-    A round has at most as many portions as there are slots.
+    A round has at most as many portions as there are slots. A job has several rounds if it has as
+    many blocks: what is done in a round is not lost.
     """
     left, at = pairs_of(work), 0
+    most = min(most, -(-left // (slots * _LEAST_ROUNDS)))
     found: list[list[list[Work]]] = []
     while at < len(work):
         each = min(most, -(-left // slots))

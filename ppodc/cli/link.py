@@ -1,0 +1,112 @@
+"""`ppodc link`: what a linkage will cost, what an owner's table looks like in it, and its links."""
+
+import csv
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ppodc.cli.jobs import run_command
+from ppodc.cli.options import Dataset, JsonFile, OwnConfig, file_to_write, out, write_json
+from ppodc.errors import InputError
+
+link = typer.Typer(
+    help=(
+        "Record linkage: which records of several owners are the same. `ppodc sample-spec --kind "
+        "linkage` prints a spec; owners give records with `ppodc upload`."
+    ),
+    no_args_is_help=True,
+)
+SpecFile = Annotated[Path, typer.Argument(help="Spec file of the kind linkage.")]
+
+link.command("run")(run_command)
+
+
+@link.command("estimate")
+def estimate_command(
+    spec: SpecFile,
+    rows: Annotated[str, typer.Option(help="Rows of each owner, such as 5000,5000.")],
+    json_file: JsonFile = None,
+) -> None:
+    """Tell what a linkage would cost: pairs, seconds, bytes and privacy. Nothing is sent.
+
+    With blocks, rows are taken to spread evenly over the cells; real data leave more pairs.
+    """
+    from ppodc.linkage.estimate import estimate
+    from ppodc.spec import Spec
+
+    try:
+        counts = [int(part) for part in rows.split(",")]
+    except ValueError:
+        raise InputError("--rows takes whole numbers with commas between them.") from None
+    found = estimate(Spec.load(spec), counts)
+    table = Table("", "estimate")
+    table.add_row("records, and dummies among them", f"{found.rows:,} and {found.dummies:,}")
+    table.add_row("pairs compared", f"{found.pairs:,} ({found.reduction:.1%} saved)")
+    table.add_row("CPU seconds of each cloud", f"{found.seconds:,.1f}")
+    table.add_row("GB sent by each cloud", f"{found.gigabytes:,.3f}")
+    privacy = f"epsilon {found.epsilon:g}, delta {found.delta:g}" if found.epsilon else "nothing"
+    table.add_row("each owner spends", privacy)
+    out.print(table)
+    write_json(json_file, found.figures())
+
+
+@link.command("preview")
+def preview_command(
+    spec: SpecFile,
+    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
+    header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+) -> None:
+    """Look at your own table under a spec, on this machine: cells, dummies, own duplicates.
+
+    Nothing is sent and nothing is charged; what cannot be used is named by row and column.
+    """
+    from ppodc.linkage.preview import preview
+    from ppodc.spec import Spec
+
+    found = preview(Spec.load(spec), data, header=header)
+    out.print(
+        f"{found.rows} rows in {found.cells} cells with {found.dummies} dummies (another draw "
+        f"gives other numbers); the largest cell holds {found.largest_cell}"
+    )
+    table = Table("threshold", f"pairs among {found.sampled} own rows")
+    for threshold, pairs in found.matches:
+        own = " (the spec's)" if threshold == found.threshold else ""
+        table.add_row(f"{threshold:g}{own}", str(pairs))
+    out.print(table)
+
+
+@link.command("result")
+def result_command(
+    name: Dataset,
+    config: OwnConfig,
+    wait: Annotated[bool, typer.Option(help="Wait until the job is done.")] = True,
+    links: Annotated[
+        Path | None,
+        typer.Option(help="Write the links of own rows here (CSV).", callback=file_to_write),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Fetch both halves of a linkage and open it: partners of own rows, or the number of links."""
+    from client.owner import Owner
+    from ppodc.linkage.result import LinkResult
+
+    with Owner.connect(config) as owner:
+        result = owner.result(name, wait=wait)
+    headings, rows = result.table()
+    table = Table(*headings)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+    if links is not None:
+        if not isinstance(result, LinkResult) or result.links_ is None:
+            raise InputError("this linkage tells no links, only what the table shows.")
+        with links.open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["row", "owner", "owner_upload", "owner_row"])
+            writer.writerows(
+                [own, *partner] for own, found in enumerate(result.links_) for partner in found
+            )
+        out.print(f"written: {links}", markup=False)
+    write_json(json_file, result.figures())

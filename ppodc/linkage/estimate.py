@@ -1,0 +1,149 @@
+"""What a linkage will cost, before anything is sent: pairs, seconds, bytes and privacy.
+
+Without blocks the number of pairs is known. With blocks it depends on the data, which nobody has
+here: rows are taken to spread evenly over the public domain, and every cell to get its usual
+padding. Real data are uneven, which leaves more pairs; `preview` shows an owner its own cells.
+
+Seconds are of one core of each cloud for one worker pair, from rates that `ppodc bench
+linkage-pairs` has measured: good for orders of magnitude.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import InputError
+from ppodc.linkage import adtree
+from ppodc.linkage.cells import Synopsis, pairs_compared
+from ppodc.linkage.edit_distance import band
+from ppodc.linkage.encoding import link_columns, longest
+from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.noise import padding_shift
+from ppodc.linkage.rules import Dice, EditDistance, Field, SquaredDistance
+from ppodc.linkage.upload import EXTRA
+from ppodc.mpc.correlated_ot import top_bytes
+from ppodc.records.schema import Schema
+from ppodc.spec import Spec
+
+_ANDS = 4.7e6  # ANDs a second, made and used
+_PRODUCTS = 7.4e6  # transfers a second
+_COMPARISON = (2.9e-6, 69.0)  # seconds and bytes of a comparison of 17 bits
+_AND_BYTES = 4.4
+_ROW_BYTES = 60.0  # to take in one uploaded number, roughly
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of a whole job; `reduction` is the share of pairs that blocks save."""
+
+    rows: int
+    dummies: int
+    pairs: int
+    reduction: float
+    seconds: float
+    gigabytes: float  # sent by each cloud
+    epsilon: float
+    delta: float
+
+    def figures(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def estimate(spec: Spec, rows: Sequence[int]) -> Estimate:
+    """For owners with so many rows each."""
+    if len(rows) < 2 or min(rows) < 0:
+        raise InputError("give the rows of at least two owners.")
+    job, schema = job_of(spec), spec.schema
+    told = [_usual(job, schema, count, number) for number, count in enumerate(rows)]
+    pruning = job.cutting(schema).pruning
+    every = list(combinations(range(len(rows)), 2))
+    pairs = sum(pairs_compared(told[a], told[b], pruning) for a, b in every)
+    whole = sum(rows[a] * rows[b] for a, b in every)
+    seconds, size = _pair_cost(job, schema)
+    sent = sum(each.rows for each in told)
+    numbers = sent * (link_columns(job, schema) + (EXTRA if job.blocking.padded else 0))
+    return Estimate(
+        rows=sum(rows),
+        dummies=sent - sum(rows),
+        pairs=pairs,
+        reduction=1 - pairs / whole if whole else 0.0,
+        seconds=pairs * seconds,
+        gigabytes=(pairs * size + numbers * _ROW_BYTES) / 1e9,
+        epsilon=float(job.blocking.epsilon),
+        delta=float(job.blocking.delta),
+    )
+
+
+class _UsualNoise:
+    """Noise at its most likely value: it is not drawn."""
+
+    def count(self, epsilon: Fraction) -> int:
+        return 0
+
+    def padding(self, epsilon: Fraction, delta: Fraction) -> int:
+        return padding_shift(epsilon, delta)
+
+    def choose(self, scores: Sequence[int], epsilon: Fraction) -> int:
+        return max(range(len(scores)), key=lambda place: scores[place])
+
+
+def _usual(job: Job, schema: Schema, rows: int, number: int) -> Synopsis:
+    """The synopsis of rows that are spread evenly."""
+    cutting, blocking = job.cutting(schema), job.blocking
+    if not blocking.padded:
+        return Synopsis(np.array([[[0, 1]]]), np.array([rows]))
+    blocking.budget().check_rows(rows)
+    if cutting.fixed is not None:
+        cells = len(cutting.fixed)
+        counts = rows // cells + (np.arange(cells) < rows % cells)
+        return Synopsis(cutting.fixed, counts + padding_shift(blocking.epsilon / 2, blocking.delta))
+    random = SecureRandom(bytes([number]) * 32)
+    wide, most = len(cutting.domain), len(cutting.domain[0])
+    points = (random.uint64((rows, wide)) % np.uint64(most)).astype(np.int64)
+    return adtree.build(points, cutting.domain, blocking.budget(), _UsualNoise()).synopsis
+
+
+def _pair_cost(job: Job, schema: Schema) -> tuple[float, float]:
+    """(seconds, bytes) of one pair, with links of both rows."""
+    seconds, size = _matching_cost(job, schema)
+    words = 1 if job.output == "count" else job.max_links * (job.max_links + 1)
+    sides = 1 if job.output == "count" else 2
+    return seconds + sides * (1 + words / 4) / _PRODUCTS, size + sides * (8.0 * words + 4)
+
+
+def _matching_cost(job: Job, schema: Schema) -> tuple[float, float]:
+    rule = job.rule
+    if isinstance(rule, SquaredDistance):
+        numbers = job.numbers(schema)
+        bits, wide = numbers.bits * len(rule.weights), numbers.width / 17
+        seconds, size = _COMPARISON
+        return seconds * wide + bits * 1.8e-8, size * wide + bits * numbers.top
+    if isinstance(rule, Dice):
+        wide = (4 * rule.threshold.denominator * rule.bits).bit_length() + 1
+        seconds, size = _COMPARISON
+        return 1.35e-5 * rule.bits / 1024 + seconds, rule.bits * top_bytes(wide + 1) + size
+    if isinstance(rule, EditDistance):
+        public = job.blocking.kind == "length"
+        parts = [_edit_ands(text.longest, rule.limit, public) for text in schema.texts]
+        return sum(parts) / _ANDS, sum(parts) * _AND_BYTES
+    costs = [_field_cost(part, longest(part, schema)) for part in rule.fields]
+    return sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
+
+
+def _edit_ands(length: int, most: int, public: bool) -> float:
+    if public:
+        return length * (4 * (len(band(0, most)) - 1) + 1)
+    return 0.9 * length * (10 * most + 1)
+
+
+def _field_cost(part: Field, length: int) -> tuple[float, float]:
+    if part.how == "numeric":
+        seconds, size = _COMPARISON
+        return 2.6 * seconds, 2.6 * size
+    ands = 39 if part.how == "exact" else _edit_ands(length, part.most, False)
+    return ands / _ANDS, ands * _AND_BYTES

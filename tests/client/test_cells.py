@@ -1,0 +1,147 @@
+"""Uploads sorted into cells: charged before they leave, the same when they come again, checked."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from client.owner import Owner
+from ppodc.errors import InputError, RefusedError
+from ppodc.linkage.kind import KIND
+from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
+from ppodc.service.config import OwnerConfig, load
+from ppodc.service.messages import Begin, UploadState
+from ppodc.service.store.uploads import Upload, seal_digest
+from ppodc.spec import Spec
+from tests.client.two_gateways import Platform
+
+
+def linkage(name="links", **change) -> Spec:
+    job = {
+        "kind": "linkage",
+        "rule": "sse",
+        "weights": [1, 1],
+        "limit": 2,
+        "blocks": "adtree",
+        "epsilon": 4,
+        "delta": "1/1000",
+        **change,
+    }
+    columns = [{"name": n, "low": 0, "high": 63} for n in ("x", "y")]
+    return Spec.from_dict({"name": name, "schema": {"ub": 63, "columns": columns}, "job": job})
+
+
+def rows(count: int, seed=0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 64, (count, 2)).astype(float)
+
+
+def spent(platform: Platform, name="ann") -> list[float]:
+    config = load(platform.deployment.party(name).config, OwnerConfig)
+    budget = PrivacyBudget(config.privacy / "budget.json")
+    return [float(drawing.cost[0]) for drawing in budget.drawings(POPULATION)]
+
+
+def outlines(platform: Platform, name="links") -> list[dict]:
+    return [store.uploads.sealed(name).outlines for store in platform.stores]
+
+
+def test_an_upload_with_its_cells_reaches_both_clouds_and_is_charged_once(platform):
+    platform.create(linkage())
+    with platform.owner() as owner:
+        receipt = owner.upload("links", rows(50), progress=False)
+        again = owner.upload("links", rows(50), progress=False)
+        assert (receipt.rows, again.repeated) == (50, True)
+        assert receipt.privacy.guaranteed.epsilon == 4
+        (before,) = platform.stores[0].uploads.of("links")
+        assert before.rows > 50  # dummies
+        owner.withdraw("links")
+        owner.upload("links", rows(50), progress=False)
+    assert spent(platform) == [4]  # the same rows have the same cells, whenever they are given
+    after = platform.stores[0].uploads.of("links")[-1]
+    assert (after.rows, after.outline) == (before.rows, before.outline)
+    platform.seal("links")
+    (first,), (second,) = (told.values() for told in outlines(platform))
+    assert np.array_equal(first, second)
+    assert first[:, 0].sum() == after.rows
+    assert "epsilon 4" in platform.stores[0].ledger.entries()[-2].detail
+
+
+def test_an_upload_beyond_the_budget_is_refused_and_nothing_is_sent(platform):
+    for number in (1, 2, 3):
+        platform.create(linkage(f"links{number}", limit=number))
+    with platform.owner() as owner:
+        owner.upload("links1", rows(50), progress=False)
+        owner.upload("links2", rows(50), progress=False)
+    with platform.owner() as owner, pytest.raises(InputError, match="already spent 8 of 10"):
+        owner.upload("links3", rows(50), progress=False)
+    assert platform.stores[0].uploads.of("links3") == []
+    assert spent(platform) == [4, 4]
+    with platform.owner() as owner, pytest.raises(InputError, match="below 1/5000"):
+        owner.upload("links1", rows(5000), progress=False)  # delta is too large for so many
+    with platform.owner() as owner, pytest.raises(InputError, match="column 'x': above"):
+        owner.upload("links1", rows(50) + 50, progress=False)
+    assert spent(platform) == [4, 4]
+
+
+def test_an_upload_that_is_broken_off_goes_on_with_the_same_cells(platform, monkeypatch):
+    platform.create(linkage())
+
+    def cut_off(*_arguments, **_options):
+        raise ConnectionError
+
+    with monkeypatch.context() as patch, platform.owner() as owner:
+        patch.setattr(Owner, "_send_chunks", cut_off)
+        with pytest.raises(ConnectionError):
+            owner.upload("links", rows(50), progress=False)
+    (begun,) = platform.stores[0].uploads.of("links")
+    with platform.owner() as owner:
+        assert owner.upload("links", rows(50), progress=False).upload_id == begun.upload_id
+    assert spent(platform) == [4]
+
+
+def test_owners_follow_the_cells_of_one_without_its_counts(platform):
+    spec = platform.create(linkage(blocks="adtree-shared", tree_of="bob"))
+    with platform.owner("ann") as owner, pytest.raises(RefusedError, match="wait for bob"):
+        owner.upload("links", rows(40), progress=False)
+    assert spent(platform) == []
+    for name in ("bob", "ann"):
+        with platform.owner(name) as owner:
+            owner.upload("links", rows(40, seed=len(name)), progress=False)
+    platform.seal("links")
+    leader, follower = outlines(platform)[0].values()
+    assert np.array_equal(leader[:, 1:], follower[:, 1:])
+    extents = KIND.upload(spec).extents(leader)
+    assert extents.shape[1] == leader.shape[1] - 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda cells: cells[:, :1], "do not fit the job"),
+        (lambda cells: cells[:0], "1 to 16384 cells"),
+        (lambda cells: cells + np.array([1, 0, 0, 0, 0], np.uint32), "add up"),
+        (lambda cells: cells + np.array([0, 0, 99, 0, 0], np.uint32), "outside the public"),
+        (lambda cells: None, "announced otherwise"),
+    ],
+)
+def test_a_gateway_refuses_cells_that_cannot_be(platform, change, words):
+    spec = platform.create(linkage())
+    cells = np.array([[3, 0, 64, 0, 32], [4, 0, 64, 32, 64]], np.uint32)
+    begin = Begin("links", spec.digest, "0" * 32, 7)
+    told = change(cells)
+    arrays = () if told is None else (np.ascontiguousarray(told),)
+    client = platform.client("ann")
+    with pytest.raises(RefusedError, match=words):
+        client.call("begin", begin, arrays, reply=UploadState)
+    assert client.call("begin", begin, (cells,), reply=UploadState)[0].known
+    other = np.ascontiguousarray(cells[::-1])
+    with pytest.raises(RefusedError, match="taken by another upload"):
+        client.call("begin", begin, (other,), reply=UploadState)
+    client.close()
+
+
+def test_uploads_whose_cells_differ_between_the_clouds_are_not_the_same():
+    """The identity is what both clouds compare before they seal."""
+    one = Upload("0" * 32, "links", "ann", 7, True, False, "", "a" * 64)
+    two = msgspec.structs.replace(one, outline="b" * 64)
+    assert one.identity != two.identity
+    assert seal_digest("0" * 64, [one]) != seal_digest("0" * 64, [two])

@@ -97,11 +97,12 @@ def _field(part: Field, entry: list[int]) -> Any:
 def _score(job: Job, a: Record, b: Record) -> float:
     rule = job.rule
     if isinstance(rule, SquaredDistance):
-        return sum(w * (x - y) ** 2 for w, x, y in zip(rule.weights, a, b, strict=True))
+        return float(sum(w * (x - y) ** 2 for w, x, y in zip(rule.weights, a, b, strict=True)))
     if isinstance(rule, EditDistance):
         return sum(levenshtein(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(rule, Dice):
-        return 2 * (a[0] & b[0]).bit_count() / (a[0].bit_count() + b[0].bit_count())
+        common, ones = (a[0] & b[0]).bit_count(), a[0].bit_count() + b[0].bit_count()
+        return float(2 * common / ones)
     parts = zip(rule.fields, a, b, strict=True)
     return sum(part.weight for part, x, y in parts if agrees(part, x, y))
 

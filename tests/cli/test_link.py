@@ -1,0 +1,36 @@
+"""`ppodc link estimate` and `preview`: costs and cells before anything is sent."""
+
+from typer.testing import CliRunner
+
+from ppodc.cli import app
+from ppodc.linkage.job import SAMPLE
+
+runner = CliRunner()
+TABLE = "surname,postcode,height,birth_year\nMiller,12345,180,1970\nMüller,12345,181,1970\n,,,\n"
+
+
+def test_what_it_costs(tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SAMPLE)
+    asked = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "5000,5000"])
+    assert asked.exit_code == 0, asked.output
+    assert "epsilon 1, delta 1e-06" in asked.output
+    assert "saved" in asked.output
+    wrong = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "many"])
+    assert "whole numbers" in str(wrong.exception)
+
+
+def test_what_an_owner_sees_of_its_own_table(tmp_path):
+    spec, data = tmp_path / "spec.toml", tmp_path / "data.csv"
+    spec.write_text(SAMPLE)
+    data.write_text(TABLE)
+    seen = runner.invoke(app, ["link", "preview", str(spec), str(data)])
+    assert seen.exit_code == 0, seen.output
+    assert "3 rows in 132 cells" in seen.output
+    assert "4 (the spec's) │ 1" in seen.output
+    data.write_text(TABLE + "x" * 30 + ",1,1.5,1970\n")
+    refused = runner.invoke(app, ["link", "preview", str(spec), str(data)])
+    text = str(refused.exception)
+    assert "line 5, column 'surname': 30 characters, at most 20" in text
+    assert "line 5, column 'height': not a whole number" in text
+    assert "xxx" not in text

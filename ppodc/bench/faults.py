@@ -95,8 +95,8 @@ class Verdict:
 COUNTS = ("wrong", "lost_uploads", "doubled_uploads", "reused_rows", "broken_ledgers", "stuck")
 
 
-def draw(seed: int) -> Schedule:
-    """The schedule of this seed."""
+def draw(seed: int, *, private: bool = True) -> Schedule:
+    """The schedule of this seed; without `private` one whose job costs its owners no budget."""
     chance = random.Random(seed)
     columns, k = chance.randint(1, 2), chance.randint(1, 3)
     schema = Schema(tuple(Column(f"x{i}", 0.0, float(UB)) for i in range(columns)), UB)
@@ -104,7 +104,7 @@ def draw(seed: int) -> Schedule:
         np.array([[chance.randint(0, UB) for _ in range(columns)] for _ in range(rows)], np.int64)
         for rows in (chance.randint(3, 9) for _ in range(chance.randint(1, MAX_OWNERS)))
     )
-    kind = chance.choices(("kmeans", "totals", "private"), (4, 1, 1))[0]
+    kind = chance.choices(("kmeans", "totals", "private"), (4, 1, int(private)))[0]
     job: Any = TotalsJob(variance=chance.random() < 0.5, least=3)
     suite = "shares"
     if kind == "private":

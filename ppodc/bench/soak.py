@@ -74,7 +74,7 @@ class _Play:
     def __init__(self, world: SoakWorld, owner: Any, operator: Any, seed: int) -> None:
         self._world, self._owner, self._operator = world, owner, operator
         self._chance = random.Random(f"soak {seed}")
-        self._schedule = faults.draw(seed)
+        self._schedule = faults.draw(seed, private=False)  # owners last for many rounds
         self._round = Round(f"{self._schedule.spec.job.kind}, {self._schedule.suite}")
 
     def round(self) -> Round:

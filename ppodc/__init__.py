@@ -27,7 +27,7 @@ _PLACES = {
     "SecureTotals": "client.secure_totals",
     "Spec": "ppodc.spec",
     "ThreadPlatform": "ppodc.local.thread_platform",
-    "link_with": "client.link_with",
+    "link_with": "client.direct_linkage",
 }
 
 __all__ = list(_PLACES)

@@ -221,7 +221,7 @@ class Fuzzer:
 
     def _opened(self) -> str:
         result = self._campaign.result(self.world, self._schedule, "owner1", threading.Event())
-        return str([result.sums_.tolist(), result.sizes_.tolist(), result.labels_.tolist()])
+        return str([result.figures(), result.own_rows()])
 
     # --- over TCP -------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ def pair_command(
     learns what the spec says of its own rows (links, flags or the number of links), how many rows
     the other has and, with blocks, its padded cells. Neither sees a value of the other.
     """
-    from client.link_with import link_with
+    from client.direct_linkage import link_with
     from ppodc.cli.screen import JobScreen
     from ppodc.linkage.result import LinkResult
     from ppodc.spec import Spec

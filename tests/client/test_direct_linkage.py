@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from client.link_with import link_with
+from client.direct_linkage import link_with
 from ppodc.cli import app
 from ppodc.errors import ChannelError, InputError
 from ppodc.linkage import direct

@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPU := .venv-spu
 LINKAGE := .venv-linkage
-# Tests of single rooms run side by side; the end-to-end tests use all cores themselves.
-TESTERS ?= 2
+# Tests run side by side, more than there are cores, since they wait for each other's processes; the
+# end-to-end tests, which start many processes each, come after the others.
+TESTERS ?= 3
 
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,7 +19,7 @@ demo: install
 
 test: install lint
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --ignore=tests/end_to_end
-	$(BIN)/python -m pytest tests/end_to_end
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/end_to_end
 
 lint: install
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.reference import kmeans
 from ppodc.pairs.cloud_job import CloudJob
 
-SCHEDULES = 100
+SCHEDULES = 60
 
 
 def test_schedules_end_exact_with_nothing_lost_or_doubled():

@@ -39,7 +39,6 @@ def prepare(services: TwoServices, name: str):
     ("name", "title", "phase", "iteration"),
     [
         ("c1-worker", "ray::Worker1", "assign", 2),
-        ("c2-worker", "ray::Worker2", "update", 1),
         ("before-labels", "ray::Worker2", "output", 4),
     ],
 )
@@ -125,7 +124,7 @@ def test_cancel_ends_the_job_at_both_clouds(services: TwoServices):
             assert not store.results.has("cancelled")
 
 
-@pytest.mark.parametrize("case", range(5))
+@pytest.mark.parametrize("case", range(2))
 def test_random_faults(services: TwoServices, ray_head: LocalRay, case: int):
     victims = ["master", "cloud2", "cloud1", "ray::Worker1", "ray::Worker2"]
     plan = random.Random(f"faults {case}")

@@ -120,7 +120,7 @@ def run(
             "Ratio of the mean squared distance to that of k-means without privacy; mean of "
             f"{runs} runs ({published_runs} of PrivBV and LDPseg). epsilon of one record.",
             "codebook on s1 at epsilon 0.5 scatters by a third between runs; dropping or "
-            "smoothing weak points helps there and harms on sets it was not chosen on.",
+            "smoothing weak points does not help there, and harms on other sets.",
             "two-cloud: delta = 1e-6, 3k centres, 3 iterations (4 beyond two columns), radius, "
             "merging, and idle centres moved beside heavy ones. In brackets: the design's own "
             "simulation, which moves none. Bounds of SIPU sets come from the data.",

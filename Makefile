@@ -18,8 +18,8 @@ demo: install
 	$(BIN)/ppodc demo
 
 test: install lint
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --ignore=tests/end_to_end
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/end_to_end
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --ignore=tests/end_to_end
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/end_to_end
 
 lint: install
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from ppodc.cli.jobs import run_command
+from ppodc.cli.opened_results import show_result, waiting
 from ppodc.cli.options import Dataset, JsonFile, OwnConfig, file_to_write, out, write_json
 from ppodc.errors import InputError
 
@@ -92,13 +93,9 @@ def result_command(
     from client.owner import Owner
     from ppodc.linkage.result import LinkResult
 
-    with Owner.connect(config) as owner:
-        result = owner.result(name, wait=wait)
-    headings, rows = result.table()
-    table = Table(*headings)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    with Owner.connect(config) as owner, waiting(name) as tell:
+        result = owner.result(name, wait=wait, on_wait=tell)
+    show_result(result)
     if links is not None:
         if not isinstance(result, LinkResult) or result.links_ is None:
             raise InputError("this linkage tells no links, only what the table shows.")

@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from ppodc.cli.opened_results import show_result
 from ppodc.cli.options import (
     JsonFile,
     err,
     file_to_write,
     on_interrupt,
-    out,
-    show_table,
     write_json,
 )
 from ppodc.errors import InputError
@@ -80,9 +79,7 @@ def pair_command(
             progress=screen.show,
             ready=lambda where: err.print(f"waiting for the other owner at {where}", markup=False),
         )
-    out.print(result.summary())
-    headings, rows = result.table()
-    show_table(headings, [[str(cell) for cell in row] for row in rows])
+    show_result(result)
     if links is not None:
         if not isinstance(result, LinkResult) or result.links_ is None:
             raise InputError("this linkage tells no links, only what is printed.")

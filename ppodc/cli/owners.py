@@ -1,15 +1,14 @@
 """Commands of owners: read what they agree to, give records, take them back, fetch results."""
 
 import csv
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from ppodc.cli.opened_results import show_result, waiting
 from ppodc.cli.options import (
     AcceptEpsilon,
     Dataset,
@@ -25,7 +24,6 @@ from ppodc.cli.options import (
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
-    from client.fetched_result import JobProgress
     from client.owner import Receipt
 
 owners = typer.Typer()
@@ -192,31 +190,6 @@ def progress_command(name: Dataset, config: OwnConfig) -> None:
         out.print(progress.message, markup=False, soft_wrap=True)
 
 
-@contextmanager
-def _waiting(name: str) -> "Iterator[Callable[[JobProgress], None]]":
-    """Shows what is waited for: a line that changes on a terminal, a line a change elsewhere."""
-    said = ""
-
-    def tell(progress: "JobProgress") -> None:
-        nonlocal said
-        text = f"waiting for the job of {name}: it is {progress}"
-        if err.is_terminal:
-            shown.update(text)
-        elif text != said:
-            err.print(text, markup=False)
-        said = text
-
-    with err.status(f"asking for the result of {name}") as shown:
-        yield tell
-
-
-def _short(cell: str | float) -> str:
-    """As people read it; a cluster without a centre has none to show."""
-    if isinstance(cell, float):
-        return "-" if math.isnan(cell) else f"{cell:.6g}"
-    return str(cell)
-
-
 @owners.command("result")
 def result_command(
     name: Dataset,
@@ -242,16 +215,11 @@ def result_command(
     """Fetch both halves of the result and open it: centres or totals, own labels, inertia."""
     from client.owner import Owner
 
-    with Owner.connect(config) as owner, _waiting(name) as tell:
+    with Owner.connect(config) as owner, waiting(name) as tell:
         result = owner.result(name, wait=wait, on_wait=tell)
     if elbow is not None:
         _draw_elbow(result, elbow)
-    headings, rows = result.table()
-    table = Table(*headings)
-    for row in rows:
-        table.add_row(*map(_short, row))
-    out.print(table)
-    out.print(result.summary())
+    show_result(result)
     if labels is not None:
         if not result.own_rows():
             raise InputError(
@@ -260,6 +228,7 @@ def result_command(
             )
         _write_labels(labels, result.own_rows())
     if csv_file is not None:
+        headings, rows = result.table()
         with csv_file.open("w", newline="") as file:
             csv.writer(file).writerows([headings, *rows])
         err.print(f"written: {csv_file}", markup=False)

@@ -131,7 +131,8 @@ def _start(
     place: Place, folder: RayFolder, log_file: Path
 ) -> "tuple[Connection[Any, Any], subprocess.Popen[bytes]]":
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-m", "ppodc.cluster.ray_driver", str(theirs.fileno())]
+    # -P: not the modules of the folder that somebody works in
+    command = [sys.executable, "-P", "-m", "ppodc.cluster.ray_driver", str(theirs.fileno())]
     with theirs, log_file.open("wb") as screen:
         process = subprocess.Popen(
             [*command, str(folder.path), json.dumps(asdict(place))],

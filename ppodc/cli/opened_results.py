@@ -1,0 +1,43 @@
+"""Waiting for a result, and showing it to a person: the same for every kind of job."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ppodc.cli.options import err, out, show_table
+
+if TYPE_CHECKING:
+    from client.fetched_result import JobProgress
+
+
+@contextmanager
+def waiting(name: str) -> "Iterator[Callable[[JobProgress], None]]":
+    """Shows what is waited for: a line that changes on a terminal, a line a change elsewhere."""
+    said = ""
+
+    def tell(progress: "JobProgress") -> None:
+        nonlocal said
+        text = f"waiting for the job of {name}: it is {progress}"
+        if err.is_terminal:
+            shown.update(text)
+        elif text != said:
+            err.print(text, markup=False)
+        said = text
+
+    with err.status(f"asking for the result of {name}") as shown:
+        yield tell
+
+
+def show_result(result: Any) -> None:
+    """The table and the summary that a kind's result has."""
+    headings, rows = result.table()
+    show_table(headings, [list(map(_short, row)) for row in rows])
+    out.print(result.summary(), markup=False)
+
+
+def _short(cell: str | float) -> str:
+    """As people read it; a cluster without a centre has none to show."""
+    if isinstance(cell, float):
+        return "-" if math.isnan(cell) else f"{cell:.6g}"
+    return str(cell)

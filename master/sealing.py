@@ -11,6 +11,7 @@ from ppodc.errors import InputError, RefusedError
 from ppodc.pairs.plan import pair_kind
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store, Upload
+from ppodc.service.store.uploads import Sealed
 
 _ATTEMPTS = 3
 
@@ -51,8 +52,7 @@ def _seal(
         chosen = list(store.uploads.sealed(dataset).uploads)
     except InputError:
         chosen = _choose(ours, theirs)
-        m = sum(upload.rows for upload in chosen)
-        check_size(store, dataset, m, suite, key_bits)
+        check(store, dataset, chosen, suite, key_bits)
     for upload_id in left_out:
         log.info("upload %s is complete at one cloud only and is left out", upload_id)
     ids = [upload.upload_id for upload in chosen]
@@ -88,11 +88,15 @@ def _undo_if_withdrawn(store: Store, dataset: str, theirs: list[Upload]) -> None
         store.uploads.reopen(dataset, gone)
 
 
-def check_size(store: Store, dataset: str, m: int, suite: str, key_bits: int) -> None:
-    """Refuse a job that has too few records, or numbers that the suite cannot hold."""
+def check(store: Store, dataset: str, chosen: list[Upload], suite: str, key_bits: int) -> None:
+    """Refuse a job that has too few records, or whose numbers or plan the clouds cannot hold."""
+    m = sum(upload.rows for upload in chosen)
     if m == 0:
         raise InputError(
             f"dataset {dataset!r} has no upload that both clouds have in full; wait for the owners."
         )
     spec = store.datasets.spec(dataset)
-    pair_kind(spec).check(spec, m, suite, key_bits)
+    kind = pair_kind(spec)
+    kind.check(spec, m, suite, key_bits)
+    sealed = Sealed(m, "", tuple(chosen), store.uploads.outlines(chosen))
+    kind.plan(spec, sealed, [], 1, lambda _: None)  # tried out: it refuses what it cannot do

@@ -51,12 +51,13 @@ def blocks(
     first: Synopsis, second: Synopsis, pruning: Pruning, most: int = BATCH_PAIRS
 ) -> Iterator[Block]:
     """All candidate pairs, cell by cell of the first owner."""
-    spans = _spans(second.counts)
+    spans, there = _spans(second.counts), np.flatnonzero(second.counts)
+    boxes = second.boxes[there]
     for cell, xs in enumerate(_spans(first.counts)):
         if xs[0] == xs[1]:
             continue
-        meets = pruning.candidates(first.boxes[cell : cell + 1], second.boxes)[0]
-        ys = _merged([spans[other] for other in np.flatnonzero(meets)])
+        meets = there[pruning.candidates(first.boxes[cell : cell + 1], boxes)[0]]
+        ys = _merged([spans[other] for other in meets.tolist()])
         yield from rectangle(xs, ys, most)
 
 
@@ -64,12 +65,13 @@ def cell_blocks(
     first: Synopsis, second: Synopsis, pruning: Pruning, most: int = BATCH_PAIRS
 ) -> Iterator[tuple[int, int, Block]]:
     """All candidate pairs, by (cell of the first, cell of the second): none spans two cells."""
-    spans = _spans(second.counts)
+    spans, there = _spans(second.counts), np.flatnonzero(second.counts)
+    boxes = second.boxes[there]
     for cell, xs in enumerate(_spans(first.counts)):
         if xs[0] == xs[1]:
             continue
-        meets = pruning.candidates(first.boxes[cell : cell + 1], second.boxes)[0]
-        for other in np.flatnonzero(meets).tolist():
+        meets = there[pruning.candidates(first.boxes[cell : cell + 1], boxes)[0]]
+        for other in meets.tolist():
             for block in rectangle(xs, _merged([spans[other]]), most):
                 yield cell, other, block
 

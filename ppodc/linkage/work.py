@@ -4,6 +4,9 @@ Uploads are taken in sealed order; those of different owners meet, the one of th
 lower number on the left. With blocks, only candidate cells meet (`blocks`). Both clouds work the
 list out from the seal, which covers all outlines, and compare a digest of each portion before they
 begin it. Portions go to worker pairs; after each round what was found so far is kept.
+
+Owners choose their cells, and may choose bad ones: what the list of blocks may take of a cloud's
+memory and time is bounded, and checked before the records are sealed.
 """
 
 import hashlib
@@ -25,6 +28,9 @@ from ppodc.service.store.uploads import Sealed
 from ppodc.spec import Spec
 
 _DIGEST_BITS = 48
+_MOST_MEETINGS = 1 << 31  # pairs of cells that are looked at: a minute or so
+_MOST_STRETCHES = 1 << 22  # of rows in all blocks together: some hundred MB
+_MOST_PAIRS = 1 << 37  # five days of one worker pair
 _LEAST_ROUNDS = 4
 
 
@@ -88,12 +94,33 @@ def all_work(
         _synopsis(job, cutting, rows.count, outline)
         for rows, outline in zip(uploads, outlines, strict=True)
     ]
+    meeting = [
+        (x, y)
+        for x, left in enumerate(uploads)
+        for y, right in enumerate(uploads)
+        if left.owner < right.owner
+    ]
+    filled = [int(np.count_nonzero(synopsis.counts)) for synopsis in told]
+    if sum(filled[x] * filled[y] for x, y in meeting) > _MOST_MEETINGS:
+        raise _too_much("cells")
     found: list[Work] = []
-    for x, left in enumerate(uploads):
-        for y, right in enumerate(uploads):
-            if left.owner < right.owner:
-                found += _between(job, cutting, (x, told[x]), (y, told[y]))
+    stretches = pairs = 0
+    for x, y in meeting:
+        for work in _between(job, cutting, (x, told[x]), (y, told[y])):
+            found.append(work)
+            stretches += len(work.block.ys)
+            pairs += work.block.pairs
+            if stretches > _MOST_STRETCHES or pairs > _MOST_PAIRS:
+                raise _too_much("pairs")
     return found
+
+
+def _too_much(what: str) -> InputError:
+    return InputError(
+        f"these uploads have too many {what} to compare. See how large they are with `ppodc "
+        "dataset uploads`, and leave out what an owner should not have sent (`ppodc dataset "
+        "leave-out`); or agree on blocks that leave fewer."
+    )
 
 
 def _synopsis(

@@ -139,6 +139,36 @@ def test_portions_over_pairs_and_a_resumed_job(tmp_path, monkeypatch):
     check(second.run(), number_links(spec, tables))
 
 
+def scattered(cells: int, rows: int):
+    """An outline whose every second cell meets all of the others' and keeps them apart."""
+    everywhere, corner = [rows, 0, 64, 0, 64], [rows, 63, 64, 63, 64]
+    return np.array([everywhere, corner] * (cells // 2), np.uint32)
+
+
+def test_cells_that_would_fill_the_clouds_memory_are_refused(monkeypatch):
+    spec = spec_of({**NUMBERS, "blocks": "adtree", **EPSILON}, COLUMNS)
+    honest = np.array([[1, x, x + 1, 0, 64] for x in range(60)], np.uint32)
+    hostile = scattered(200, 1)
+    uploads = [work.Rows(0, 0, 0, 60), work.Rows(1, 0, 60, 200)]
+
+    def listed(outlines):
+        return work.all_work(spec.job, spec.schema, uploads, outlines)
+
+    blocks = listed([honest, hostile])
+    assert sum(len(each.block.ys) for each in blocks) == 60 * 100
+    monkeypatch.setattr(work, "_MOST_STRETCHES", 6000)
+    assert listed([honest, hostile]) == blocks
+    monkeypatch.setattr(work, "_MOST_STRETCHES", 5999)
+    with pytest.raises(InputError, match="too many pairs"):
+        listed([honest, hostile])
+    monkeypatch.setattr(work, "_MOST_MEETINGS", 60 * 200 - 1)
+    with pytest.raises(InputError, match="too many cells"):
+        listed([honest, hostile])
+    # cells without rows are not looked at
+    uploads[1] = work.Rows(1, 0, 60, 0)
+    assert listed([honest, scattered(200, 0)]) == []
+
+
 def test_rounds_hold_every_block_once_and_spread_them():
     blocks = [work.Work(0, 1, work.Block((0, n), ((0, 2),))) for n in (1, 2, 3, 4, 50, 1)]
     found = work.rounds(blocks, 2, 8)

@@ -12,9 +12,13 @@ import pytest
 from cloud2.follower import Follower
 from cloud2.service import control_operations
 from master.job import seal_dataset
+from ppodc import job_kinds
 from ppodc.cluster.thread_workers import ThreadWorkers
 from ppodc.errors import InputError, WidthError
 from ppodc.kmeans.job import Job
+from ppodc.linkage import work
+from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.rules import SquaredDistance
 from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
@@ -35,7 +39,10 @@ class Clouds:
 
     def create(self, k: int, least: int = 1) -> None:
         owners = Members.of(self.config.owners, least)
-        spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), Job(k=k), owners)
+        self.open(Job(k=k), owners)
+
+    def open(self, job: job_kinds.Job, owners: Members) -> None:
+        spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), job, owners)
         for store in (self.first, self.second):
             store.datasets.create(spec)
 
@@ -196,3 +203,20 @@ def test_a_seal_that_both_have_is_never_undone(clouds: Clouds):
             with pytest.raises(InputError, match="nor gives any back"):
                 store.removal.withdraw(upload.upload_id)
     assert seal_dataset(clouds.config, "d").digest == digest
+
+
+def test_a_linkage_that_cannot_be_is_refused_before_sealing(clouds: Clouds, monkeypatch):
+    clouds.open(LinkageJob(SquaredDistance((1,), 0)), Members.of(clouds.config.owners, 1))
+    clouds.upload(3)
+    with pytest.raises(InputError, match="at least two owners"):
+        seal_dataset(clouds.config, "d")
+    many = clouds.upload(40, owner="owner2")
+    monkeypatch.setattr(work, "_MOST_PAIRS", 100)
+    with pytest.raises(InputError, match=r"too many pairs to compare.*leave-out"):
+        seal_dataset(clouds.config, "d")
+    # nothing is fixed yet: the operator leaves out what should not have been sent
+    for store in (clouds.first, clouds.second):
+        assert store.jobs.get("d").state == JobState.CREATED
+        store.removal.leave_out("d", many, "operator")
+    clouds.upload(4, owner="owner2")
+    assert seal_dataset(clouds.config, "d").m == 7

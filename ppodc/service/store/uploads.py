@@ -369,8 +369,13 @@ class Uploads:
                 " ORDER BY first_sealed_row"
             )
             uploads = tuple(upload_of(row) for row in sql.execute(query, (dataset,)))
-            outlines = {u.upload_id: _cells(sql, u.upload_id) for u in uploads if u.outline}
+            outlines = self.outlines(uploads)
         return Sealed(sum(upload.rows for upload in uploads), digest, uploads, outlines)
+
+    def outlines(self, uploads: Iterable[Upload]) -> dict[str, Outline]:
+        """The cells of those that have told some."""
+        with self._database.reading() as sql:
+            return {u.upload_id: _cells(sql, u.upload_id) for u in uploads if u.outline}
 
     def rows(self, dataset: str, first: int, count: int) -> NDArray[Any]:
         """This cloud's part of these sealed rows, in sealed order."""

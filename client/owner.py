@@ -167,11 +167,10 @@ class Owner:
             values, outline = self._arranged(spec, values, extents)
             digest = data_digest(spec, values)  # of what is sent: a seed never serves two tables
             record = self._records.find(spec, digest)
-            if record is not None and record.finished:
-                if self._committed(spec, record):
-                    return _receipt(spec, record, own, repeated=True)
-                record = None  # it was withdrawn, or the clouds have started anew since
-            record = record or self._begin(spec, digest, values)
+            if record is not None and record.finished and self._committed(spec, record):
+                return _receipt(spec, record, own, repeated=True)
+            if record is None or record.finished:  # it was withdrawn, or the clouds started anew
+                record = self._begin(spec, digest, values, self._besides(spec, record))
         try:
             self._send(spec, record, values, outline, progress)
         except RefusedError as error:
@@ -240,15 +239,26 @@ class Owner:
         """What a cloud has written down about this owner's datasets; the rest as hashes."""
         return self._clouds.ledger(cloud)
 
-    def _begin(self, spec: Spec, digest: str, values: NDArray[np.int64]) -> UploadRecord:
-        return self._records.begin(spec, digest, len(values), self._secret(spec, values))
-
-    def _secret(self, spec: Spec, values: NDArray[np.int64]) -> bytes:
-        """The secret of a new upload; what it tells of the records is charged before."""
-        form = spec.kind.upload(spec)
+    def _begin(
+        self, spec: Spec, digest: str, values: NDArray[np.int64], besides: bool = False
+    ) -> UploadRecord:
+        """A new upload with a new secret; what it tells of the records is charged before."""
+        form, secret = spec.kind.upload(spec), secrets.token_bytes(SEED_BYTES)
         if isinstance(form, SpendsPrivacy):
-            return form.charge(values, self._privacy, self._max_epsilon)
-        return secrets.token_bytes(SEED_BYTES)
+            secret = form.charge(values, self._privacy, self._max_epsilon, besides=besides)
+        return self._records.begin(spec, digest, len(values), secret)
+
+    def _besides(self, spec: Spec, record: UploadRecord | None) -> bool:
+        """Whether an earlier upload of the same data may count, or have counted, besides a new one.
+
+        `record` is that of a finished one, if there is any: withdrawn or left out at every cloud it
+        never counts. Without a record any upload that counts may be of the same data.
+        """
+        listed = [list(self._clouds.uploads(spec.name, cloud)) for cloud in parts_of(spec)]
+        if record is None:
+            return any(not upload.removed for uploads in listed for upload in uploads)
+        gone = [[upload.upload_id for upload in uploads if upload.removed] for uploads in listed]
+        return not all(record.upload_id in ids for ids in gone)
 
     def _committed(self, spec: Spec, record: UploadRecord) -> bool:
         ref = UploadRef(record.upload_id)

@@ -78,8 +78,13 @@ class PerturbedRows:
         """What an upload tells of one record."""
         return privacy_of(self._spec)
 
-    def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
-        """Charge the owner's budget; the secret of these reports, the same for the same data."""
+    def charge(
+        self, values: NDArray[np.int64], folder: Path, limit: Fraction, *, besides: bool = False
+    ) -> bytes:
+        """Charge the owner's budget; the secret of these reports, the same for the same data.
+
+        However often they are given: the same reports tell nobody more.
+        """
         owner, mechanism = OwnerReports(folder, limit), self._mechanism.digest()
         records, people = self._apart(values)
         cost = privacy_of(self._spec).guaranteed

@@ -94,10 +94,13 @@ class TellsOfRecords(Protocol):
 class SpendsPrivacy(TellsOfRecords, Protocol):
     """A form whose parts tell something of every record, and are charged to the owner first."""
 
-    def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
+    def charge(
+        self, values: NDArray[np.int64], folder: Path, limit: Fraction, *, besides: bool = False
+    ) -> bytes:
         """The 32 secret bytes of this upload, the same for the same data; BudgetError if refused.
 
         The charge is in the owner's folder, on disk, when this returns: nothing was sent before.
+        `besides`: an earlier upload of the same data may count, or have counted, as well.
         """
 
 

@@ -9,7 +9,11 @@ from client import Owner
 from client.operator import Operator
 from ppodc.cli import app
 from ppodc.errors import InputError, RefusedError
+from ppodc.kmeans.noisy.job import NoisyJob
+from ppodc.ldp.owner_reports import OwnerReports
 from ppodc.records.encode import encode
+from ppodc.service.config import OwnerConfig, load
+from ppodc.spec import Spec
 from tests.client.two_gateways import table
 from tests.service.data import make_spec
 
@@ -106,3 +110,48 @@ def test_an_operator_may_delete_at_one_cloud_alone(platform):
     first, second = platform.stores
     assert not first.datasets.deleted("clinic")
     assert second.datasets.deleted("clinic")
+
+
+@pytest.fixture
+def spent(platform):
+    """A dataset whose job spends privacy; what ann has spent."""
+    schema = platform.stores[0].datasets.spec("clinic").schema
+    platform.create(Spec("private", schema, NoisyJob(2, 1.0)))
+    folder = load(platform.deployment.party("ann").config, OwnerConfig).privacy
+    return lambda: OwnerReports(folder).spent().epsilon
+
+
+def test_a_table_given_again_after_it_was_taken_back_is_charged_once(platform, spent):
+    with platform.owner() as ann:
+        ann.upload("private", table(5))
+        ann.upload("private", table(5))
+        ann.withdraw("private")
+        assert not ann.upload("private", table(5)).repeated
+        assert spent() == 1.0
+        ann.upload("private", table(5, case=1), replace=True)
+        assert spent() == 2.0
+        ann.upload("private", table(5), replace=True)
+        assert spent() == 2.0
+
+
+def test_a_table_given_again_to_clouds_that_know_nothing_of_it_is_charged_again(platform, spent):
+    with platform.owner() as ann:
+        ann.upload("private", table(5))
+    for store in platform.stores:  # as if both clouds had been set up anew
+        with store.uploads._database.transaction() as sql:
+            sql.execute("DELETE FROM chunk")
+            sql.execute("DELETE FROM upload")
+    with platform.owner() as ann:
+        ann.upload("private", table(5))
+    assert spent() == 2.0
+
+
+def test_a_table_that_counts_twice_is_charged_twice(platform, spent):
+    with platform.owner() as ann:
+        ann.upload("private", table(5))
+    for record in load(platform.deployment.party("ann").config, OwnerConfig).uploads.glob("*.json"):
+        record.unlink()  # the owner lost its records of uploads
+    with platform.owner() as ann:
+        ann.upload("private", table(5))
+        assert len(ann.uploads("private")) == 2
+    assert spent() == 2.0

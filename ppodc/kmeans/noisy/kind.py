@@ -35,7 +35,10 @@ class ChargedShares(TwoShares):
     """Two shares of every record, charged to the owner's budget for the one release of the job.
 
     Shares tell nothing; the job's result does. A dataset is released once and its name never serves
-    again, so the same data under the same spec are charged once, however often they are sent.
+    again, so the same data under the same spec are charged once, however often they are sent. Where
+    the clouds know nothing of an earlier upload any more (they were set up anew), or an upload that
+    this owner has no record of counts besides, the data are charged again: they are released twice,
+    or every record is in it twice.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -45,12 +48,17 @@ class ChargedShares(TwoShares):
     def privacy(self) -> PrivacyReport:
         return job_of(self._spec).guarantee()
 
-    def charge(self, values: NDArray[np.int64], folder: Path, limit: Fraction) -> bytes:
+    def charge(
+        self, values: NDArray[np.int64], folder: Path, limit: Fraction, *, besides: bool = False
+    ) -> bytes:
         job = job_of(self._spec)
         release = hashlib.sha256(self._spec.digest.encode() + data_digest(values)).hexdigest()
         budget = PrivacyBudget(folder / "budget.json", limit)
         cost = Fraction(job.epsilon), Fraction(job.delta)
-        budget.spend(POPULATION, f"{self._spec.name}, noise in the two clouds {release}", *cost)
+        name = f"{self._spec.name}, noise in the two clouds {release}"
+        if not budget.spend(POPULATION, name, *cost) and besides:
+            copies = sum(each.name.startswith(name) for each in budget.drawings(POPULATION))
+            budget.spend(POPULATION, f"{name}, copy {copies + 1}", *cost)
         return secrets.token_bytes(SEED_BYTES)
 
 

@@ -96,6 +96,16 @@ def test_an_owner_is_charged_once_for_the_release_before_anything_is_sent(tmp_pa
     assert OwnerReports(tmp_path).spent().epsilon == 8.0
 
 
+def test_data_that_count_besides_an_earlier_upload_are_charged_again(tmp_path):
+    form, values = KIND.upload(make_spec()), np.arange(6).reshape(3, 2)
+    for spent in (4.0, 8.0, 12.0):  # the first is none besides: there is no earlier charge
+        form.charge(values, tmp_path, Fraction(12), besides=True)
+        assert OwnerReports(tmp_path).spent().epsilon == spent
+    with pytest.raises(BudgetError):
+        form.charge(values, tmp_path, Fraction(12), besides=True)
+    form.charge(values, tmp_path, Fraction(12))
+
+
 def opened(table, **changes) -> OpenedResult:
     facts = {"n_iter": 3, "points": points_digest(table), **changes}
     words = table.astype(np.int64).view(np.uint64).reshape(-1).tolist()

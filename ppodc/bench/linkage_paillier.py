@@ -20,7 +20,8 @@ from ppodc.bench.document import Document, Table
 from ppodc.bench.linkage_pairs import PUBLISHED_MS, UB
 from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
-from ppodc.crypto.paillier import Cipher, PublicKey, SecretKey, Tally
+from ppodc.crypto.paillier import PublicKey, SecretKey, Tally
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers, PowerRandomisers
 from ppodc.linkage import reference

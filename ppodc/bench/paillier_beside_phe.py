@@ -21,15 +21,8 @@ from gmpy2 import mpz
 
 from ppodc.bench import document
 from ppodc.bench.document import Document, Table
-from ppodc.crypto.paillier import (
-    KEY_BITS,
-    Cipher,
-    Ciphertexts,
-    RandomiserSource,
-    SecretKey,
-    generate,
-    generate_insecure,
-)
+from ppodc.crypto.paillier import KEY_BITS, Ciphertexts, SecretKey, generate, generate_insecure
+from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers, PowerRandomisers
 from ppodc.errors import InputError
 

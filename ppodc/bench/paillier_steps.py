@@ -24,15 +24,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import (
-    KEY_BITS,
-    Cipher,
-    Ciphertexts,
-    PublicKey,
-    RandomiserSource,
-    SecretKey,
-    Tally,
-)
+from ppodc.crypto.paillier import KEY_BITS, Ciphertexts, PublicKey, SecretKey, Tally
+from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.randomisers import FreshRandomisers, PooledRandomisers, PowerRandomisers
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Parameters

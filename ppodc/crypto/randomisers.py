@@ -14,7 +14,8 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
+from ppodc.crypto.paillier import PublicKey, SecretKey
+from ppodc.crypto.paillier_arithmetic import RandomiserSource
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.single_use import Array, Field, Layout, SingleUsePool
 

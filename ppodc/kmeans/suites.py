@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
-    from ppodc.crypto.paillier import PublicKey, RandomiserSource, SecretKey
+    from ppodc.crypto.paillier import PublicKey, SecretKey
+    from ppodc.crypto.paillier_arithmetic import RandomiserSource
     from ppodc.kmeans.half import Half, Parameters
     from ppodc.pairs.plan import Material
     from ppodc.transport.channel import Channel

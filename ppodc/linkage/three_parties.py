@@ -29,7 +29,8 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.mpc.garbled_compare import greater

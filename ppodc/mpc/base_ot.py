@@ -14,7 +14,8 @@ C1 240 exponentiations of 128 bits: about half a second each.
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import CiphertextError

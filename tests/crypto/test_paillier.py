@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.crypto.paillier import (
-    Cipher,
     Ciphertexts,
     PublicKey,
     SecretKey,
@@ -20,6 +19,7 @@ from ppodc.crypto.paillier import (
     generate,
     generate_insecure,
 )
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.randomisers import FreshRandomisers, PowerRandomisers
 from ppodc.errors import CiphertextError, InputError
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from gmpy2 import gcd, jacobi, legendre, mpz, powmod
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, generate_insecure
+from ppodc.crypto.paillier import Ciphertexts, generate_insecure
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import (
     FreshRandomisers,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ppodc.crypto.paillier import Cipher, Tally, generate_insecure
+from ppodc.crypto.paillier import Tally, generate_insecure
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import InputError

@@ -21,7 +21,8 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import ChannelError, WireError
 from ppodc.kmeans.paillier.questions import Requests

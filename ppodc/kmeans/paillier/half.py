@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, PublicKey, RandomiserSource, SecretKey
+from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
+from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.randomisers import PooledRandomisers
 from ppodc.errors import ChannelError, InputError
 from ppodc.kmeans.half import Parameters, State

@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, SecretKey, generate_insecure
+from ppodc.crypto.paillier import Ciphertexts, SecretKey, generate_insecure
+from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans.paillier import exchange
 from ppodc.kmeans.paillier.exchange import Ask, Cloud1, Cloud2, Step, StepMenu

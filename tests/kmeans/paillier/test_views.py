@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from ppodc.crypto.paillier import Cipher, Ciphertexts, RandomiserSource
+from ppodc.crypto.paillier import Ciphertexts
+from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.kmeans import suites

@@ -23,7 +23,7 @@ from ppodc.service.messages import (
 )
 from ppodc.service.store.datasets import Dataset
 from ppodc.service.store.ledger import Entry
-from ppodc.service.store.uploads import Upload
+from ppodc.service.upload import Upload
 from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys

@@ -22,7 +22,7 @@ from ppodc.records.output_half import (
 from ppodc.records.upload_form import Cloud
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import Named, ResultReply, RowsAsk, RowsReply
-from ppodc.service.store.uploads import Upload
+from ppodc.service.upload import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Array
 

@@ -10,7 +10,7 @@ from client.both_clouds import Clouds, ListedDataset
 from ppodc.errors import InputError, RefusedError
 from ppodc.service.messages import LeaveOut, Named, SpecText
 from ppodc.service.store.ledger import Entry
-from ppodc.service.store.uploads import Upload
+from ppodc.service.upload import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
 

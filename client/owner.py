@@ -44,7 +44,7 @@ from ppodc.service.messages import (
     UploadState,
 )
 from ppodc.service.store.ledger import Entry
-from ppodc.service.store.uploads import Upload
+from ppodc.service.upload import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
 

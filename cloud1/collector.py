@@ -64,7 +64,7 @@ def collect(
             raise InputError(f"the job of {dataset!r} was cancelled; create a new dataset.")
         if state == JobState.CREATED:
             _seal(store, dataset)
-        m = store.uploads.sealed(dataset).m
+        m = store.seals.sealed(dataset).m
         if state != JobState.DONE:
             chunks = partial(_chunks, store, dataset, m, progress)
             with _reports(store.datasets.spec(dataset), chunks, workers, count) as reports:
@@ -85,7 +85,7 @@ def _seal(store: Store, dataset: str) -> None:
         raise InputError(
             f"dataset {dataset!r} has {rows} reports and needs {least} at least; wait for owners."
         )
-    store.uploads.seal(dataset, [upload.upload_id for upload in committed])
+    store.seals.seal(dataset, [upload.upload_id for upload in committed])
 
 
 def cancel(store: Store, dataset: str) -> JobState:
@@ -127,7 +127,7 @@ def _chunks(store: Store, dataset: str, m: int, progress: Progress) -> Iterator[
     step = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
     for first in range(0, m, step):
         count = min(step, m - first)
-        yield store.uploads.rows(dataset, first, count)
+        yield store.seals.rows(dataset, first, count)
         progress(first + count, m)
 
 

@@ -88,7 +88,7 @@ class Follower:
         if ids.ndim != 2 or ids.dtype != np.uint8 or ids.shape[1] != 16:
             raise InputError("the upload ids of a seal must be rows of 16 bytes.")
         return control_messages.Sealed(
-            self._store.uploads.seal(body.dataset, [row.tobytes().hex() for row in ids])
+            self._store.seals.seal(body.dataset, [row.tobytes().hex() for row in ids])
         )
 
     def open(self, body: control_messages.Open) -> control_messages.Opened:
@@ -193,7 +193,7 @@ class Follower:
         job = self._store.jobs.get(body.dataset)
         if job.state.final:
             raise InputError(f"dataset {body.dataset!r} is {job.state} at cloud 2.")
-        if self._store.uploads.sealed(body.dataset).digest != body.seal:
+        if self._store.seals.sealed(body.dataset).digest != body.seal:
             raise InputError(f"dataset {body.dataset!r} is sealed with other uploads at cloud 2.")
         if body.suite != job.suite and self._store.jobs.checkpoints(body.dataset):
             raise InputError(f"this job was begun with the suite {job.suite!r}; go on with it.")

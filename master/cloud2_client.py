@@ -10,7 +10,7 @@ from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError, StoppingError
 from ppodc.pairs import control_messages
 from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config
-from ppodc.service.store.uploads import Upload
+from ppodc.service.upload import Upload
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Array

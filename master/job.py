@@ -246,7 +246,7 @@ class _Master:
             # C2 hands its halves out only now: both clouds have theirs, of the same run.
             cloud2.settle(dataset, _digest(store, dataset), "done", run=store.results.run(dataset))
         drop_pools(store, dataset, self._config.pools)
-        facts, m = store.results.half(dataset).facts, store.uploads.sealed(dataset).m
+        facts, m = store.results.half(dataset).facts, store.seals.sealed(dataset).m
         iterations = store.jobs.get(dataset).iteration
         self._progress(Event(dataset, "done", iterations, iterations, m, m, 0.0, 0.0))
         summary = pair_kind(store.datasets.spec(dataset)).describe(facts)
@@ -315,7 +315,7 @@ class _Master:
         iterations = store.jobs.get(dataset).iteration
         summary = f"after {iterations} iterations" if iterations else ""
         facts = {"n_iter": iterations, "converged": False}
-        return JobEnd(dataset, state, store.uploads.sealed(dataset).m, facts, summary)
+        return JobEnd(dataset, state, store.seals.sealed(dataset).m, facts, summary)
 
 
 def _cancel(config: Cloud1Config, store: Store, cloud2: Cloud2Client, dataset: str) -> JobState:
@@ -347,7 +347,7 @@ def _advice(dataset: str, state: JobState) -> str:
 
 def _digest(store: Store, dataset: str) -> str | None:
     try:
-        return store.uploads.sealed(dataset).digest
+        return store.seals.sealed(dataset).digest
     except InputError:
         return None
 

@@ -10,8 +10,8 @@ from master.cloud2_client import Cloud2Client
 from ppodc.errors import InputError, RefusedError
 from ppodc.pairs.plan import pair_kind
 from ppodc.service.job_state import JobState
-from ppodc.service.store import Store, Upload
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.store import Store
+from ppodc.service.upload import Sealed, Upload
 
 _ATTEMPTS = 3
 
@@ -49,14 +49,14 @@ def _seal(
     one_sided = {upload.identity for upload in theirs} ^ {upload.identity for upload in ours}
     left_out = sorted({upload_id for upload_id, *_ in one_sided})
     try:
-        chosen = list(store.uploads.sealed(dataset).uploads)
+        chosen = list(store.seals.sealed(dataset).uploads)
     except InputError:
         chosen = _choose(ours, theirs)
         check(store, dataset, chosen, suite, key_bits)
     for upload_id in left_out:
         log.info("upload %s is complete at one cloud only and is left out", upload_id)
     ids = [upload.upload_id for upload in chosen]
-    digest = store.uploads.seal(dataset, ids)
+    digest = store.seals.seal(dataset, ids)
     if cloud2.seal(dataset, spec.digest, ids) != digest:
         raise InputError(
             f"the two clouds sealed {dataset!r} with different row counts; the uploads at one of "
@@ -81,11 +81,11 @@ def _undo_if_withdrawn(store: Store, dataset: str, theirs: list[Upload]) -> None
     if store.jobs.get(dataset).state != JobState.SEALED or any(u.sealed for u in theirs):
         return
     complete = {upload.identity for upload in theirs}
-    sealed = store.uploads.sealed(dataset).uploads
+    sealed = store.seals.sealed(dataset).uploads
     gone = [upload.upload_id for upload in sealed if upload.identity not in complete]
     if gone:
         log.warning("%d sealed uploads were withdrawn at cloud 2; sealing anew", len(gone))
-        store.uploads.reopen(dataset, gone)
+        store.seals.reopen(dataset, gone)
 
 
 def check(store: Store, dataset: str, chosen: list[Upload], suite: str, key_bits: int) -> None:

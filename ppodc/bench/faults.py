@@ -285,7 +285,7 @@ class Campaign:
         expected = [(receipt.upload_id, receipt.rows) for receipt in receipts.values()]
         for role in ("cloud1", "cloud2"):
             with world.store(role) as store:
-                uploads = store.uploads.sealed(schedule.spec.name).uploads
+                uploads = store.seals.sealed(schedule.spec.name).uploads
             own = {receipt.upload_id: receipt.rows for receipt in receipts.values()}
             # an upload in cells has dummies, so more rows than its owner
             sealed = [(u.upload_id, own.get(u.upload_id) if u.outline else u.rows) for u in uploads]
@@ -333,7 +333,7 @@ def _as_noisy(world: World, schedule: Schedule, results: list[Any]) -> bool:
     keys, name = [], schedule.spec.name
     for role in ("cloud1", "cloud2"):
         with world.store(role) as store:
-            seal = store.uploads.sealed(name).digest
+            seal = store.seals.sealed(name).digest
             keys.append(store.noise_key.of_job(schedule.spec.digest, seal))
             opened = [entry.detail for entry in store.ledger.entries(name)]
         asked = {

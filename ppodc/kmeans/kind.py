@@ -16,7 +16,7 @@ from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
 from ppodc.service.store import Checkpoint
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 

@@ -26,7 +26,7 @@ from ppodc.pairs.shards import Run, Shard, runs
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.schema import Schema
 from ppodc.service.store import Checkpoint
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.upload import Sealed
 
 Part = State | tuple[State, ...]  # clusters, or states of several pairs that add up to them
 Parts = tuple[Part, ...]  # one behind the other

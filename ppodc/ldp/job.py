@@ -19,7 +19,7 @@ from ppodc.ldp.sampled_cells import SampledCells
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
-from ppodc.service.store.uploads import MAX_ROWS
+from ppodc.service.upload import MAX_ROWS
 from ppodc.spec import Spec
 
 MAX_CLUSTERS = 512

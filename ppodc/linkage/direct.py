@@ -44,7 +44,7 @@ from ppodc.records.names import Name
 from ppodc.records.output_half import OpenedResult, OutputHalf, open_output
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Arranges, Cloud, RowsPart, SeedPart
-from ppodc.service.store.uploads import MAX_ROWS, Sealed, Upload, outline_digest, seal_digest
+from ppodc.service.upload import MAX_ROWS, Sealed, Upload, outline_digest, seal_digest
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body

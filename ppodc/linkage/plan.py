@@ -27,7 +27,7 @@ from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, Progress, StepResu
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.service.store import Checkpoint
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 
 _SUMS, _DONE = "sums", "done"  # arrays of a checkpoint: shares, and how many blocks are in them

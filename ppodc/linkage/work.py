@@ -24,7 +24,7 @@ from ppodc.linkage.cells import Synopsis, whole
 from ppodc.linkage.job import Job
 from ppodc.linkage.rules import Dice, EditDistance, Fields
 from ppodc.records.schema import Schema
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 
 _DIGEST_BITS = 48

@@ -38,7 +38,7 @@ from ppodc.pairs.shards import Shard, split
 from ppodc.records.output_half import OpenedResult, ResultHalf, open_output
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Arranges, Cloud, SeedPart
-from ppodc.service.store.uploads import Outline, Sealed, Upload
+from ppodc.service.upload import Outline, Sealed, Upload
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel, memory_pair
 

@@ -72,7 +72,7 @@ def drop_pools(store: Store, dataset: str, pools: Path) -> None:
     """Remove the supplies that a job which is over has left on this machine, if any."""
     with contextlib.suppress(InputError):  # never sealed: it had none
         digest = store.datasets.spec(dataset).digest
-        job = _name(digest, store.uploads.sealed(dataset).digest)
+        job = _name(digest, store.seals.sealed(dataset).digest)
         shutil.rmtree(pools_of_job(pools, job), ignore_errors=True)
 
 
@@ -97,7 +97,7 @@ class CloudJob:
         self.store, self.workers = store, workers
         self.dataset, self.suite = dataset, suite
         self.spec = store.datasets.spec(dataset)
-        self.sealed = store.uploads.sealed(dataset)
+        self.sealed = store.seals.sealed(dataset)
         kind = pair_kind(self.spec)
         self.pairs = shards.usable_pairs(
             self.sealed.m, min(pairs, kind.most_pairs(self.spec) or pairs)
@@ -327,5 +327,5 @@ class CloudJob:
         missing = [shard for shard in own if shard.name not in held.ingested]
         if not missing or not line.uses_records:
             return tasks
-        rows = tuple(self.store.uploads.rows(self.dataset, s.first, s.rows) for s in missing)
+        rows = tuple(self.store.seals.rows(self.dataset, s.first, s.rows) for s in missing)
         return [Task("ingest", tuple(s.name for s in missing), inputs=rows), *tasks]

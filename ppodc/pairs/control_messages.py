@@ -13,7 +13,7 @@ from msgspec import Meta
 from ppodc.errors import MAX_TEXT
 from ppodc.pairs.plan import Count, Step
 from ppodc.records.names import Digest, Name
-from ppodc.service.store.uploads import Upload
+from ppodc.service.upload import Upload
 from ppodc.transport.wire import Body
 
 UPLOADS = "control.uploads"

@@ -25,7 +25,7 @@ from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import ResultHalf
 from ppodc.records.upload_form import Cloud
 from ppodc.service.store import Checkpoint
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body

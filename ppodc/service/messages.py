@@ -12,7 +12,7 @@ from ppodc.records.sharing import SEED_BYTES
 from ppodc.service.job_state import JobState
 from ppodc.service.store.datasets import Dataset
 from ppodc.service.store.ledger import Entry
-from ppodc.service.store.uploads import MAX_ROWS, Upload
+from ppodc.service.upload import MAX_ROWS, Upload
 from ppodc.transport.wire import Body
 
 PAGE = 100  # entries of a list in one reply; a wire header holds them

@@ -10,7 +10,7 @@ from ppodc.linkage.kind import KIND
 from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.service.config import OwnerConfig, load
 from ppodc.service.messages import Begin, UploadState
-from ppodc.service.store.uploads import Upload, seal_digest
+from ppodc.service.upload import Upload, seal_digest
 from ppodc.spec import Spec
 from tests.client.two_gateways import Platform
 
@@ -41,7 +41,7 @@ def spent(platform: Platform, name="ann") -> list[float]:
 
 
 def outlines(platform: Platform, name="links") -> list[dict]:
-    return [store.uploads.sealed(name).outlines for store in platform.stores]
+    return [store.seals.sealed(name).outlines for store in platform.stores]
 
 
 def test_an_upload_with_its_cells_reaches_both_clouds_and_is_charged_once(platform):

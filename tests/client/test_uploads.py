@@ -71,8 +71,8 @@ def test_a_kind_with_rows_for_one_cloud_or_for_both(platform, monkeypatch, cloud
     assert [len(store.uploads.of(spec.name)) for store in platform.stores] == [1, clouds - 1]
     for store in holders:
         assert len(list((store.folder / "uploads" / receipt.upload_id).iterdir())) == 3
-        store.uploads.seal(spec.name, [receipt.upload_id])
-    parts = [store.uploads.rows(spec.name, 0, 8) for store in holders]
+        store.seals.seal(spec.name, [receipt.upload_id])
+    parts = [store.seals.rows(spec.name, 0, 8) for store in holders]
     encoded = encode(values, spec.schema)
     assert np.array_equal(sum(parts), encoded)
     sums, twice = encoded.sum(axis=0).tolist(), (2 * encoded[:, 0]).tolist()
@@ -219,7 +219,7 @@ def test_many_owners_at_once(tmp_path):
             assert store.datasets.get("clinic").rows == 4000
         order = {u.owner: u.upload_id for u in platform.stores[0].uploads.of("clinic")}
         for store in platform.stores:
-            store.uploads.seal("clinic", [order[name] for name in names])
+            store.seals.seal("clinic", [order[name] for name in names])
         expected = np.concatenate([table(200, case) for case in range(20)])
         assert np.array_equal(platform.records(), encode(expected, make_spec().schema))
 

@@ -60,11 +60,11 @@ class Platform:
             upload.upload_id for upload in self.stores[0].uploads.of(dataset) if upload.committed
         ]
         for store in self.stores:
-            store.uploads.seal(dataset, ids)
+            store.seals.seal(dataset, ids)
 
     def records(self, dataset="clinic") -> np.ndarray:
-        m = self.stores[0].uploads.sealed(dataset).m
-        return combine(*(store.uploads.rows(dataset, 0, m) for store in self.stores))
+        m = self.stores[0].seals.sealed(dataset).m
+        return combine(*(store.seals.rows(dataset, 0, m) for store in self.stores))
 
 
 def new_deployment(folder, owners):

@@ -74,8 +74,8 @@ def test_only_reports_reach_the_collector_and_the_same_data_get_the_same(server)
         assert (folder / "budget.json").read_bytes() == charged
         assert ann.upload("second", data, progress=False).repeated
     for name in ("first", "second"):
-        server.store.uploads.seal(name, [u.upload_id for u in server.store.uploads.of(name)])
-    first, second = (server.store.uploads.rows(name, 0, 500) for name in ("first", "second"))
+        server.store.seals.seal(name, [u.upload_id for u in server.store.uploads.of(name)])
+    first, second = (server.store.seals.rows(name, 0, 500) for name in ("first", "second"))
     assert np.array_equal(first, second)
     spec = numbers_spec("first")
     form = spec.kind.upload(spec)
@@ -109,13 +109,13 @@ def test_an_upload_that_was_cut_off_goes_on_with_the_same_reports_and_one_charge
         assert not ann.upload("survey", data, progress=False).repeated
     assert (folder / "budget.json").read_bytes() == charged
     (upload,) = server.store.uploads.of("survey")
-    server.store.uploads.seal("survey", [upload.upload_id])
+    server.store.seals.seal("survey", [upload.upload_id])
     spec = numbers_spec()
     form = spec.kind.upload(spec)
     values = form.encode(data)
     secret = OwnerReports(folder).secret(mechanism_of(spec).digest(), values)
     assert np.array_equal(
-        server.store.uploads.rows("survey", 0, 900), form.chunk(values, secret, 0, 1)
+        server.store.seals.rows("survey", 0, 900), form.chunk(values, secret, 0, 1)
     )
 
 

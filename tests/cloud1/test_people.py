@@ -27,8 +27,8 @@ def named(rows, first=0, seed=1):
 
 def rows_of(server, dataset):
     ids = [upload.upload_id for upload in server.store.uploads.of(dataset)]
-    server.store.uploads.seal(dataset, ids)
-    return server.store.uploads.rows(dataset, 0, server.store.uploads.sealed(dataset).m)
+    server.store.seals.seal(dataset, ids)
+    return server.store.seals.rows(dataset, 0, server.store.seals.sealed(dataset).m)
 
 
 def test_the_same_people_get_the_same_reports_in_any_table(server, tmp_path):

@@ -41,7 +41,7 @@ def test_workers_come_to_the_same_result(server, mechanism, monkeypatch):
         collector, "_CHUNK_BYTES", 40 * part.columns * np.dtype(part.dtype).itemsize
     )
     (upload,) = server.store.uploads.of("counted")
-    server.store.uploads.seal("counted", [upload.upload_id])
+    server.store.seals.seal("counted", [upload.upload_id])
     deaths = []
 
     def mortal(worker):

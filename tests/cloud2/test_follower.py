@@ -25,7 +25,7 @@ def test_a_suite_that_the_configuration_does_not_name_is_refused(tmp_path):
         store.uploads.begin(spec.name, "owner1", upload, 3)
         store.uploads.put_seed(upload, bytes(32))
         store.uploads.commit(upload)
-        seal = store.uploads.seal(spec.name, [upload])
+        seal = store.seals.seal(spec.name, [upload])
         publics = [CurveKeys.generate().public]
         body = Open(spec.name, spec.digest, seal, "paillier", 1, 1, 0, [], publics)
         with pytest.raises(InputError, match=r"paillier.*only in shares.*cloud2\.toml"):

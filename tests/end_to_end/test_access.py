@@ -31,7 +31,7 @@ def link(services: TwoServices) -> Iterator[Client]:
     services.upload(make_spec(NAME, 2, k=2), make_tables(9, (8,), 2))
     with services.store("cloud1") as first, services.store("cloud2") as second:
         ids = [upload.upload_id for upload in first.uploads.of(NAME)]
-        assert first.uploads.seal(NAME, ids) == second.uploads.seal(NAME, ids)
+        assert first.seals.seal(NAME, ids) == second.seals.seal(NAME, ids)
     with client(services, "cloud1") as connected:
         yield connected
 
@@ -41,7 +41,7 @@ def opening(services: TwoServices, **changes: object) -> control_messages.Open:
         body = control_messages.Open(
             dataset=NAME,
             spec=store.datasets.get(NAME).digest,
-            seal=store.uploads.sealed(NAME).digest,
+            seal=store.seals.sealed(NAME).digest,
             suite="shares",
             pairs=1,
             shards_per_pair=1,

@@ -8,7 +8,7 @@ from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.unmask import unmask
 from ppodc.records.sharing import mask, split
-from ppodc.service.store.uploads import Sealed, Upload
+from ppodc.service.upload import Sealed, Upload
 
 MEMORY = 1 << 30
 

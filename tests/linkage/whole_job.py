@@ -12,7 +12,7 @@ from ppodc.pairs.plan import Material, Place, StepResults, due_step
 from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.sharing import combine, mask
 from ppodc.records.upload_form import Arranges
-from ppodc.service.store.uploads import Sealed, Upload, outline_digest
+from ppodc.service.upload import Sealed, Upload, outline_digest
 from ppodc.spec import Spec
 from ppodc.transport.channel import memory_pair
 from tests.mpc.pair import key

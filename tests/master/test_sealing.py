@@ -91,7 +91,7 @@ def test_only_what_both_have_in_order_of_arrival_at_cloud1(clouds: Clouds):
     assert (report.m, report.uploads) == (6, 3)
     assert sorted(report.left_out) == sorted(lonely)
     for store in (clouds.first, clouds.second):
-        sealed = store.uploads.sealed("d")
+        sealed = store.seals.sealed("d")
         assert [upload.upload_id for upload in sealed.uploads] == kept
         assert sealed.digest == report.digest
 
@@ -106,16 +106,16 @@ def test_sealing_again_is_harmless_even_if_more_arrived(clouds: Clouds):
 def test_a_seal_that_only_cloud1_made_is_completed(clouds: Clouds):
     clouds.create(k=1)
     upload = clouds.upload(4)
-    digest = clouds.first.uploads.seal("d", [upload])
+    digest = clouds.first.seals.seal("d", [upload])
     assert seal_dataset(clouds.config, "d").digest == digest
-    assert clouds.second.uploads.sealed("d").digest == digest
+    assert clouds.second.seals.sealed("d").digest == digest
 
 
 def test_more_uploads_than_one_message_holds(clouds: Clouds):
     clouds.create(k=1)
     ids = [clouds.upload(1) for _ in range(205)]
     assert seal_dataset(clouds.config, "d").uploads == 205
-    assert [upload.upload_id for upload in clouds.second.uploads.sealed("d").uploads] == ids
+    assert [upload.upload_id for upload in clouds.second.seals.sealed("d").uploads] == ids
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_what_one_cloud_has_withdrawn_is_left_out(clouds: Clouds):
     clouds.second.removal.withdraw(gone[1])
     report = seal_dataset(clouds.config, "d")
     assert (report.m, sorted(report.left_out)) == (3, sorted(gone))
-    assert [u.upload_id for u in clouds.second.uploads.sealed("d").uploads] == [kept]
+    assert [u.upload_id for u in clouds.second.seals.sealed("d").uploads] == [kept]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["at once", "by the next master"])
@@ -165,7 +165,7 @@ def test_a_withdrawal_at_cloud2_between_the_two_seals_stops_nobody(
     clouds.create(k=1)
     kept, gone = clouds.upload(3), clouds.upload(4)
     if again:
-        clouds.first.uploads.seal("d", [kept, gone])
+        clouds.first.seals.seal("d", [kept, gone])
         clouds.second.removal.withdraw(gone)
     else:
         seal = clouds.first.uploads.seal.__func__
@@ -179,7 +179,7 @@ def test_a_withdrawal_at_cloud2_between_the_two_seals_stops_nobody(
     report = seal_dataset(clouds.config, "d")
     assert (report.m, report.uploads) == (3, 1)
     for store in (clouds.first, clouds.second):
-        assert [u.upload_id for u in store.uploads.sealed("d").uploads] == [kept]
+        assert [u.upload_id for u in store.seals.sealed("d").uploads] == [kept]
     events = [entry.event for entry in clouds.first.ledger.entries()]
     assert events.count("seal undone") == 1
 

@@ -35,7 +35,7 @@ def under_way(config: Cloud1Config) -> None:
         store.uploads.begin(NAME, "owner1", "0" * 32, 1)
         store.uploads.put_chunk("0" * 32, 0, np.zeros((1, 1), np.uint64))
         store.uploads.commit("0" * 32)
-        store.uploads.seal(NAME, ["0" * 32])
+        store.seals.seal(NAME, ["0" * 32])
         store.jobs.transition(NAME, JobState.PREPARING)
 
 

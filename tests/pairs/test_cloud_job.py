@@ -108,7 +108,7 @@ def two_clouds(
     stores[1].uploads.put_seed(upload, seed)
     for store in stores:
         store.uploads.commit(upload)
-        store.uploads.seal(NAME, [upload])
+        store.seals.seal(NAME, [upload])
         store.jobs.transition(NAME, JobState.PREPARING)
     save_secret(folder / "key", KEY)
     network = MemoryNetwork()
@@ -289,7 +289,7 @@ def test_where_to_go_on(tmp_path, first, second, final, labels, expected):
         store.uploads.begin(NAME, "owner1", upload, 3)
         store.uploads.put_seed(upload, bytes(32))
         store.uploads.commit(upload)
-        store.uploads.seal(NAME, [upload])
+        store.seals.seal(NAME, [upload])
         for iteration in second:
             state = {name: np.zeros((1, 2), np.uint64) for name in ("clusters", "sums")}
             store.jobs.save_checkpoint(

@@ -15,7 +15,7 @@ def test_job_states_follow_the_table(two):
     with pytest.raises(InputError, match="cannot become running"):
         first.jobs.transition("clinic", JobState.RUNNING)
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
-    first.uploads.seal("clinic", [upload_id])
+    first.seals.seal("clinic", [upload_id])
     first.jobs.transition("clinic", JobState.PREPARING, suite="paillier", pairs=2)
     first.jobs.transition("clinic", JobState.RUNNING, iteration=1)
     info = first.jobs.transition("clinic", JobState.RUNNING, iteration=2)
@@ -72,7 +72,7 @@ def test_results_and_labels_by_owner(two):
         put_upload(first, second, "clinic", owner, records(rows))
         for owner, rows in [("ann", 3), ("bob", 2), ("ann", 1)]
     ]
-    first.uploads.seal("clinic", [ids[1], ids[2], ids[0]])
+    first.seals.seal("clinic", [ids[1], ids[2], ids[0]])
     assert not first.results.has("clinic")
     with pytest.raises(InputError, match="no result yet"):
         first.results.half("clinic")
@@ -107,7 +107,7 @@ def test_no_labels_without_agreement(tmp_path):
     first, second = stores(tmp_path)
     for store in (first, second):
         store.datasets.create(make_spec(labels=False))
-    first.uploads.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
+    first.seals.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
     with pytest.raises(InputError, match="did not agree"):
         first.results.save("clinic", ResultHalf({}, {}, {"labels": OutputHalf.of(4, [0, 1])}))
     assert not first.results.has("clinic")

@@ -134,7 +134,7 @@ def test_out_of_order_twice_and_too_late(two):
     client(second, ANN).tell("commit", UploadRef(upload_id))
     late = begin(first, ANN)
     for store in two:
-        store.uploads.seal("clinic", [upload_id])
+        store.seals.seal("clinic", [upload_id])
     for op, body, arrays in (
         ("begin", Begin("clinic", make_spec().digest, secrets.token_hex(16), 4), []),
         ("chunk", ChunkPlace(late, 0), [share]),
@@ -143,7 +143,7 @@ def test_out_of_order_twice_and_too_late(two):
         assert code(ann, op, body, arrays) == "input"
     leave_out = LeaveOut("clinic", upload_id)
     assert code(client(first, OPERATOR), "leave_out", leave_out) == "input"
-    assert [store.uploads.sealed("clinic").m for store in two] == [4, 4]
+    assert [store.seals.sealed("clinic").m for store in two] == [4, 4]
 
 
 def test_quotas_of_one_owner_are_not_anothers(two):
@@ -171,10 +171,10 @@ def test_fewer_owners_than_agreed_are_not_sealed(two):
     ids = [put_upload(*two, "pair", "ann", records(3)) for _ in range(2)]
     for store in two:
         with pytest.raises(InputError, match="at least 2 owners, and 1 have"):
-            store.uploads.seal("pair", ids)
+            store.seals.seal("pair", ids)
         assert store.jobs.get("pair").state == JobState.CREATED
     ids.append(put_upload(*two, "pair", "bob", records(1)))
-    assert two[0].uploads.seal("pair", ids) == two[1].uploads.seal("pair", ids)
+    assert two[0].seals.seal("pair", ids) == two[1].seals.seal("pair", ids)
 
 
 def old_dataset(store, spec: Spec) -> None:
@@ -197,7 +197,7 @@ def test_a_new_dataset_names_its_owners_and_an_old_one_takes_no_more(two):
     assert code(client(two[0], ANN), "begin", new) == "input"
     assert code(client(two[0], BOB), "begin", new) == "access"
     for store in two:
-        store.uploads.seal("old", [upload_id])
+        store.seals.seal("old", [upload_id])
     reply, _ = client(two[0], ANN).call("result", Named("old"), reply=ResultReply)
     assert reply.state == JobState.SEALED
 

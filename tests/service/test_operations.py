@@ -77,7 +77,7 @@ def finish(two, labels=(0, 1, 1, 0)) -> str:
     """A job of one upload of ann's, done at both clouds; the upload's id."""
     upload_id = put_upload(*two, "clinic", "ann", records(len(labels)))
     for side, store in enumerate(two):
-        store.uploads.seal("clinic", [upload_id])
+        store.seals.seal("clinic", [upload_id])
         for state in (JobState.PREPARING, JobState.RUNNING):
             store.jobs.transition("clinic", state)
         clusters = OutputHalf.of_words(np.arange(8, dtype=np.uint64) + np.uint64(side))
@@ -229,7 +229,7 @@ def test_cloud_1_gives_nothing_before_the_job_is_done(two):
     upload_id = put_upload(*two, "clinic", "ann", records(2))
     half = ResultHalf({}, {}, {"labels": OutputHalf.of(4, [0, 1])})
     for store in two:
-        store.uploads.seal("clinic", [upload_id])
+        store.seals.seal("clinic", [upload_id])
         store.jobs.transition("clinic", JobState.PREPARING)
         reply, _ = client(store, ANN).call("result", Named("clinic"), reply=ResultReply)
         assert (reply.ready, reply.state) == (False, JobState.PREPARING)
@@ -298,10 +298,10 @@ def test_refusals_name_no_folder_of_the_cloud(two):
     chunk = next((first.folder / "uploads" / upload_id).iterdir())
     chunk.write_bytes(b"damaged")
     with pytest.raises(StoreError, match=str(chunk)):  # who runs the cloud is told
-        first.uploads.rows("clinic", 0, 4)
+        first.seals.rows("clinic", 0, 4)
 
     def damaged(peer, body, arrays):
-        first.uploads.rows("clinic", 0, 4)
+        first.seals.rows("clinic", 0, 4)
 
     desk = CallDesk([Operation("damaged", frozenset({"owner"}), Empty, damaged)])
     with pytest.raises(RefusedError, match="is damaged") as caught:

@@ -60,7 +60,7 @@ def test_a_removed_upload_is_gone_and_its_id_stays_taken(two, by):
         assert not upload.committed
         assert (store.datasets.get("clinic").uploads, store.datasets.get("clinic").rows) == (0, 0)
         with pytest.raises(InputError):
-            store.uploads.seal("clinic", [upload_id])
+            store.seals.seal("clinic", [upload_id])
         with pytest.raises(WithdrawnError if by == "owner" else InputError):
             store.uploads.begin("clinic", "ann", upload_id, 4)
         with pytest.raises(InputError):
@@ -124,12 +124,12 @@ def test_records_go_after_the_job_and_the_result_stays(two):
 def test_records_of_a_job_that_is_not_over_stay(two):
     upload_id = put_upload(*two, "clinic", "ann", records(4))
     for store in two:
-        store.uploads.seal("clinic", [upload_id])
+        store.seals.seal("clinic", [upload_id])
         store.jobs.transition("clinic", JobState.FAILED)
         assert store.removal.past_jobs(NOW) == []
         with pytest.raises(InputError, match="not over"):
             store.removal.records("clinic")
-        assert len(store.uploads.rows("clinic", 0, 4)) == 4
+        assert len(store.seals.rows("clinic", 0, 4)) == 4
 
 
 def test_a_deleted_dataset_leaves_name_digest_and_ledger(two):
@@ -151,11 +151,11 @@ def test_a_deleted_dataset_leaves_name_digest_and_ledger(two):
 def test_a_dataset_at_work_is_not_deleted_and_an_open_one_never_runs(two):
     upload_id = put_upload(*two, "clinic", "ann", records(4))
     first, second = two
-    second.uploads.seal("clinic", [upload_id])
+    second.seals.seal("clinic", [upload_id])
     second.jobs.transition("clinic", JobState.PREPARING)
     with pytest.raises(InputError, match="first: ppodc cancel clinic"):
         second.removal.dataset("clinic", "olga")
-    assert len(second.uploads.rows("clinic", 0, 4)) == 4
+    assert len(second.seals.rows("clinic", 0, 4)) == 4
     first.removal.dataset("clinic", "olga")
     assert first.jobs.get("clinic").state == JobState.CANCELLED
     with pytest.raises(InputError, match="cancelled"):
@@ -179,18 +179,18 @@ def test_files_that_a_kill_has_left_are_swept(two):
 
 def test_a_chunk_that_comes_too_late_changes_nothing(two, monkeypatch):
     """The upload is withdrawn while its chunk is being written."""
-    from ppodc.service.store import uploads
+    from ppodc.service.store import chunks
 
     first = two[0]
     upload_id = secrets.token_hex(16)
     first.uploads.begin("clinic", "ann", upload_id, 4)
-    write = uploads.save_chunk
+    write = chunks.save_chunk
 
     def slow(*arguments):
         first.removal.withdraw(upload_id)
         write(*arguments)
 
-    monkeypatch.setattr(uploads, "save_chunk", slow)
+    monkeypatch.setattr(chunks, "save_chunk", slow)
     share, _ = split(records(4))
     with pytest.raises(InputError, match="begin it first"):
         first.uploads.put_chunk(upload_id, 0, share)

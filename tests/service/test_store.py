@@ -15,7 +15,7 @@ import pytest
 from ppodc.errors import InputError, StoreError
 from ppodc.records.sharing import combine, mask, split
 from ppodc.service.job_state import JobState
-from ppodc.service.store import Store, uploads
+from ppodc.service.store import Store, chunks
 from ppodc.service.store.chunks import save_chunk
 from ppodc.spec import Spec
 from tests.service.data import make_spec, put_upload, records, stores
@@ -36,15 +36,15 @@ def test_sealed_rows_of_both_clouds_are_the_records(two):
     parts = [records(rows, case=rows) for rows in (5, 1, 12)]
     ids = [put_upload(first, second, "clinic", f"o{i}", part) for i, part in enumerate(parts)]
     order = [ids[2], ids[0], ids[1]]
-    assert first.uploads.seal("clinic", order) == second.uploads.seal("clinic", order)
-    assert first.uploads.sealed("clinic") == second.uploads.sealed("clinic")
+    assert first.seals.seal("clinic", order) == second.seals.seal("clinic", order)
+    assert first.seals.sealed("clinic") == second.seals.sealed("clinic")
     together = np.concatenate([parts[2], parts[0], parts[1]])
     for start, count in [(0, 18), (0, 1), (3, 10), (11, 3), (17, 1), (18, 0)]:
-        shares = [store.uploads.rows("clinic", start, count) for store in two]
+        shares = [store.seals.rows("clinic", start, count) for store in two]
         assert np.array_equal(combine(*shares), together[start : start + count])
     for start, count in [(-1, 1), (0, 19), (18, 1)]:
         with pytest.raises(InputError, match="beyond"):
-            first.uploads.rows("clinic", start, count)
+            first.seals.rows("clinic", start, count)
 
 
 def test_chunks_come_in_any_order_and_repeat_harmlessly(two):
@@ -66,9 +66,9 @@ def test_chunks_come_in_any_order_and_repeat_harmlessly(two):
     first.uploads.put_chunk(upload_id, 4, share[4:7])
     assert first.datasets.get("clinic").uploads == 1
     assert first.datasets.get("clinic").rows == 10
-    first.uploads.seal("clinic", [upload_id])
-    assert np.array_equal(first.uploads.rows("clinic", 0, 10), share)
-    assert np.array_equal(first.uploads.rows("clinic", 3, 5), share[3:8])
+    first.seals.seal("clinic", [upload_id])
+    assert np.array_equal(first.seals.rows("clinic", 0, 10), share)
+    assert np.array_equal(first.seals.rows("clinic", 3, 5), share[3:8])
 
 
 def test_contradictions_are_refused(two):
@@ -111,7 +111,7 @@ def test_unknown_names_are_refused(two):
         first.datasets.get,
         first.datasets.spec,
         first.uploads.of,
-        first.uploads.sealed,
+        first.seals.sealed,
         first.jobs.get,
         first.jobs.checkpoints,
         first.results.has,
@@ -127,8 +127,8 @@ def test_after_sealing_nothing_is_taken(two):
     first, second = two
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
     late = begin(first, 4)
-    digest = first.uploads.seal("clinic", [upload_id])
-    assert first.uploads.seal("clinic", [upload_id]) == digest
+    digest = first.seals.seal("clinic", [upload_id])
+    assert first.seals.seal("clinic", [upload_id]) == digest
     share, _ = split(records(4))
     with pytest.raises(InputError, match="no more uploads"):
         begin(first, 4)
@@ -137,7 +137,7 @@ def test_after_sealing_nothing_is_taken(two):
     with pytest.raises(InputError, match="no more uploads"):
         first.uploads.commit(late)
     with pytest.raises(InputError, match="not complete"):
-        first.uploads.seal("clinic", [upload_id, late])
+        first.seals.seal("clinic", [upload_id, late])
     first.uploads.begin("clinic", "ann", upload_id, 4)  # a finished one is harmless
 
 
@@ -151,7 +151,7 @@ def test_sealing_needs_committed_uploads(two):
         (["0" * 32], "begin it first"),
     ]:
         with pytest.raises(InputError, match=reason):
-            first.uploads.seal("clinic", ids)
+            first.seals.seal("clinic", ids)
     assert first.jobs.get("clinic").state == JobState.CREATED
 
 
@@ -170,10 +170,10 @@ def test_everything_survives_reopening(two, tmp_path):
     values = records(9)
     upload_id = put_upload(first, second, "clinic", "ann", values)
     for store in two:
-        store.uploads.seal("clinic", [upload_id])
+        store.seals.seal("clinic", [upload_id])
         store.close()
     again = stores(tmp_path)
-    shares = [store.uploads.rows("clinic", 0, 9) for store in again]
+    shares = [store.seals.rows("clinic", 0, 9) for store in again]
     assert np.array_equal(combine(*shares), values)
     with pytest.raises(StoreError, match="store of cloud1"):
         Store.open(tmp_path / "c1", "cloud2")
@@ -184,7 +184,7 @@ def test_two_processes_worth_of_stores_see_each_other(two, tmp_path):
     beside = Store.open(tmp_path / "c1", "cloud1")
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
     assert beside.uploads.of("clinic")[0].committed
-    beside.uploads.seal("clinic", [upload_id])
+    beside.seals.seal("clinic", [upload_id])
     assert first.jobs.get("clinic").state == JobState.SEALED
 
 
@@ -198,13 +198,13 @@ def test_files_are_private(two, tmp_path):
 def test_a_damaged_chunk_is_noticed(two, tmp_path):
     first, second = two
     upload_id = put_upload(first, second, "clinic", "ann", records(4))
-    first.uploads.seal("clinic", [upload_id])
+    first.seals.seal("clinic", [upload_id])
     (chunk,) = (tmp_path / "c1" / "uploads" / upload_id).iterdir()
     data = bytearray(chunk.read_bytes())
     data[5] ^= 1
     chunk.write_bytes(data)
     with pytest.raises(StoreError, match="damaged"):
-        first.uploads.rows("clinic", 0, 4)
+        first.seals.rows("clinic", 0, 4)
 
 
 def test_a_kill_between_file_and_database_loses_the_chunk_alone(two, tmp_path, monkeypatch):
@@ -217,7 +217,7 @@ def test_a_kill_between_file_and_database_loses_the_chunk_alone(two, tmp_path, m
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(uploads, "save_chunk", killed)
+        patch.setattr(chunks, "save_chunk", killed)
         with pytest.raises(KilledError):
             first.uploads.put_chunk(upload_id, 0, share[:4])
     (left,) = (tmp_path / "c1" / "uploads" / upload_id).iterdir()
@@ -226,8 +226,8 @@ def test_a_kill_between_file_and_database_loses_the_chunk_alone(two, tmp_path, m
     first.uploads.put_chunk(upload_id, 0, other[:4])
     first.uploads.put_chunk(upload_id, 4, other[4:])
     first.uploads.commit(upload_id)
-    first.uploads.seal("clinic", [upload_id])
-    assert np.array_equal(first.uploads.rows("clinic", 0, 6), other)
+    first.seals.seal("clinic", [upload_id])
+    assert np.array_equal(first.seals.rows("clinic", 0, 6), other)
     assert left.exists()
 
 
@@ -285,10 +285,10 @@ def test_sigkill_loses_nothing_committed(two, tmp_path, commits):
     done = [upload.upload_id for upload in store.uploads.of("clinic") if upload.committed]
     assert len(done) >= told[-1] + 1
     assert done == [f"{i:032x}" for i in range(len(done))]
-    store.uploads.seal("clinic", done)
+    store.seals.seal("clinic", done)
     for i in range(len(done)):
         expected = mask(i.to_bytes(32, "big"), 0, 4, 3) + np.uint64(i % 100)
-        assert np.array_equal(store.uploads.rows("clinic", 4 * i, 4), expected)
+        assert np.array_equal(store.seals.rows("clinic", 4 * i, 4), expected)
     assert store.ledger.verify().broken is None
     events = [entry.event for entry in store.ledger.entries()]
     assert events.count("upload committed") == len(done)
@@ -339,8 +339,8 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
         committed = [upload for upload in store.uploads.of("clinic") if upload.committed]
         assert len(committed) == int(done)
         assert store.ledger.verify().broken is None
-        store.uploads.seal("clinic", [upload.upload_id for upload in committed])
-        assert len(store.uploads.rows("clinic", 0, 2000 * int(done))) == 2000 * int(done)
+        store.seals.seal("clinic", [upload.upload_id for upload in committed])
+        assert len(store.seals.rows("clinic", 0, 2000 * int(done))) == 2000 * int(done)
         store.close()
     finally:
         subprocess.run(["umount", str(folder)], check=True)

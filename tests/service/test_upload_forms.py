@@ -29,8 +29,8 @@ def test_rows_for_one_cloud_and_nothing_for_the_other(two, tmp_path, monkeypatch
     for store in two:
         store.datasets.create(spec)
     put(first, spec, 1, upload_id, bytes(32))
-    first.uploads.seal(spec.name, [upload_id])
-    rows = first.uploads.rows(spec.name, 1, 3)
+    first.seals.seal(spec.name, [upload_id])
+    rows = first.seals.rows(spec.name, 1, 3)
     assert rows.dtype == np.uint16
     assert np.array_equal(rows, VALUES[1:4])
     kept = [path.stat().st_size for path in (tmp_path / "c1" / "uploads" / upload_id).iterdir()]
@@ -52,9 +52,9 @@ def test_rows_for_both_clouds(two, monkeypatch):
         assert store.uploads.missing(upload_id) == []
         with pytest.raises(InputError, match=f"cloud {cloud} takes the rows"):
             store.uploads.put_seed(upload_id, secret)
-    digests = {store.uploads.seal(spec.name, [upload_id]) for store in two}
+    digests = {store.seals.seal(spec.name, [upload_id]) for store in two}
     assert len(digests) == 1
-    parts = [store.uploads.rows(spec.name, 0, 5) for store in two]
+    parts = [store.seals.rows(spec.name, 0, 5) for store in two]
     assert np.array_equal(parts[0] + parts[1], VALUES)
     assert not np.array_equal(parts[0], VALUES)
 
@@ -84,7 +84,7 @@ def test_results_of_any_kind(two, monkeypatch):
     first, spec, upload_id = two[0], made_up_spec(monkeypatch, 1), secrets.token_hex(16)
     first.datasets.create(spec)
     put(first, spec, 1, upload_id, bytes(32))
-    first.uploads.seal(spec.name, [upload_id])
+    first.seals.seal(spec.name, [upload_id])
     twice = OutputHalf.of(1 << 16, [2 * value for value in range(5)])
     result = ResultHalf({}, {"sums": OutputHalf.of(1 << 40, [5, 7])}, {"twice": twice})
     first.results.save(spec.name, result)

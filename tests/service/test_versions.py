@@ -75,11 +75,11 @@ def stores(folders):
 def test_records_of_version_1_are_exact(stores):
     for dataset, order in (("ended", [SECOND, FIRST]), ("running", [THIRD])):
         for store in stores:
-            sealed = store.uploads.sealed(dataset)
+            sealed = store.seals.sealed(dataset)
             assert [upload.upload_id for upload in sealed.uploads] == order
-            assert store.uploads.seal(dataset, order) == sealed.digest
+            assert store.seals.seal(dataset, order) == sealed.digest
         m = sealed.m
-        shares = [store.uploads.rows(dataset, 0, m) for store in stores]
+        shares = [store.seals.rows(dataset, 0, m) for store in stores]
         assert np.array_equal(combine(*shares), np.concatenate([records(o) for o in order]))
 
 
@@ -132,8 +132,8 @@ def test_an_unfinished_upload_of_version_1_goes_on(stores):
     second.uploads.put_seed(FIFTH, seed)
     for store in stores:
         store.uploads.commit(FIFTH)
-        store.uploads.seal("waiting", [FOURTH, FIFTH])
-    shares = [store.uploads.rows("waiting", 0, 7) for store in stores]
+        store.seals.seal("waiting", [FOURTH, FIFTH])
+    shares = [store.seals.rows("waiting", 0, 7) for store in stores]
     together = np.concatenate([records(FOURTH), records(FIFTH)])
     assert np.array_equal(combine(*shares), together)
 

@@ -26,7 +26,7 @@ from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Cloud, TwoShares, UploadForm
 from ppodc.service.store import Checkpoint
-from ppodc.service.store.uploads import Sealed
+from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 

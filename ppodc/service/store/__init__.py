@@ -19,10 +19,11 @@ from ppodc.service.store.ledger import Ledger
 from ppodc.service.store.noise_key import NoiseKey
 from ppodc.service.store.removal import Removal
 from ppodc.service.store.results import Results
-from ppodc.service.store.uploads import Sealed, Upload, Uploads
+from ppodc.service.store.seals import Seals
+from ppodc.service.store.uploads import Uploads
 from ppodc.service.store.versions import Role, prepare
 
-__all__ = ["Checkpoint", "Dataset", "JobInfo", "Role", "Sealed", "Store", "Upload"]
+__all__ = ["Checkpoint", "Dataset", "JobInfo", "Role", "Store"]
 
 
 class Store:
@@ -36,8 +37,9 @@ class Store:
         self.uploads = Uploads(
             database, self.ledger, self.datasets, folder / "uploads", 1 if role == "cloud1" else 2
         )
+        self.seals = Seals(database, self.ledger, self.datasets, self.uploads)
         self.jobs = Jobs(database, self.ledger, self.datasets)
-        self.results = Results(database, self.ledger, self.datasets, self.uploads)
+        self.results = Results(database, self.ledger, self.datasets, self.seals)
         self.noise_key = NoiseKey(folder).ensure()
         self.figures = Figures(database)
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)

@@ -17,7 +17,8 @@ from ppodc.service.job_state import JobState
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
-from ppodc.service.store.uploads import Upload, Uploads, find_upload, known_upload
+from ppodc.service.store.uploads import Uploads, find_upload, known_upload
+from ppodc.service.upload import Upload
 
 _AT_WORK = (JobState.PREPARING, JobState.RUNNING)
 

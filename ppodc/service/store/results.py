@@ -23,7 +23,8 @@ from ppodc.service.job_state import JobState
 from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
-from ppodc.service.store.uploads import Sealed, Uploads
+from ppodc.service.store.seals import Seals
+from ppodc.service.upload import Sealed
 
 SCHEMA = """
 CREATE TABLE result (
@@ -52,10 +53,10 @@ class Results:
     """The part of a store that a finished job fills and owners read."""
 
     def __init__(
-        self, database: Database, ledger: Ledger, datasets: Datasets, uploads: Uploads
+        self, database: Database, ledger: Ledger, datasets: Datasets, seals: Seals
     ) -> None:
         self._database, self._ledger = database, ledger
-        self._datasets, self._uploads = datasets, uploads
+        self._datasets, self._seals = datasets, seals
 
     def save(self, dataset: str, result: ResultHalf, run: str = "") -> None:
         """Keep this cloud's halves for the owners; row halves are of all sealed rows in order.
@@ -70,7 +71,7 @@ class Results:
             if self._datasets.state(sql, dataset) == JobState.DONE:
                 raise InputError(f"dataset {dataset!r} is done; its result stays as it is.")
             self._check_offered(dataset, result)
-            sealed = self._uploads.sealed(dataset)
+            sealed = self._seals.sealed(dataset)
             for name, half in result.row_halves.items():
                 self._save_rows(sql, dataset, sealed, name, half)
             sql.execute("DELETE FROM result WHERE dataset = ?", (dataset,))

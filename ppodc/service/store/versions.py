@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ppodc.errors import StoreError
-from ppodc.service.store import datasets, figures, jobs, ledger, results, uploads
+from ppodc.service.store import (
+    chunks,
+    datasets,
+    figures,
+    jobs,
+    ledger,
+    outlines,
+    results,
+    uploads,
+)
 from ppodc.service.store.database import Database
 
 VERSION = 5
@@ -21,7 +30,8 @@ _TABLES = (
     ledger.SCHEMA,
     datasets.SCHEMA,
     uploads.SCHEMA,
-    uploads.OUTLINES,
+    chunks.SCHEMA,
+    outlines.SCHEMA,
     jobs.SCHEMA,
     results.SCHEMA,
     figures.SCHEMA,
@@ -66,7 +76,7 @@ _FROM_3 = (figures.SCHEMA,)
 # Version 4 knew no uploads that tell their cells.
 _FROM_4 = (
     "ALTER TABLE upload ADD COLUMN outline TEXT NOT NULL DEFAULT ''",
-    uploads.OUTLINES,
+    outlines.SCHEMA,
     "UPDATE about SET version = 5",
 )
 _OLDER = {

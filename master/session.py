@@ -19,7 +19,8 @@ from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.control_messages import LONGEST_WAIT
 from ppodc.pairs.plan import MAX_ATTEMPTS, Step
 from ppodc.pairs.progress import Clock, Event, Listener
-from ppodc.service.config import Cloud1Config, check_worker_endpoint
+from ppodc.service.addresses import check_worker_endpoint
+from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 
@@ -130,9 +131,9 @@ class MasterSession:
         return [bytes(key) for key in launch(self._workers, start, slots, "cloud 1's workers")]
 
     def _introduce(self, ends: dict[int, control_messages.PairEnd]) -> None:
-        told = []
+        told, config = [], self._config
         for slot, end in ends.items():
-            check_worker_endpoint(self._config, end.endpoint)
+            check_worker_endpoint(end.endpoint, config.cloud2.endpoint, config.cloud2_workers)
             pair = (end.endpoint, end.public, self.side.pair_name(slot))
             told.append(self._workers.call(self.side.slots[slot].worker, "pair_with", *pair))
         outcomes(self._workers, told, "cloud 1's workers")  # who has died shows in the next step

@@ -1,8 +1,10 @@
 """Addresses in configurations and options, tcp://HOST:PORT: what is wrong is said in words."""
 
+import ipaddress
 import re
+from collections.abc import Sequence
 
-from ppodc.errors import InputError
+from ppodc.errors import AccessError, InputError
 
 PATTERN = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
 _MAX_PORT = 65535
@@ -41,3 +43,24 @@ def collide(one: str, other: str) -> bool:
         return False
     hosts = {host_of(one) or "*", host_of(other) or "*"}
     return len(hosts) == 1 or not hosts.isdisjoint(_EVERYWHERE)
+
+
+def check_worker_endpoint(endpoint: str, cloud2: str, allowed: Sequence[str]) -> None:
+    """At cloud 1: refuse an endpoint, as cloud 2 named it, that our workers have no business at.
+
+    Cloud 2's workers are on its own host, or on these hosts and networks (`cloud2_workers`).
+    """
+    host = host_of(endpoint)
+    if host is None or not any(_within(host, place) for place in (host_of(cloud2), *allowed)):
+        raise AccessError(
+            "cloud 2 named a place for its workers that cloud 1 does not allow. If it is theirs, "
+            "add its host or network to cloud2_workers."
+        )
+
+
+def _within(host: str, place: str | None) -> bool:
+    """Whether the host is this one, or in this network."""
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(place or "", strict=False)
+    except ValueError:  # either is a name
+        return host == place

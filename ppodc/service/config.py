@@ -1,13 +1,10 @@
-"""Configuration of the parties, one TOML file each, with a comment on every key that we write.
+"""Configuration of the parties, one TOML file each (written in `ppodc.service.config_text`).
 
 Files are typed and strict: an unknown key, a missing one or a wrong type is refused by name.
 Paths are relative to the folder of the file. A configuration holds public keys only; secrets stay
 in key files beside it.
 """
 
-import ipaddress
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
@@ -15,11 +12,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from ppodc.errors import AccessError, InputError
-from ppodc.files import write_private
+from ppodc.errors import InputError
 from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
-from ppodc.service.addresses import PATTERN, check_address, check_ports, collide, host_of
+from ppodc.service.addresses import PATTERN, check_address, check_ports, collide
 from ppodc.service.quotas import Quotas
 from ppodc.transport.call_server import Peer
 from ppodc.transport.front_door import Limits
@@ -29,7 +25,18 @@ _LOOPBACK = r"^$|^(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|localhost):[0-9]{1,5}
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
 
 PublicKeyText = Annotated[str, Meta(pattern=_Z85)]
-Owners = dict[Name, PublicKeyText]
+
+# tables that several files have
+_Operators = Annotated[
+    dict[Name, PublicKeyText], Meta(description="Who may create datasets: name = public key.")
+]
+_Owners = Annotated[
+    dict[Name, PublicKeyText],
+    Meta(description="Who may call as an owner, if a spec names the key: name = key."),
+]
+_Quotas = Annotated[
+    Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
+]
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,9 +118,7 @@ class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True
             ge=0, le=1024, description="Only for trials: size of an insecure Paillier key; 0 = off."
         ),
     ] = 0
-    quotas: Annotated[
-        Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
-    ] = Quotas()
+    quotas: _Quotas = Quotas()
 
 
 class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,12 +144,8 @@ class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(description="Hosts or networks of cloud 2's workers; none = only cloud 2's own host."),
     ] = ()
     cloud2: Annotated[Remote, Meta(description="The other cloud.")]
-    operators: Annotated[
-        Owners, Meta(description="Who may create datasets: name = public key.")
-    ] = {}
-    owners: Annotated[
-        Owners, Meta(description="Who may call as an owner, if a spec names the key: name = key.")
-    ] = {}
+    operators: _Operators = {}
+    owners: _Owners = {}
 
 
 class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -182,12 +183,8 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Path, Meta(description="The Paillier secret key (mode 0600); it never leaves this cloud.")
     ]
     cloud1: Annotated[Caller, Meta(description="The other cloud, which runs the jobs.")]
-    operators: Annotated[
-        Owners, Meta(description="Who may create datasets: name = public key.")
-    ] = {}
-    owners: Annotated[
-        Owners, Meta(description="Who may call as an owner, if a spec names the key: name = key.")
-    ] = {}
+    operators: _Operators = {}
+    owners: _Owners = {}
 
 
 class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,15 +206,9 @@ class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fiel
     workers: Annotated[
         int, Meta(ge=1, le=4096, description="Workers of a job that does not say how many.")
     ] = 2
-    quotas: Annotated[
-        Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
-    ] = Quotas()
-    operators: Annotated[
-        Owners, Meta(description="Who may create datasets: name = public key.")
-    ] = {}
-    owners: Annotated[
-        Owners, Meta(description="Who may call as an owner, if a spec names the key: name = key.")
-    ] = {}
+    quotas: _Quotas = Quotas()
+    operators: _Operators = {}
+    owners: _Owners = {}
 
 
 class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -291,12 +282,10 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
 def load_any(path: str | Path) -> CloudConfig | OwnerConfig:
     """The configuration in this file, whoever's it is: its role says."""
     role = _read(Path(path)).get("role")
-    if role == "cloud1":
-        return load(path, Cloud1Config)
+    if role in ("cloud1", "collector"):
+        return load_first(path)
     if role == "cloud2":
         return load(path, Cloud2Config)
-    if role == "collector":
-        return load(path, CollectorConfig)
     if role in ("owner", "operator"):
         return load(path, OwnerConfig)
     raise InputError(f"{path} is no configuration of ppodc: its role is {role!r}.")
@@ -335,25 +324,6 @@ def _check_addresses(document: Mapping[str, Any]) -> None:
         given["listen"], given["listen_control"]
     ):
         raise InputError("listen and listen_control must be two ports")
-
-
-def check_worker_endpoint(config: Cloud1Config, endpoint: str) -> None:
-    """Refuse an endpoint, as cloud 2 named it, that cloud 1's workers have no business at."""
-    host = host_of(endpoint)
-    allowed = (host_of(config.cloud2.endpoint), *config.cloud2_workers)
-    if host is None or not any(_within(host, place) for place in allowed if place):
-        raise AccessError(
-            "cloud 2 named a place for its workers that cloud 1 does not allow. If it is theirs, "
-            "add its host or network to cloud2_workers."
-        )
-
-
-def _within(host: str, place: str) -> bool:
-    """Whether the host is this one, or in this network."""
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(place, strict=False)
-    except ValueError:  # either is a name
-        return host == place
 
 
 def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:
@@ -401,54 +371,3 @@ def peers(config: CloudConfig) -> dict[bytes, Peer]:
         if other != peer:
             raise InputError(f"{peer.name!r} and {other.name!r} have the same public key.")
     return by_key
-
-
-def save(path: Path, config: CloudConfig | OwnerConfig) -> None:
-    """Write a configuration with a comment on each key."""
-    write_private(path, to_toml(config, path.parent).encode())
-
-
-def to_toml(config: msgspec.Struct, folder: Path) -> str:
-    """TOML text that loads as this configuration from a file in `folder`."""
-    kind = type(config)
-    title = (kind.__doc__ or "").split(":")[-1].strip().rstrip(".")
-    lines = [f"# ppodc: {title}.", "# Paths are relative to this file.", ""]
-    lines += ["# Whose configuration this is.", f"role = {json.dumps(config.role)}"]  # type: ignore[attr-defined]
-    simple: list[tuple[str, str, Any]] = []
-    tables: list[tuple[str, str, Any]] = []
-    for field, hint in get_type_hints(kind, include_extras=True).items():
-        value = getattr(config, field)
-        if field == "role" or value is None:
-            continue
-        is_table = isinstance(value, msgspec.Struct | dict)
-        (tables if is_table else simple).append((field, _description(hint), value))
-    for field, comment, value in simple:
-        lines += ["", f"# {comment}", f"{field} = {_toml(value, folder)}"]
-    for field, comment, value in tables:
-        lines += ["", f"# {comment}", f"[{field}]", *_table(value, folder)]
-    return "\n".join(lines) + "\n"
-
-
-def _table(value: msgspec.Struct | dict[str, str], folder: Path) -> list[str]:
-    if isinstance(value, dict):
-        return [f"{_toml_key(name)} = {_toml(key, folder)}" for name, key in value.items()]
-    lines = []
-    for field, hint in get_type_hints(type(value), include_extras=True).items():
-        lines += [f"# {_description(hint)}", f"{field} = {_toml(getattr(value, field), folder)}"]
-    return lines
-
-
-def _description(hint: Any) -> str:
-    notes = [meta.description for meta in get_args(hint)[1:] if meta.description]
-    return str(notes[0])
-
-
-def _toml(value: Any, folder: Path) -> str:
-    if isinstance(value, Path):
-        inside = value.is_relative_to(folder)
-        value = str(value.relative_to(folder) if inside else value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

@@ -27,8 +27,8 @@ from ppodc.service.config import (
     CollectorConfig,
     OwnerConfig,
     Remote,
-    save,
 )
+from ppodc.service.config_text import save
 from ppodc.transport.curve_keys import CurveKeys, load_public
 
 MAX_OWNERS = 10_000

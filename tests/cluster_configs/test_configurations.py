@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 from msgspec import Struct
 
-from ppodc.service.config import to_toml
+from ppodc.service.config_text import to_toml
 from ppodc.transport.curve_keys import check_public
 from tests.cluster_configs.samples import (
     CLOUDS,

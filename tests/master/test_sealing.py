@@ -168,14 +168,14 @@ def test_a_withdrawal_at_cloud2_between_the_two_seals_stops_nobody(
         clouds.first.seals.seal("d", [kept, gone])
         clouds.second.removal.withdraw(gone)
     else:
-        seal = clouds.first.uploads.seal.__func__
+        seal = clouds.first.seals.seal.__func__
 
         def racing(store, dataset, ids):
             digest = seal(store, dataset, ids)
             clouds.second.removal.withdraw(gone)
             return digest
 
-        monkeypatch.setattr(type(clouds.first.uploads), "seal", _first_only(racing, seal, clouds))
+        monkeypatch.setattr(type(clouds.first.seals), "seal", _first_only(racing, seal, clouds))
     report = seal_dataset(clouds.config, "d")
     assert (report.m, report.uploads) == (3, 1)
     for store in (clouds.first, clouds.second):
@@ -187,9 +187,9 @@ def test_a_withdrawal_at_cloud2_between_the_two_seals_stops_nobody(
 def _first_only(changed, original, clouds):
     """`changed` at cloud 1's store, whoever has it open; `original` at cloud 2's."""
 
-    def call(uploads, dataset, ids):
-        at_first = uploads.folder == clouds.first.uploads.folder
-        return (changed if at_first else original)(uploads, dataset, ids)
+    def call(seals, dataset, ids):
+        at_first = seals._uploads.folder == clouds.first.uploads.folder
+        return (changed if at_first else original)(seals, dataset, ids)
 
     return call
 

@@ -19,7 +19,7 @@ from ppodc.bench.ldp_scores import seeded
 from ppodc.bench.plot import Panel, Series
 from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
 from ppodc.ldp.frequencies import possible
-from ppodc.ldp.kmodes import mean_mismatch, nearest_mode, weighted_kmodes
+from ppodc.ldp.kmodes import WeightedCells, mean_mismatch, nearest_mode, weighted_kmodes
 from ppodc.ldp.oracles import oracle
 from ppodc.ldp.report_streams import insecure_streams
 
@@ -101,18 +101,18 @@ def _modes(data: DataFolder, runs: int) -> list[dict[str, Any]]:
         sizes = tuple(int(size) for size in records.max(axis=0) + 1)
         cells = values_of(np.arange(int(np.prod(sizes))), sizes)
         truth = np.bincount(cells_of(records, sizes), minlength=len(cells)).astype(np.float64)
-        best = min(_nivc(records, cells, truth, sizes, k, run, 50) for run in range(_STARTS))
+        exact = WeightedCells(cells, truth, sizes)
+        best = min(_nivc(records, exact, k, run, 50) for run in range(_STARTS))
         blind = [mean_mismatch(records, cells[seeded(run).permutation(len(cells))[:k]])
                  for run in range(_STARTS)]  # fmt: skip
         for epsilon in [e for set_name, e in NIVC_DESIGN if set_name == name]:
             shape = {"what": "NIVC", "set": name, "epsilon": epsilon}
             for method in METHODS:
-                values = [
-                    _nivc(records, cells,
-                          counts_by(method, records, sizes, epsilon, run, "clip"),
-                          sizes, k, run, _ITERATIONS)
-                    for run in range(runs)
-                ]  # fmt: skip
+                values = []
+                for run in range(runs):
+                    weights = counts_by(method, records, sizes, epsilon, run, "clip")
+                    found = WeightedCells(cells, weights, sizes)
+                    values.append(_nivc(records, found, k, run, _ITERATIONS))
                 points.append({**shape, "method": method, "value": float(np.mean(values))})
             central = [central_nivc(records, sizes, k, epsilon, run) for run in range(runs)]
             points.append({**shape, "method": _CENTRAL, "value": float(np.mean(central))})
@@ -141,17 +141,9 @@ def central_nivc(
     return mean_mismatch(records, modes)
 
 
-def _nivc(
-    records: Integers,
-    cells: Integers,
-    weights: NDArray[np.float64],
-    sizes: Sequence[int],
-    k: int,
-    run: int,
-    max_iter: int,
-) -> float:
-    modes = weighted_kmodes(cells, weights, sizes, k, max_iter=max_iter, random=seeded(run)).modes
-    return mean_mismatch(records, modes)
+def _nivc(records: Integers, cells: WeightedCells, k: int, run: int, max_iter: int) -> float:
+    found = weighted_kmodes(cells, k, max_iter=max_iter, random=seeded(run))
+    return mean_mismatch(records, found.modes)
 
 
 def _tables(result: Document) -> list[Table]:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.ldp.budget import binomial_tail
 from ppodc.ldp.job import job_of, mechanism_of
-from ppodc.ldp.mechanism import EachAttribute, FlippedBits, JointCell, Mechanism, NearestPoint
+from ppodc.ldp.joint_cells import Cells
+from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism, NearestPoint
 from ppodc.ldp.packed_bits import unpack
 from ppodc.ldp.report_streams import ReportKey, row_ids
-from ppodc.ldp.sampled_cells import SampledCells
 from ppodc.spec import Spec
 
 _MISTAKE = 0.05
@@ -103,7 +103,7 @@ def lower_bound(hits: int, trials: int, mistake: float) -> float:
 
 
 def _sizes(mechanism: Mechanism) -> tuple[int, ...]:
-    if isinstance(mechanism, JointCell | SampledCells):
+    if isinstance(mechanism, Cells):
         return mechanism.sizes
     if isinstance(mechanism, EachAttribute):
         return mechanism.response.sizes
@@ -126,13 +126,13 @@ def _scores(
         return np.asarray(strings @ (signs[0] - signs[1]), np.float64)
     if isinstance(mechanism, EachAttribute):
         return np.asarray((reports == first).sum(axis=1) - (reports == second).sum(axis=1), float)
-    if not isinstance(mechanism, NearestPoint | JointCell | SampledCells):
+    if not isinstance(mechanism, NearestPoint | Cells):
         raise InputError("there is no audit of this mechanism")
     return _oracle_scores(mechanism, reports, first, second)
 
 
 def _oracle_scores(
-    mechanism: NearestPoint | JointCell | SampledCells,
+    mechanism: NearestPoint | Cells,
     reports: NDArray[Any],
     first: NDArray[np.int64],
     second: NDArray[np.int64],

@@ -11,11 +11,11 @@ from ppodc.ldp.bit_reports import ldpseg, privbv
 from ppodc.ldp.categories import AttributeResponse, check_sizes
 from ppodc.ldp.chances import check_epsilon
 from ppodc.ldp.codebook import MAX_POINTS, Codebook, points_for
-from ppodc.ldp.mechanism import EachAttribute, FlippedBits, JointCell, Mechanism, NearestPoint
+from ppodc.ldp.joint_cells import JointCells, SampledCells
+from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism, NearestPoint
 from ppodc.ldp.mechanism_names import NUMERIC, MechanismName
 from ppodc.ldp.oracles import MAX_CELLS, oracle
 from ppodc.ldp.published import Columns, Setting, fits, setting_of, to_dict
-from ppodc.ldp.sampled_cells import SampledCells
 from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
@@ -189,7 +189,7 @@ def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanis
         return EachAttribute(AttributeResponse.of(sizes, epsilon))
     cells = math.prod(sizes)
     if cells <= MAX_CELLS:
-        return JointCell(sizes, oracle(cells, epsilon))
+        return JointCells(sizes, oracle(cells, epsilon))
     if not job.points and not job.expected_rows:
         raise InputError(
             f"{cells} joint cells are more than the {MAX_CELLS} that can be counted; give "

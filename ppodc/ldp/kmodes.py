@@ -5,6 +5,7 @@ mode of a cluster has in each attribute the value of the largest weight; distanc
 attributes that differ. O(iterations k m cells).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,15 @@ from ppodc.errors import InputError
 Modes = NDArray[np.int64]
 _BATCH_CELLS = 1 << 16
 _STARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedCells:
+    """Cells (n, m), their weights, and how many values each of the m attributes has."""
+
+    values: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    sizes: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,87 +63,58 @@ def mean_mismatch(records: NDArray[Any], modes: Modes) -> float:
 
 
 def weighted_kmodes(
-    cells: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    sizes: Sequence[int],
-    k: int,
-    *,
-    max_iter: int,
-    random: SecureRandom,
+    cells: WeightedCells, k: int, *, max_iter: int, random: SecureRandom
 ) -> ModesResult:
     """k modes of the cells; an empty cluster keeps its mode."""
-    kept = weights > 0
-    cells, weights = cells[kept], weights[kept]
-    modes = _first_modes(cells, weights, sizes, k, random)
+    kept = cells.weights > 0
+    cells = WeightedCells(cells.values[kept], cells.weights[kept], cells.sizes)
+    modes = _first_modes(cells, k, random)
     n_iter, settled = 0, False
     while not settled and n_iter < max_iter:
-        new = _modes(cells, weights, nearest_mode(cells, modes), sizes, modes)
+        new = _modes(cells, nearest_mode(cells.values, modes), modes)
         settled, modes, n_iter = np.array_equal(new, modes), new, n_iter + 1
-    return ModesResult(modes, n_iter, kept, nearest_mode(cells, modes))
+    return ModesResult(modes, n_iter, kept, nearest_mode(cells.values, modes))
 
 
 def best_kmodes(
-    cells: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    sizes: Sequence[int],
-    k: int,
-    *,
-    max_iter: int,
-    random: SecureRandom,
+    cells: WeightedCells, k: int, *, max_iter: int, random: SecureRandom
 ) -> ModesResult:
     """The best of several starts, by the weighted distance to the nearest mode."""
-    starts = _STARTS if np.count_nonzero(weights) <= _BATCH_CELLS else 1
-    found = [
-        weighted_kmodes(cells, weights, sizes, k, max_iter=max_iter, random=random)
-        for _ in range(starts)
-    ]
-    return min(found, key=lambda result: _objective(cells, weights, result))
+    starts = _STARTS if np.count_nonzero(cells.weights) <= _BATCH_CELLS else 1
+    found = [weighted_kmodes(cells, k, max_iter=max_iter, random=random) for _ in range(starts)]
+    return min(found, key=lambda result: _objective(cells, result))
 
 
-def _objective(
-    cells: NDArray[np.int64], weights: NDArray[np.float64], result: ModesResult
-) -> float:
-    kept = cells[result.kept]
-    apart = (kept != result.modes[result.labels]).sum(axis=1)
-    return float(weights[result.kept] @ apart)
+def _objective(cells: WeightedCells, result: ModesResult) -> float:
+    apart = (cells.values[result.kept] != result.modes[result.labels]).sum(axis=1)
+    return float(cells.weights[result.kept] @ apart)
 
 
-def _modes(
-    cells: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    sizes: Sequence[int],
-    old: Modes,
-) -> Modes:
+def _modes(cells: WeightedCells, labels: NDArray[np.int64], old: Modes) -> Modes:
     """The heaviest value of every attribute in every cluster, the lowest on ties."""
     k, new = len(old), old.copy()
-    occupied = np.bincount(labels, weights, minlength=k) > 0
-    for j, size in enumerate(sizes):
-        table = np.bincount(labels * size + cells[:, j], weights, minlength=k * size)
+    occupied = np.bincount(labels, cells.weights, minlength=k) > 0
+    for j, size in enumerate(cells.sizes):
+        pairs = labels * size + cells.values[:, j]
+        table = np.bincount(pairs, cells.weights, minlength=k * size)
         new[occupied, j] = table.reshape(k, size).argmax(axis=1)[occupied]
     return new
 
 
-def _first_modes(
-    cells: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    sizes: Sequence[int],
-    k: int,
-    random: SecureRandom,
-) -> Modes:
+def _first_modes(cells: WeightedCells, k: int, random: SecureRandom) -> Modes:
     """k distinct candidates from the most frequent values of each attribute.
 
     f values of each attribute are in play, f the smallest number that leaves at least k
     combinations; the published floor(k^(1/n)) is 1 for most data and never finds a second one.
     """
     reach = 1
-    while _combinations(sizes, reach) < k:
-        if reach >= max(sizes):
+    while math.prod(min(reach, size) for size in cells.sizes) < k:
+        if reach >= max(cells.sizes):
             raise InputError(f"{k} modes need more combinations of values than there are")
         reach += 1
     ranked = []
-    for j, size in enumerate(sizes):
-        frequency = np.bincount(cells[:, j], weights, minlength=size)
+    for j, size in enumerate(cells.sizes):
+        frequency = np.bincount(cells.values[:, j], cells.weights, minlength=size)
         ranked.append(np.argsort(-frequency, kind="stable")[:reach])
     chosen: list[tuple[int, ...]] = []
     while len(chosen) < k:
@@ -141,15 +122,3 @@ def _first_modes(
         if mode not in chosen:
             chosen.append(mode)
     return np.array(chosen, np.int64)
-
-
-def _combinations(sizes: Sequence[int], reach: int) -> int:
-    total = 1
-    for size in sizes:
-        total *= min(reach, size)
-    return total
-
-
-def synthetic(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The cells as records, each as often as it is counted."""
-    return np.repeat(cells, counts, axis=0)

@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.ldp.bit_estimates import bit_shares, centres_of
 from ppodc.ldp.bit_reports import BitReports
-from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
+from ppodc.ldp.categories import AttributeResponse, values_of
 from ppodc.ldp.codebook import Codebook, Expectation
 from ppodc.ldp.frequencies import possible
 from ppodc.ldp.kcluster import first_rows
-from ppodc.ldp.kmodes import best_kmodes
+from ppodc.ldp.kmodes import WeightedCells, best_kmodes
 from ppodc.ldp.nearest_bits import assign_and_sum
-from ppodc.ldp.oracles import Oracle
 from ppodc.ldp.packed_bits import unpack
 from ppodc.ldp.report_streams import RecordStreams
 from ppodc.ldp.tallies import Numbers, Reports
-from ppodc.records.privacy_report import Guarantee, PrivacyReport
+from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
 MAX_ITERATIONS = 50
@@ -112,45 +111,6 @@ class NearestPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class JointCell:
-    """`joint`: a record of categories tells its joint cell through one oracle."""
-
-    sizes: tuple[int, ...]
-    oracle: Oracle
-
-    def guarantee(self) -> PrivacyReport:
-        return PrivacyReport(Guarantee(self.oracle.epsilon), ())
-
-    @property
-    def part(self) -> RowsPart:
-        return self.oracle.part
-
-    def check(self, reports: NDArray[Any]) -> None:
-        self.oracle.check(reports)
-
-    def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
-        return self.oracle.perturb(self.cells(records), streams)
-
-    def cells(self, records: NDArray[Any]) -> NDArray[np.int64]:
-        """The joint cell of each record."""
-        return cells_of(records, self.sizes)
-
-    def tally(self, reports: NDArray[Any], found: Numbers = ()) -> Numbers:
-        return (self.oracle.count(reports),)
-
-    def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
-        estimates = self.oracle.estimate(reports.total()[0], n)
-        return modes_of(_all_cells(self.sizes), estimates, self.sizes, n, k, seed)
-
-    def digest(self) -> bytes:
-        return hashlib.sha256(f"joint {self.sizes} {self.oracle}".encode()).digest()
-
-    def expectation(self, n: int, k: int) -> Expectation:
-        cells = self.oracle.cells
-        return Expectation(n, k, cells, len(self.sizes), self.oracle.variance)
-
-
-@dataclass(frozen=True, slots=True)
 class EachAttribute:
     """`ldpk-modes`: randomized response on every attribute by itself."""
 
@@ -175,7 +135,7 @@ class EachAttribute:
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         estimates = self.response.estimate(reports.total()[0], n)
         sizes = self.response.sizes
-        return modes_of(_all_cells(sizes), estimates, sizes, n, k, seed)
+        return modes_of(all_cells(sizes), estimates, sizes, n, k, seed)
 
     def digest(self) -> bytes:
         text = f"ldpk-modes {self.response.sizes} {self.response.others}"
@@ -185,7 +145,8 @@ class EachAttribute:
         return None
 
 
-def _all_cells(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+def all_cells(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Every combination of values, in the order of `cells_of`."""
     return values_of(np.arange(math.prod(sizes)), sizes)
 
 
@@ -199,7 +160,8 @@ def modes_of(
 ) -> Clusters:
     """k modes of the estimated cells, each with the records that are nearest to it."""
     weights = possible(estimates, n)
-    found = best_kmodes(cells, weights, sizes, k, max_iter=MAX_ITERATIONS, random=_seeded(seed))
+    weighted = WeightedCells(cells, weights, sizes)
+    found = best_kmodes(weighted, k, max_iter=MAX_ITERATIONS, random=_seeded(seed))
     totals = np.bincount(found.labels, weights[found.kept], minlength=k)
     return Clusters(found.modes.astype(np.float64), totals.astype(np.float64))
 

@@ -11,7 +11,7 @@ from ppodc.errors import InputError
 from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
 from ppodc.ldp.chances import WORD, nearest_words
 from ppodc.ldp.frequencies import clip, whole
-from ppodc.ldp.kmodes import mean_mismatch, nearest_mode, synthetic, weighted_kmodes
+from ppodc.ldp.kmodes import WeightedCells, mean_mismatch, nearest_mode, weighted_kmodes
 from ppodc.ldp.report_streams import insecure_streams
 
 
@@ -102,9 +102,11 @@ def test_modes_of_separate_groups_are_found():
     for cell, record in enumerate(cells):
         distance = (record != groups).sum(axis=1).min()
         weights[cell] = [100, 10, 0, 0, 0][distance]
-    found = weighted_kmodes(cells, weights, sizes, 2, max_iter=20, random=SecureRandom(bytes(32)))
+    found = weighted_kmodes(
+        WeightedCells(cells, weights, sizes), 2, max_iter=20, random=SecureRandom(bytes(32))
+    )
     assert sorted(map(tuple, found.modes)) == [(0, 0, 0, 0), (2, 2, 2, 1)]
-    records = synthetic(cells, weights.astype(np.int64))
+    records = np.repeat(cells, weights.astype(np.int64), axis=0)
     assert len(records) == weights.sum()
     assert mean_mismatch(records, found.modes) == pytest.approx(
         (weights[weights == 10].size * 10) / weights.sum()
@@ -115,9 +117,8 @@ def test_ties_go_to_the_lowest_and_empty_clusters_keep_their_mode():
     modes = np.array([[1, 1], [0, 0], [1, 1]])
     assert nearest_mode(np.array([[0, 1], [1, 1]]), modes).tolist() == [0, 0]
     cells = np.array([[0, 0], [1, 1]])
-    found = weighted_kmodes(
-        cells, np.array([5.0, 3.0]), (2, 2), 4, max_iter=5, random=SecureRandom(bytes(32))
-    )
+    weighted = WeightedCells(cells, np.array([5.0, 3.0]), (2, 2))
+    found = weighted_kmodes(weighted, 4, max_iter=5, random=SecureRandom(bytes(32)))
     assert len({tuple(mode) for mode in found.modes}) == 4
     with pytest.raises(InputError):
-        weighted_kmodes(cells, np.ones(2), (2, 2), 5, max_iter=1, random=SecureRandom(bytes(32)))
+        weighted_kmodes(weighted, 5, max_iter=1, random=SecureRandom(bytes(32)))

@@ -1,6 +1,5 @@
 """`ppodc link`: what a linkage will cost, what an owner's table looks like in it, and its links."""
 
-import csv
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +7,9 @@ import typer
 from rich.table import Table
 
 from ppodc.cli.jobs import run_command
+from ppodc.cli.links_file import LinksFile, links_of
 from ppodc.cli.opened_results import show_result, waiting
-from ppodc.cli.options import Dataset, JsonFile, OwnConfig, file_to_write, out, write_json
+from ppodc.cli.options import Dataset, JsonFile, OwnConfig, out, write_csv, write_json
 from ppodc.errors import InputError
 
 link = typer.Typer(
@@ -83,27 +83,16 @@ def result_command(
     name: Dataset,
     config: OwnConfig,
     wait: Annotated[bool, typer.Option(help="Wait until the job is done.")] = True,
-    links: Annotated[
-        Path | None,
-        typer.Option(help="Write the links of own rows here (CSV).", callback=file_to_write),
-    ] = None,
+    links: LinksFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Fetch both halves of a linkage and open it: partners of own rows, or the number of links."""
     from client.owner import Owner
-    from ppodc.linkage.result import LinkResult
 
     with Owner.connect(config) as owner, waiting(name) as tell:
         result = owner.result(name, wait=wait, on_wait=tell)
     show_result(result)
     if links is not None:
-        if not isinstance(result, LinkResult) or result.links_ is None:
-            raise InputError("this linkage tells no links, only what the table shows.")
-        with links.open("w", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["row", "owner", "owner_upload", "owner_row"])
-            writer.writerows(
-                [own, *partner] for own, found in enumerate(result.links_) for partner in found
-            )
-        out.print(f"written: {links}", markup=False)
+        found = [[own, *partner] for own, partner in links_of(result)]
+        write_csv(links, ["row", "owner", "owner_upload", "owner_row"], found)
     write_json(json_file, result.figures())

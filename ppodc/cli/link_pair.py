@@ -1,21 +1,14 @@
 """`ppodc link pair`: two owners link their records directly, without clouds."""
 
-import csv
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from ppodc.cli.links_file import LinksFile, links_of
 from ppodc.cli.opened_results import show_result
-from ppodc.cli.options import (
-    JsonFile,
-    err,
-    file_to_write,
-    on_interrupt,
-    write_json,
-)
-from ppodc.errors import InputError
+from ppodc.cli.options import JsonFile, err, on_interrupt, write_csv, write_json
 
 link_pair = typer.Typer()
 STATE = (
@@ -41,10 +34,7 @@ def pair_command(
     ] = Path("ppodc-privacy"),
     max_epsilon: Annotated[float, typer.Option(min=0, help="What may be charged in all.")] = 10,
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
-    links: Annotated[
-        Path | None,
-        typer.Option(help="Write the links of own rows here (CSV).", callback=file_to_write),
-    ] = None,
+    links: LinksFile = None,
     json_file: JsonFile = None,
 ) -> None:
     """Link your records with those of one other owner, directly: no cloud, no third party.
@@ -56,7 +46,6 @@ def pair_command(
     """
     from client.direct_linkage import link_with
     from ppodc.cli.screen import JobScreen
-    from ppodc.linkage.result import LinkResult
     from ppodc.spec import Spec
 
     agreed = Spec.load(spec)
@@ -81,15 +70,6 @@ def pair_command(
         )
     show_result(result)
     if links is not None:
-        if not isinstance(result, LinkResult) or result.links_ is None:
-            raise InputError("this linkage tells no links, only what is printed.")
-        with links.open("w", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["row", "owner", "owner_row"])
-            writer.writerows(
-                [own, partner, row]
-                for own, found in enumerate(result.links_)
-                for partner, _, row in found
-            )
-        err.print(f"written: {links}", markup=False)
+        found = [[own, owner, row] for own, (owner, _, row) in links_of(result)]
+        write_csv(links, ["row", "owner", "owner_row"], found)
     write_json(json_file, result.figures())

@@ -1,10 +1,11 @@
 """Options that several commands share, and where their output goes."""
 
+import csv
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -113,3 +114,9 @@ def write_json(file: Path | None, result: dict[str, Any]) -> None:
     if file is not None:
         file.write_text(json.dumps(result, indent=2) + "\n")
         err.print(f"written: {file}", markup=False)
+
+
+def write_csv(file: Path, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with file.open("w", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([headings, *rows])
+    err.print(f"written: {file}", markup=False)

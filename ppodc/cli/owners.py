@@ -1,7 +1,5 @@
 """Commands of owners: read what they agree to, give records, take them back, fetch results."""
 
-import csv
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +17,7 @@ from ppodc.cli.options import (
     on_interrupt,
     out,
     png_to_write,
+    write_csv,
     write_json,
 )
 from ppodc.errors import InputError
@@ -151,14 +150,7 @@ def labels_command(
 
     with Owner.connect(config) as owner:
         labels = owner.labels(name, data, id_column=id_column, header=header)
-    _write_labels(to, {"label": labels.tolist()})
-
-
-def _write_labels(file: Path, columns: Mapping[str, Sequence[int]]) -> None:
-    rows = zip(*columns.values(), strict=True)
-    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
-    file.write_text("".join(f"{line}\n" for line in lines))
-    out.print(f"written: {file}", markup=False)
+    write_csv(to, ["label"], [[label] for label in labels.tolist()])
 
 
 @owners.command("datasets")
@@ -226,12 +218,10 @@ def result_command(
                 "the spec of this dataset does not offer labels. If it is a local job, `ppodc "
                 "labels` finds them from your own table."
             )
-        _write_labels(labels, result.own_rows())
+        own = result.own_rows()
+        write_csv(labels, list(own), zip(*own.values(), strict=True))
     if csv_file is not None:
-        headings, rows = result.table()
-        with csv_file.open("w", newline="") as file:
-            csv.writer(file).writerows([headings, *rows])
-        err.print(f"written: {csv_file}", markup=False)
+        write_csv(csv_file, *result.table())
     write_json(json_file, result.figures())
 
 

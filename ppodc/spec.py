@@ -23,6 +23,28 @@ from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, parse_toml
 
 _VERSION = 1
+_SAMPLE_HEAD = """\
+# A ppodc dataset: its columns and the job that all owners agree to.
+# Every owner must use this very file: its digest is the identity of the dataset.
+
+{name:28} # letters, digits, '.', '_' and '-'
+
+[schema]
+ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
+# The columns in the order of the owners' tables. low and high are public; a value outside
+# them is refused. Choose them by meaning, not from the data.
+columns = [
+    {{ name = "age", low = 0, high = 120 }},
+    {{ name = "temperature", low = 30.0, high = 45.0 }},
+    {{ name = "pressure", low = 40, high = 260 }},
+]
+
+"""
+
+
+def sample_head(name: str) -> str:
+    """The commented first half of a kind's sample: name and columns, for a [job] to follow."""
+    return _SAMPLE_HEAD.format(name=f'name = "{name}"')
 
 
 @dataclass(frozen=True, slots=True)

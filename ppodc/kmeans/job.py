@@ -24,7 +24,7 @@ from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole, double, is_whole
-from ppodc.spec import Spec
+from ppodc.spec import Spec, sample_head
 
 MAX_CLUSTERS = 64
 MAX_ITERATIONS = 10_000
@@ -39,22 +39,9 @@ _BETA = re.compile(r"\d{1,30}(/\d{1,30}|(\.\d{1,30})?([eE][+-]?\d{1,2})?)")
 Centres = tuple[tuple[float, ...], ...]
 ByRecords = Literal["random", "k-means++"]  # the clusters start from records
 
-SAMPLE = """\
-# A ppodc dataset: its columns and the job that all owners agree to.
-# Every owner must use this very file: its digest is the identity of the dataset.
-
-name = "clinic"              # letters, digits, '.', '_' and '-'
-
-[schema]
-ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
-# The columns in the order of the owners' tables. low and high are public; a value outside
-# them is refused. Choose them by meaning, not from the data.
-columns = [
-    { name = "age", low = 0, high = 120 },
-    { name = "temperature", low = 30.0, high = 45.0 },
-    { name = "pressure", low = 40, high = 260 },
-]
-
+SAMPLE = (
+    sample_head("clinic")
+    + """\
 [job]
 # Clusters, 1 to 64. Several in one job, for example [2, 3, 4, 5]: records are taken in once, owners
 # get a result for each, and with inertia = true can choose.
@@ -89,6 +76,7 @@ min_size = 5
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
 """
+)
 
 
 def parse_beta(value: Any) -> Fraction:

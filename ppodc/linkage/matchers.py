@@ -8,9 +8,10 @@ there are none.
 Who learns what: nothing; rounds and bytes are those of the protocols.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,17 +37,22 @@ from ppodc.records.schema import Schema
 Share = NDArray[np.uint64]
 
 
-class Matcher(Protocol):
+class Matcher(ABC):
     """See the module."""
+
+    __slots__ = ()
 
     def needs(self, pairs: int) -> Needs:
         """Supplies for comparing so many pairs, as far as they are known ahead."""
+        return Needs()
 
+    @abstractmethod
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
     ) -> Any:
         """Rows of this cloud's share of the encoded columns."""
 
+    @abstractmethod
     def match(self, session: Session, x: Any, y: Any, batch: Sequence[Work]) -> list[Bits]:
         """Shares of the match bits of each block, a byte per pair: (height, width)."""
 
@@ -66,7 +72,7 @@ def matcher_of(job: Job, schema: Schema) -> Matcher:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberMatcher:
+class NumberMatcher(Matcher):
     """Numbers: `distances`."""
 
     numbers: Numbers
@@ -85,13 +91,10 @@ class NumberMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterMatcher:
+class FilterMatcher(Matcher):
     """Bit filters: `filter_match`."""
 
     rule: Dice
-
-    def needs(self, pairs: int) -> Needs:
-        return Needs()
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -104,14 +107,11 @@ class FilterMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class FieldMatcher:
+class FieldMatcher(Matcher):
     """Mixed fields: `field_match`."""
 
     rule: Fields
     longest: tuple[int, ...]
-
-    def needs(self, pairs: int) -> Needs:
-        return Needs()
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -127,14 +127,11 @@ class FieldMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class TextMatcher:
+class TextMatcher(Matcher):
     """Texts in cells of known lengths: `string_match`."""
 
     rule: EditDistance
     longest: tuple[int, ...]
-
-    def needs(self, pairs: int) -> Needs:
-        return Needs()
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -152,14 +149,11 @@ class TextMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretTextMatcher:
+class SecretTextMatcher(Matcher):
     """Texts whose lengths stay secret: `secret_match`."""
 
     rule: EditDistance
     longest: tuple[int, ...]
-
-    def needs(self, pairs: int) -> Needs:
-        return Needs()
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool

@@ -12,28 +12,15 @@ from typing import Any, ClassVar
 from ppodc.errors import InputError
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
-from ppodc.spec import Spec
+from ppodc.spec import Spec, sample_head
 
 LEAST = 5  # the usual least count of a cell in official statistics
 _ANY_NUMBER = 1  # what a spec without the key means
 _MAX_LEAST = 1 << 40
 
-SAMPLE = """\
-# A ppodc dataset: its columns and the job that all owners agree to.
-# Every owner must use this very file: its digest is the identity of the dataset.
-
-name = "clinic-totals"       # letters, digits, '.', '_' and '-'
-
-[schema]
-ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
-# The columns in the order of the owners' tables. low and high are public; a value outside
-# them is refused. Choose them by meaning, not from the data.
-columns = [
-    { name = "age", low = 0, high = 120 },
-    { name = "temperature", low = 30.0, high = 45.0 },
-    { name = "pressure", low = 40, high = 260 },
-]
-
+SAMPLE = (
+    sample_head("clinic-totals")
+    + """\
 [job]
 kind = "totals"              # number of records, sum and mean of each column; nothing else
 variance = true              # and the variance of each column
@@ -41,6 +28,7 @@ variance = true              # and the variance of each column
 # the totals: of two owners each learns the other's. Without this key any number will do.
 least = 5
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

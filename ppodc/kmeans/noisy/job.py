@@ -15,7 +15,7 @@ from ppodc.ldp.noisy_kmeans import CENTRES_EACH, NoisePlan
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole, double
-from ppodc.spec import Spec
+from ppodc.spec import Spec, sample_head
 
 DELTA = 1e-6
 _MOST_ITERATIONS = 100
@@ -24,22 +24,9 @@ _LARGEST_EPSILON = 1000.0
 _LEAST_EPSILON = 1e-6
 _LEAST_DELTA = 1e-30
 
-SAMPLE = """\
-# A ppodc dataset: its columns and the job that all owners agree to.
-# Every owner must use this very file: its digest is the identity of the dataset.
-
-name = "clinic-private"      # letters, digits, '.', '_' and '-'
-
-[schema]
-ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
-# The columns in the order of the owners' tables. low and high are public; a value outside
-# them is refused. Choose them by meaning, not from the data.
-columns = [
-    { name = "age", low = 0, high = 120 },
-    { name = "temperature", low = 30.0, high = 45.0 },
-    { name = "pressure", low = 40, high = 260 },
-]
-
+SAMPLE = (
+    sample_head("clinic-private")
+    + """\
 [job]
 k = 3                        # clusters, 1 to 64
 seed = 1                     # public; of the starting points
@@ -53,6 +40,7 @@ delta = 1e-6                 # well below 1 / (number of records)
 #                            # two columns, else 4
 # centres = 9                # public starting points, merged to k at the end; 3 k if left out
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

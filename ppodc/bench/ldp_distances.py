@@ -13,7 +13,7 @@ from ppodc.bench.ldp_scores import seeded
 from ppodc.ldp.bit_codes import MAX_BITS, bit_vector, random_centres
 from ppodc.ldp.bit_estimates import DistanceScale, attribute_bits
 from ppodc.ldp.bit_reports import BitReports, privbv_as_published
-from ppodc.ldp.distances import adjusted, published_limit, signed_distances, vertical_range
+from ppodc.ldp.distances import adjusted, published_limit, signed_distances
 from ppodc.ldp.flips import Flips
 from ppodc.ldp.report_streams import insecure_streams
 
@@ -93,13 +93,17 @@ def vertical_errors() -> list[dict[str, Any]]:
 def _vertical_error(
     draws: NDArray[np.int64], exact: NDArray[np.float64], columns: int, ub: int, bits: int
 ) -> float:
-    """Both parties' S and P of every pair, encoded once in 0..mu_max, flipped with b = 1."""
+    """Both parties' S and P of every pair, encoded once in 0..mu_max, flipped with b = 1.
+
+    S - P is the squared distance over a party's attributes, mu_max = 2 (attributes) ub^2. Every
+    pair of records needs an encoding of its own, so a record's budget grows by n - 1.
+    """
     pairs, half = len(draws) // 2, columns // 2
     total = np.zeros(pairs)
     for number, part in enumerate((slice(0, half), slice(half, columns))):
         a, b = draws[:pairs, part], draws[pairs:, part]
         terms = np.stack([(a * a + b * b).sum(axis=1), (2 * a * b).sum(axis=1)], axis=1)
-        span = vertical_range(a.shape[1], ub)
+        span = 2 * a.shape[1] * ub * ub
         scale = DistanceScale.of(Flips.symmetric(1, 1), bits, span / ub**2, span / ub**2 / 2)
         total += scale.distances(_hamming(terms, span, bits, number))
     return float(np.abs(np.sqrt(np.maximum(total, 0)) - exact).mean())

@@ -1,4 +1,4 @@
-"""What a mechanism guarantees for one record, exactly, and composition.
+"""What a mechanism guarantees for one record, exactly.
 
 The unit is one record with all its attributes, against a collector that knows the mechanism and
 every public parameter. Independent parts of a report add up: epsilon is the sum over attributes.
@@ -16,14 +16,12 @@ Noise in the two clouds is accounted in zero-concentrated privacy: rho adds up o
 """
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.records.privacy_report import Guarantee
 
 DELTA = 1e-6  # at which the second figure of a report is given
 _HALVINGS = 100
@@ -111,9 +109,3 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
 def _check_delta(delta: float) -> None:
     if not 0 <= delta < 1:
         raise InputError("delta must be at least 0 and less than 1")
-
-
-def composed(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Of everything together: epsilons and deltas add up (and hold for any later choice)."""
-    parts = list(guarantees)
-    return Guarantee(math.fsum(g.epsilon for g in parts), math.fsum(g.delta for g in parts))

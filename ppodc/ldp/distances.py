@@ -1,4 +1,4 @@
-"""Estimated distance matrices of bit reports, their adjusting, and the vertical form.
+"""Estimated distance matrices of bit reports, and their adjusting.
 
 d^^2 is the sum of the attributes' squares; debiased, its expected error is subtracted and the rest
 clipped at 0. Corrections to the sources: the distance of a record to itself is 0 and no estimate
@@ -7,7 +7,6 @@ since the published rule (the largest entry that is an exact sum of two others) 
 equal by chance. O(n^2 d s / 64) word operations, 4 n^2 bytes.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -153,25 +152,3 @@ def published_limit(distances: NDArray[Any]) -> float:
         found = raw[i][equal.any(axis=0)]
         best = max(best, float(found.max(initial=0.0)))
     return best
-
-
-# ------------------------------------------------------------------- the vertical form
-
-
-def vertical_terms(first: NDArray[Any], second: NDArray[Any]) -> tuple[int, int]:
-    """(S, P) of one part of two records, with S - P = the squared distance over its attributes."""
-    a, b = np.asarray(first, np.int64), np.asarray(second, np.int64)
-    return int((a * a + b * b).sum()), int((2 * a * b).sum())
-
-
-def vertical_range(attributes: int, ub: int) -> int:
-    """mu_max = 2 (attributes) ub^2: the range in which S and P are encoded."""
-    return 2 * attributes * ub * ub
-
-
-def vertical_distance(parts: list[float]) -> float:
-    """sqrt(max(0, L^2 + R^2)) of the parts' estimated squared distances.
-
-    Every pair of records needs an encoding of its own, so a record's budget grows by n - 1.
-    """
-    return math.sqrt(max(0.0, math.fsum(parts)))

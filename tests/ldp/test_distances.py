@@ -17,9 +17,6 @@ from ppodc.ldp.distances import (
     hamming_matrix,
     published_limit,
     signed_distances,
-    vertical_distance,
-    vertical_range,
-    vertical_terms,
 )
 from ppodc.ldp.flips import Flips
 from ppodc.ldp.kcluster import dbscan, kcluster_linear, kcluster_matrix, matches
@@ -115,13 +112,6 @@ def test_adjusting_is_exact_on_a_chain_and_leaves_what_it_cannot_reach():
     mended = adjusted(saturated, 2.5)
     assert np.allclose(mended[:4, :4], exact[:4, :4])
     assert np.allclose(mended[4, :4], 3.0)
-
-
-def test_the_vertical_form():
-    assert vertical_terms(np.array([1, 2]), np.array([3, 1])) == (15, 10)
-    assert vertical_range(2, 4) == 64
-    assert vertical_distance([5.0, -1.0]) == 2.0
-    assert vertical_distance([-5.0, 1.0]) == 0.0
 
 
 def test_kcluster_finds_groups_in_both_forms():

@@ -7,7 +7,7 @@ from ppodc.errors import InputError, PpodcError, RefusedError, SessionLostError,
 from ppodc.pairs import control_messages
 from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import CallDesk, Operation, Peer
-from ppodc.transport.memory_carrier import MemoryCarrier
+from tests.transport.memory_carrier import MemoryCarrier
 
 
 def cloud2_that_raises(error: PpodcError) -> Cloud2Client:

@@ -37,9 +37,9 @@ from ppodc.service.store import Store
 from ppodc.transport import wire
 from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import CallDesk, Operation, Peer
-from ppodc.transport.memory_carrier import MemoryCarrier
 from ppodc.transport.wire import Empty
 from tests.service.data import make_spec, put_upload, records
+from tests.transport.memory_carrier import MemoryCarrier
 
 ANN, BOB, EVE = (Peer("owner", name, f"{name:.<40}") for name in ("ann", "bob", "eve"))
 OPERATOR = Peer("operator", "olga", f"{'olga':.<40}")

@@ -11,8 +11,8 @@ from ppodc.errors import AccessError, ChannelError, InputError, LimitError, Refu
 from ppodc.transport import call_server, wire
 from ppodc.transport.call_client import REFUSAL, REPLY, Call, Client, Refusal
 from ppodc.transport.call_server import CallDesk, Operation, Peer, Reply, Request
-from ppodc.transport.memory_carrier import MemoryCarrier
 from ppodc.transport.wire import Body, Empty
+from tests.transport.memory_carrier import MemoryCarrier
 
 ANN, BOB = Peer("owner", "ann"), Peer("owner", "bob")
 SESSION = bytes(range(16))

@@ -97,8 +97,7 @@ def run_job(
         state = store.jobs.get(dataset).state
         if state not in (JobState.CREATED, JobState.SEALED, JobState.DONE):
             raise InputError(f"the job of {dataset!r} is {state}. {_advice(dataset, state)}")
-        chosen = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
-        return _Master(config, store, dataset, chosen, pairs, progress, means).drive()
+        return _Master(config, store, dataset, suite, pairs, progress, means).drive()
 
 
 def resume_job(
@@ -116,10 +115,9 @@ def resume_job(
             raise InputError(
                 f"the job of {dataset!r} is {job.state}. {_advice(dataset, job.state)}"
             )
-        suite = suite_of(pair_kind(store.datasets.spec(dataset)), job.suite or None)
         if pairs is None:
             pairs = job.pairs or None  # as many as it was begun with
-        return _Master(config, store, dataset, suite, pairs, progress, means).drive()
+        return _Master(config, store, dataset, job.suite or None, pairs, progress, means).drive()
 
 
 def prepare_job(
@@ -145,8 +143,7 @@ def prepare_job(
             raise InputError(
                 f"pools are filled for a sealed dataset, {dataset!r} is {state}{before}."
             )
-        chosen = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
-        _Master(config, store, dataset, chosen, pairs, progress, means).prepare(iterations)
+        _Master(config, store, dataset, suite, pairs, progress, means).prepare(iterations)
 
 
 def seal_dataset(
@@ -209,13 +206,14 @@ class _Master:
         config: Cloud1Config,
         store: Store,
         dataset: str,
-        suite: str,
+        suite: str | None,
         pairs: int | None,
         progress: Listener,
         means: Means,
     ) -> None:
         self._config, self._store, self._dataset = config, store, dataset
-        self._suite, self._pairs = suite, config.pairs if pairs is None else pairs
+        self._suite = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        self._pairs = config.pairs if pairs is None else pairs
         if not 1 <= self._pairs <= MAX_PAIRS:
             raise InputError(f"a job runs on 1 to {MAX_PAIRS} worker pairs, not {self._pairs}.")
         self._progress = progress

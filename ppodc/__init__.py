@@ -14,7 +14,7 @@ _PLACES = {
     "JobEndedError": "ppodc.errors",
     "ListedDataset": "client.both_clouds",
     "LocalPlatform": "ppodc.local.platform",
-    "LocalPrivateDBSCAN": "client.local_private",
+    "LocalPrivateDBSCAN": "client.local_dbscan",
     "LocalPrivateKMeans": "client.local_private",
     "LocalPrivateKModes": "client.local_private",
     "Operator": "client.operator",

@@ -118,7 +118,7 @@ class LocalPrivateDBSCAN(LocalEstimator):
         return self
 
     def _mechanism(self, columns: int) -> BitReports:
-        random = SecureRandom(self.seed_.to_bytes(32, "big"))
+        random = SecureRandom.public(self.seed_)
         if self.published:
             t = max(1, (self.ub + 1) // 2)
             return privbv_as_published(

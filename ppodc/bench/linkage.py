@@ -164,7 +164,7 @@ def _tree(
 def _noise(method: str, seed: int) -> Noise:
     if method == "as published" or method in linkage_kdtree.METHODS:
         return PublishedNoise(seed)
-    return ExactNoise(SecureRandom(seed.to_bytes(32, "big")))
+    return ExactNoise(SecureRandom.public(seed))
 
 
 def outcome(

@@ -203,7 +203,7 @@ def _tree(setting: Setting) -> StringTree:
 def _partition(points: NDArray[np.int64], setting: Setting, seed: int) -> Partition:
     from ppodc.bench.linkage import PublishedNoise
 
-    exact = ExactNoise(SecureRandom(seed.to_bytes(32, "big")))
+    exact = ExactNoise(SecureRandom.public(seed))
     if setting.method == "length":
         buckets = string_tree.exact_lengths(4, 24, LONGEST)
         boxes = string_tree.length_boxes(buckets, 2)

@@ -28,6 +28,11 @@ class SecureRandom:
         self._lock = threading.Lock()
         self._start(os.urandom(32) if seed is None else seed)
 
+    @classmethod
+    def public(cls, seed: int) -> "SecureRandom":
+        """What everybody who knows this number draws alike; never for a secret."""
+        return cls(seed.to_bytes(32, "big"))
+
     def __repr__(self) -> str:
         return f"SecureRandom({'seeded' if self._seeded else 'from the operating system'})"
 

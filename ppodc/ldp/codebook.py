@@ -93,7 +93,7 @@ class Codebook:
         weights = self.weights(counts, n)
         if np.count_nonzero(weights) < k:  # nothing but noise: the points themselves must do
             weights = weights + 1.0
-        random = SecureRandom(seed.to_bytes(32, "big"))
+        random = SecureRandom.public(seed)
         return weighted_kmeans(self.points.astype(np.float64), weights, k, random=random)
 
     def expectation(self, n: int, k: int) -> "Expectation":

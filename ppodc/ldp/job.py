@@ -179,7 +179,7 @@ def build(job: Job, schema: Schema) -> Mechanism:
         return NearestPoint(Codebook.of(columns, schema.ub, job.epsilon, points, job.seed))
     if job.mechanism == "ldpseg":
         return FlippedBits(ldpseg(columns, schema.ub, epsilon=job.epsilon, bits=job.bits))
-    random = SecureRandom(job.seed.to_bytes(32, "big"))
+    random = SecureRandom.public(job.seed)
     made = privbv(columns, schema.ub, epsilon=job.epsilon, bits=job.bits, random=random)
     return FlippedBits(made)
 

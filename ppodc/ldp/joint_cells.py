@@ -92,7 +92,7 @@ class SampledCells(Cells):
     @classmethod
     def of(cls, sizes: Sequence[int], epsilon: float, points: int, seed: int) -> "SampledCells":
         """Points drawn from the domain by the public seed."""
-        random = SecureRandom(seed.to_bytes(32, "big"))
+        random = SecureRandom.public(seed)
         columns = [np.array(random.below(size, points), np.int64) for size in sizes]
         return cls(tuple(sizes), oracle(points, epsilon), np.stack(columns, axis=1))
 

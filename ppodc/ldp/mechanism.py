@@ -70,10 +70,6 @@ class Mechanism(Protocol):
         """What to expect of n records, where it is known."""
 
 
-def _seeded(seed: int) -> SecureRandom:
-    return SecureRandom(seed.to_bytes(32, "big"))
-
-
 @dataclass(frozen=True, slots=True)
 class NearestPoint:
     """`codebook`: each record tells its nearest public point."""
@@ -161,7 +157,7 @@ def modes_of(
     """k modes of the estimated cells, each with the records that are nearest to it."""
     weights = possible(estimates, n)
     weighted = WeightedCells(cells, weights, sizes)
-    found = best_kmodes(weighted, k, max_iter=MAX_ITERATIONS, random=_seeded(seed))
+    found = best_kmodes(weighted, k, max_iter=MAX_ITERATIONS, random=SecureRandom.public(seed))
     totals = np.bincount(found.labels, weights[found.kept], minlength=k)
     return Clusters(found.modes.astype(np.float64), totals.astype(np.float64))
 
@@ -194,7 +190,7 @@ class FlippedBits:
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         """One pass an iteration: assignments follow from the sums of bits of the one before."""
-        first = reports.rows(first_rows(n, k, _seeded(seed)))
+        first = reports.rows(first_rows(n, k, SecureRandom.public(seed)))
         bits = unpack(first.reshape(k * self.reports.attributes, -1), self.reports.code.bits)
         ones, sizes = bits.reshape(k, -1).astype(np.int64), np.ones(k, np.int64)
         for _ in range(MAX_ITERATIONS):

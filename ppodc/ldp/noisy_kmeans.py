@@ -244,7 +244,7 @@ def merge(
     weights = np.maximum(counts, 0).astype(np.float64)
     if np.count_nonzero(weights) < plan.k:
         weights = weights + 1.0
-    random = SecureRandom(plan.seed.to_bytes(32, "big"))
+    random = SecureRandom.public(plan.seed)
     return weighted_kmeans(centres.astype(np.float64), weights, plan.k, random=random)
 
 

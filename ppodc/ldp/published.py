@@ -64,7 +64,7 @@ class PrivBVSetting:
     def build(self, columns: Columns) -> Mechanism:
         columns.check_bits(self.s)
         t = max(1, math.ceil(self.t * columns.ub))
-        random = SecureRandom(columns.seed.to_bytes(32, "big"))
+        random = SecureRandom.public(columns.seed)
         made = privbv_as_published(
             columns.count, columns.ub, b=self.b, bits=self.s, t=t, random=random
         )

@@ -25,7 +25,7 @@ _STEPS = 6
 def _spread(count: int, columns: int, ub: int, seed: int) -> NDArray[np.int64]:
     points = _recurrence(count, columns, ub)
     samples = min(_MOST_SAMPLES, _SAMPLES_EACH * count)
-    words = SecureRandom(seed.to_bytes(32, "big")).uint64((samples, columns))
+    words = SecureRandom.public(seed).uint64((samples, columns))
     # the upper 32 bits times ub + 1, shifted back: uniform up to 2^-11
     uniform = ((words >> np.uint64(32)) * np.uint64(ub + 1) >> np.uint64(32)).astype(np.float64)
     for _ in range(_STEPS):

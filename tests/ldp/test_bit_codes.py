@@ -36,10 +36,6 @@ from ppodc.ldp.report_streams import insecure_streams
 from tests.ldp.words import GivenWords
 
 
-def seeded(seed=0):
-    return SecureRandom(seed.to_bytes(32, "big"))
-
-
 def text(code, value):
     return "".join(map(str, code.encode(np.array([value]))[0]))
 
@@ -66,7 +62,7 @@ def test_bit_vectors_of_the_worked_example():
     ("ub", "t", "bits"), [(50, 25, 40), (30, 3, 17), (7, 1, 5), (1000, 500, 8)]
 )
 def test_bit_vectors_are_their_definition(ub, t, bits):
-    centres = random_centres(ub, t, bits, seeded())
+    centres = random_centres(ub, t, bits, SecureRandom.public(0))
     assert centres.min() >= -t
     assert centres.max() <= ub + t
     code, values = bit_vector(ub, centres, t), np.arange(ub + 1)
@@ -121,8 +117,8 @@ def test_spread_of_weights():
     "code",
     [
         thermometer(60, 6),
-        bit_vector(20, random_centres(20, 10, 6, seeded(1)), 10),
-        bit_vector(20, random_centres(20, 4, 6, seeded(2)), 4),
+        bit_vector(20, random_centres(20, 10, 6, SecureRandom.public(1)), 10),
+        bit_vector(20, random_centres(20, 4, 6, SecureRandom.public(2)), 4),
         weighted(63, 6, 1.5),
         binary(63, 32, 1, 5),
     ],
@@ -133,7 +129,7 @@ def test_the_guarantee_of_a_value_holds_and_is_tight(code, flips):
 
 
 def test_guarantees_of_the_published_settings():
-    published = privbv_as_published(64, 50, b=1, bits=1000, t=25, random=seeded())
+    published = privbv_as_published(64, 50, b=1, bits=1000, t=25, random=SecureRandom.public(0))
     report = published.guarantee()
     # a centre exactly in the middle tells both ends apart by no bit, so D is just below 1000
     differing = published.code.differing()
@@ -159,7 +155,7 @@ def test_guarantees_of_the_published_settings():
 @pytest.mark.parametrize("epsilon", [1.0, 16.0])
 def test_honest_versions_keep_their_budget(epsilon):
     for mechanism in (
-        privbv(4, 1000, epsilon=epsilon, bits=8, random=seeded()),
+        privbv(4, 1000, epsilon=epsilon, bits=8, random=SecureRandom.public(0)),
         ldpseg(4, 1000, epsilon=epsilon, bits=10),
     ):
         guaranteed = mechanism.guarantee().guaranteed.epsilon
@@ -208,7 +204,7 @@ def test_estimates_have_the_right_expectation():
 def test_centres_from_shares():
     """A cluster's centre from its summed bits: exact up to the steps of the thresholds."""
     for mechanism in (
-        privbv(2, 1000, epsilon=1000, bits=200, random=seeded()),
+        privbv(2, 1000, epsilon=1000, bits=200, random=SecureRandom.public(0)),
         BitReports(thermometer(1000, 100), Flips.symmetric(1, 100), 2),
     ):
         records = np.array([[100, 900], [300, 700], [200, 500]])
@@ -231,8 +227,8 @@ def test_bad_parameters_are_refused():
     with pytest.raises(InputError):
         weighted(100, 4, 1.0)
     with pytest.raises(InputError):
-        privbv(10, 1000, epsilon=1e-6, bits=10, random=seeded())
-    mechanism = privbv(2, 1000, epsilon=1, bits=3, random=seeded())
+        privbv(10, 1000, epsilon=1e-6, bits=10, random=SecureRandom.public(0))
+    mechanism = privbv(2, 1000, epsilon=1, bits=3, random=SecureRandom.public(0))
     with pytest.raises(InputError, match="beyond"):
         mechanism.check(np.array([[0, 1 << 3]], np.uint64))
     with pytest.raises(InputError, match="attributes"):

@@ -21,10 +21,6 @@ from ppodc.ldp.weighted_kmeans import (
 PINNED = [[702, 718], [237, 219], [245, 720], [747, 232]]
 
 
-def seeded(seed=0):
-    return SecureRandom(seed.to_bytes(32, "big"))
-
-
 def groups(rows, k=4, seed=5):
     """Round groups in 0..1000, from words."""
     words = insecure_streams(rows, seed).words(9)
@@ -62,7 +58,7 @@ def test_points_are_pinned():
 def test_weighted_kmeans_is_kmeans_on_repeated_points():
     points = groups(300).astype(float)
     weights = (insecure_streams(300, 2).words(1)[:, 0] % 5).astype(float)
-    centres, sizes = weighted_kmeans(points, weights, 4, random=seeded())
+    centres, sizes = weighted_kmeans(points, weights, 4, random=SecureRandom.public(0))
     repeated = np.repeat(points, weights.astype(int), axis=0)
     wanted = KMeans(4, n_init=10, random_state=0).fit(repeated)
     order, other = np.lexsort(centres.T), np.lexsort(wanted.cluster_centers_.T)
@@ -72,7 +68,7 @@ def test_weighted_kmeans_is_kmeans_on_repeated_points():
         wanted.inertia_ / len(repeated)
     )
     with pytest.raises(InputError, match="different points"):
-        weighted_kmeans(points[:3], np.ones(3), 4, random=seeded())
+        weighted_kmeans(points[:3], np.ones(3), 4, random=SecureRandom.public(0))
 
 
 def test_reports_of_two_owners_give_the_groups():

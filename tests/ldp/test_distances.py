@@ -23,10 +23,6 @@ from ppodc.ldp.kcluster import dbscan, kcluster_linear, kcluster_matrix, matches
 from ppodc.ldp.report_streams import insecure_streams
 
 
-def seeded(seed=0):
-    return SecureRandom(seed.to_bytes(32, "big"))
-
-
 def values(rows, columns, ub, seed=1):
     return (insecure_streams(rows, seed).words(columns) % (ub + 1)).astype(np.int64)
 
@@ -53,7 +49,7 @@ def test_the_scale_of_the_worked_example():
 
 
 def test_distances_are_unbiased_and_scatter_as_stated():
-    mechanism = privbv_as_published(1, 1000, b=2, bits=500, t=500, random=seeded())
+    mechanism = privbv_as_published(1, 1000, b=2, bits=500, t=500, random=SecureRandom.public(0))
     scale = DistanceScale.of(mechanism.flips, 500, 1000, 500)
     records = np.tile([[200], [700]], (150, 1))
     matrix = signed_distances(mechanism.perturb(records, insecure_streams(300, 4)), scale)
@@ -65,7 +61,7 @@ def test_distances_are_unbiased_and_scatter_as_stated():
 
 
 def test_the_matrix_is_its_definition():
-    mechanism = privbv_as_published(3, 100, b=1, bits=70, t=50, random=seeded())
+    mechanism = privbv_as_published(3, 100, b=1, bits=70, t=50, random=SecureRandom.public(0))
     scale = DistanceScale.of(mechanism.flips, 70, 100, 50)
     reports = mechanism.perturb(values(9, 3, 100), insecure_streams(9, 1))
     bits = attribute_bits(reports, mechanism).astype(int)
@@ -78,7 +74,7 @@ def test_the_matrix_is_its_definition():
     wanted = np.sqrt(np.maximum(squares - 3 * scale.noise**2, 0))
     np.fill_diagonal(wanted, 0)
     assert np.allclose(corrected, wanted, rtol=1e-3, atol=1e-2)
-    one = privbv_as_published(1, 100, b=1, bits=70, t=50, random=seeded())
+    one = privbv_as_published(1, 100, b=1, bits=70, t=50, random=SecureRandom.public(0))
     single = one.perturb(values(9, 1, 100), insecure_streams(9, 1))
     flat = attribute_bits(single, one)[:, 0].astype(int)
     assert np.array_equal(hamming_matrix(single), (flat[:, None] != flat[None]).sum(axis=2))
@@ -92,7 +88,7 @@ def test_too_many_records_are_refused_with_advice():
 def test_adjusting_mends_saturated_distances():
     """Uniform values, t far below the range: T = 2t - 3 sigma mends what line 3 does not."""
     ub, t, bits = 2500, 300, 1000
-    code = bit_vector(ub, random_centres(ub, t, bits, seeded()), t)
+    code = bit_vector(ub, random_centres(ub, t, bits, SecureRandom.public(0)), t)
     mechanism = BitReports(code, Flips.symmetric(1, bits), 1)
     records = values(100, 1, ub)
     exact = np.abs(records - records.T)
@@ -116,19 +112,19 @@ def test_adjusting_is_exact_on_a_chain_and_leaves_what_it_cannot_reach():
 
 def test_kcluster_finds_groups_in_both_forms():
     records, truth = groups()
-    mechanism = privbv_as_published(2, 50, b=3, bits=400, t=25, random=seeded())
+    mechanism = privbv_as_published(2, 50, b=3, bits=400, t=25, random=SecureRandom.public(0))
     reports = mechanism.perturb(records, insecure_streams(len(records), 3))
     scale = DistanceScale.of(mechanism.flips, 400, 50, 25)
     matrix = distance_matrix(reports, 2, scale, debias=True)
     for seed in range(20):
-        found = kcluster_matrix(matrix, 3, max_iter=50, random=seeded(seed))
+        found = kcluster_matrix(matrix, 3, max_iter=50, random=SecureRandom.public(seed))
         assert found.converged
         if _same(found.labels, truth):
             break
     else:
         pytest.fail("no start found the groups")
     for seed in range(20):
-        linear = kcluster_linear(reports, 2, 400, 3, max_iter=50, random=seeded(seed))
+        linear = kcluster_linear(reports, 2, 400, 3, max_iter=50, random=SecureRandom.public(seed))
         assert linear.sizes.sum() == len(records)
         if _same(linear.labels, truth):
             return
@@ -140,11 +136,11 @@ def _same(labels, truth):
 
 
 def test_the_linear_form_is_the_mean_hamming_distance():
-    mechanism = privbv_as_published(2, 50, b=1, bits=90, t=25, random=seeded())
+    mechanism = privbv_as_published(2, 50, b=1, bits=90, t=25, random=SecureRandom.public(0))
     reports = mechanism.perturb(groups()[0], insecure_streams(60, 3))
-    linear = kcluster_linear(reports, 2, 90, 3, max_iter=1, random=seeded(5))
+    linear = kcluster_linear(reports, 2, 90, 3, max_iter=1, random=SecureRandom.public(5))
     bits = attribute_bits(reports, mechanism).reshape(60, -1).astype(int)
-    first = seeded(5).permutation(60)[:3]
+    first = SecureRandom.public(5).permutation(60)[:3]
     hamming = (bits[:, None] != bits[first]).sum(axis=2)
     assert np.array_equal(linear.labels, hamming.argmin(axis=1))
     sums = np.stack([bits[linear.labels == h].sum(axis=0) for h in range(3)])
@@ -153,7 +149,7 @@ def test_the_linear_form_is_the_mean_hamming_distance():
 
 def test_kcluster_refuses_more_clusters_than_records():
     with pytest.raises(InputError):
-        kcluster_matrix(np.zeros((2, 2), np.float32), 3, max_iter=1, random=seeded())
+        kcluster_matrix(np.zeros((2, 2), np.float32), 3, max_iter=1, random=SecureRandom.public(0))
 
 
 @pytest.mark.parametrize(("radius", "least"), [(3.0, 4), (6.0, 5), (1.0, 2)])

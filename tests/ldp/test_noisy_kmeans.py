@@ -26,10 +26,6 @@ from tests.ldp.test_codebook import groups
 PLAN = NoisePlan(k=4, columns=2, ub=1000, epsilon=1.0, delta=1e-6, seed=3)
 
 
-def seeded(seed=0):
-    return SecureRandom(seed.to_bytes(32, "big"))
-
-
 def no_noise(iteration, centres):
     return np.zeros((len(centres), centres.shape[1] + 1), np.int64)
 
@@ -49,7 +45,7 @@ def chi_square(draws, weight, reach):
 
 
 def test_the_samplers_follow_their_laws():
-    random = seeded()
+    random = SecureRandom.public(0)
     laplace = [discrete_laplace(random, 2) for _ in range(6_000)]
     assert chi_square(laplace, lambda x: math.exp(-abs(x) / 2), 8) < 2.2
     for variance in (Fraction(1, 3), Fraction(7), Fraction(20_001, 1000)):
@@ -60,12 +56,12 @@ def test_the_samplers_follow_their_laws():
 
 
 def test_noise_of_great_variance_is_drawn():
-    draws = gaussian_noise(seeded(1), Fraction(10**12), (400,))
+    draws = gaussian_noise(SecureRandom.public(1), Fraction(10**12), (400,))
     assert draws.std() == pytest.approx(1e6, rel=0.15)
     with pytest.raises(InputError):
-        discrete_gaussian(seeded(), Fraction(0))
+        discrete_gaussian(SecureRandom.public(0), Fraction(0))
     with pytest.raises(InputError):
-        discrete_laplace(seeded(), 0)
+        discrete_laplace(SecureRandom.public(0), 0)
 
 
 def test_the_plans_numbers():
@@ -171,7 +167,9 @@ def test_close_clusters_beside_far_small_ones_are_split():
     group = np.where(words[:, 8] % 40 == 0, 3, words[:, 8] % 3)
     records = np.clip(corner[group] + noise // 3, 0, 1000)
     plan = NoisePlan(k=4, columns=2, ub=1000, epsilon=2.0, delta=1e-6, seed=3)
-    found = noisy_kmeans(records, plan, two_clouds_noise(plan, seeded(1), seeded(2))).centres
+    found = noisy_kmeans(
+        records, plan, two_clouds_noise(plan, SecureRandom.public(1), SecureRandom.public(2))
+    ).centres
     floats = records.astype(float)
     exact = mean_squared_distance(floats, corner.astype(float))
     assert mean_squared_distance(floats, found) < 3 * exact
@@ -183,7 +181,7 @@ def test_given_noise_is_added_and_nothing_else():
     drawn = []
 
     def noise(iteration, centres):
-        drawn.append(own_noise(PLAN, seeded(iteration)))
+        drawn.append(own_noise(PLAN, SecureRandom.public(iteration)))
         return drawn[-1]
 
     result = noisy_kmeans(records, PLAN, noise)
@@ -196,7 +194,9 @@ def test_given_noise_is_added_and_nothing_else():
 def test_the_result_is_near_that_without_noise():
     records = groups(20_000)
     clean = noisy_kmeans(records, PLAN, no_noise)
-    noisy = noisy_kmeans(records, PLAN, two_clouds_noise(PLAN, seeded(1), seeded(2)))
+    noisy = noisy_kmeans(
+        records, PLAN, two_clouds_noise(PLAN, SecureRandom.public(1), SecureRandom.public(2))
+    )
     floats = records.astype(float)
     reference = mean_squared_distance(floats, clean.centres)
     assert mean_squared_distance(floats, noisy.centres) < 1.2 * reference

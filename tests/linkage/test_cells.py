@@ -28,7 +28,7 @@ DELTA = Fraction(1, 10_000)
 
 
 def exact_noise(seed: int = 1) -> ExactNoise:
-    return ExactNoise(SecureRandom(seed.to_bytes(32, "big")))
+    return ExactNoise(SecureRandom.public(seed))
 
 
 class NoNoise:

@@ -1,11 +1,8 @@
 """Linkages among the fault schedules: which are drawn, and what their owners must get."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ppodc.linkage.blocking import Blocking, adtree
 from ppodc.linkage.job import Job, Output
@@ -25,11 +22,20 @@ def linkage_job(chance: random.Random, columns: int) -> Job:
     )
 
 
-def same_links(tables: Sequence[NDArray[np.int64]], job: Job, results: Sequence[Any]) -> bool:
-    """Whether the links of owner1, owner2, ... are those of plaintext, by owner and row."""
+def same_links(
+    tables: Sequence[Iterable[Any]], job: Job, results: Sequence[Any], key: int | None = None
+) -> bool:
+    """Whether the links of owner1, owner2, ... are those of plaintext, by owner and row.
+
+    Rows whose values at `key` differ are not compared.
+    """
     rows = [(owner, i, row) for owner, table in enumerate(tables) for i, row in enumerate(table)]
     partners = [
-        [(f"owner{q + 1}", 0, j) for q, j, y in rows if q != own and matches(job.rule, x, y)]
+        [
+            (f"owner{other + 1}", 0, j)
+            for other, j, y in rows
+            if other != own and (key is None or x[key] == y[key]) and matches(job.rule, x, y)
+        ]
         for own, _, x in rows
     ]
     if job.output == "count":

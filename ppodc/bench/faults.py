@@ -39,14 +39,18 @@ from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.noisy.job import NoisyJob, plan_of
 from ppodc.kmeans.noisy.reference import reference as noisy
 from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.reference import distinct
 from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
 from ppodc.service.job_state import JobState
+from ppodc.service.store import Role, Store
 from ppodc.spec import Spec
 from ppodc.totals.job import Job as TotalsJob
 from ppodc.totals.reference import reference as totals
+
+Tables = Sequence[NDArray[np.int64]]  # of each owner, encoded
 
 UB = 20
 MAX_OWNERS = 3
@@ -95,8 +99,8 @@ class Verdict:
 COUNTS = ("wrong", "lost_uploads", "doubled_uploads", "reused_rows", "broken_ledgers", "stuck")
 
 
-def draw(seed: int, *, private: bool = True) -> Schedule:
-    """The schedule of this seed; without `private` one whose job costs its owners no budget."""
+def draw(seed: int) -> Schedule:
+    """The schedule of this seed."""
     chance = random.Random(seed)
     columns, k = chance.randint(1, 2), chance.randint(1, 3)
     schema = Schema(tuple(Column(f"x{i}", 0.0, float(UB)) for i in range(columns)), UB)
@@ -104,7 +108,7 @@ def draw(seed: int, *, private: bool = True) -> Schedule:
         np.array([[chance.randint(0, UB) for _ in range(columns)] for _ in range(rows)], np.int64)
         for rows in (chance.randint(3, 9) for _ in range(chance.randint(1, MAX_OWNERS)))
     )
-    kind = chance.choices(("kmeans", "totals", "private"), (4, 1, int(private)))[0]
+    kind = chance.choices(("kmeans", "totals", "private"), (4, 1, 1))[0]
     job: Any = TotalsJob(variance=chance.random() < 0.5, least=3)
     suite = "shares"
     if kind == "private":
@@ -119,7 +123,8 @@ def draw(seed: int, *, private: bool = True) -> Schedule:
         )
         suite = chance.choices(("shares", "paillier"), (7, 1))[0]
         if suite == "shares":
-            job = _with_starts(job, random.Random(f"starts of {seed}"))
+            starts = random.Random(f"starts of {seed}")
+            job = job if starts.random() < 0.5 else with_starts(job, starts)
     faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
     spec = Spec(f"schedule-{seed}", schema, job)
     prepare = chance.choice((0, 0, 1))
@@ -131,10 +136,8 @@ def draw(seed: int, *, private: bool = True) -> Schedule:
     return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
 
 
-def _with_starts(job: KMeansJob, chance: random.Random) -> KMeansJob:
-    """Half of the jobs choose their start, tell the inertia, have several starts or several k."""
-    if chance.random() < 0.5:
-        return job
+def with_starts(job: KMeansJob, chance: random.Random) -> KMeansJob:
+    """The same job with a chosen start, perhaps the inertia, several starts, several k."""
     return replace(
         job,
         init=chance.choice(("random", "k-means++", "k-means++")),
@@ -217,9 +220,9 @@ class Campaign:
             return
         results = [self._insist(ask, deadline, verdict) for ask in fetch]
         if isinstance(schedule.spec.job, NoisyJob):
-            verdict.wrong += not _as_noisy(world, schedule, results)
+            verdict.wrong += not as_noisy(world.store, schedule.spec, schedule.tables, results)
         else:
-            verdict.wrong += not exact(schedule, results)
+            verdict.wrong += not exact(schedule.spec, schedule.tables, results)
 
     def _upload(
         self,
@@ -316,34 +319,42 @@ def _gives(ask: Callable[[threading.Event], Any]) -> bool:
     return True
 
 
-def exact(schedule: Schedule, results: list[Any]) -> bool:
+def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     """Whether what the owners opened equals plaintext, to the last bit."""
-    records, job = np.concatenate(schedule.tables), schedule.spec.job
+    records, job = np.concatenate(tables), spec.job
     if isinstance(job, TotalsJob):
-        plain = totals(schedule.spec, records)
+        plain = totals(spec, records)
         return all(_same_totals(result, plain) for result in results)
     if isinstance(job, LinkageJob):
-        return same_links(schedule.tables, job, results)
+        return same_links(tables, job, results)
     assert isinstance(job, KMeansJob)  # noqa: S101 - there are three exact kinds here
-    return is_exact(job, results, expected(job, records))
+    keep = None
+    if job.dedup is not None:
+        owners = [owner for owner, table in enumerate(tables) for _ in table]
+        keep = distinct(job.dedup, list(records), owners)
+    centres = job.initial_centres(spec.schema)
+    return is_exact(job, results, expected(job, records, centres=centres, keep=keep))
 
 
-def _as_noisy(world: World, schedule: Schedule, results: list[Any]) -> bool:
+def as_noisy(
+    store_of: Callable[[Role], Store], spec: Spec, tables: Tables, results: list[Any]
+) -> bool:
     """Whether owners got plaintext with the clouds' noise, drawn once for each iteration."""
-    keys, name = [], schedule.spec.name
-    for role in ("cloud1", "cloud2"):
-        with world.store(role) as store:
-            seal = store.seals.sealed(name).digest
-            keys.append(store.noise_key.of_job(schedule.spec.digest, seal))
-            opened = [entry.detail for entry in store.ledger.entries(name)]
+    keys = []
+    roles: tuple[Role, ...] = ("cloud1", "cloud2")
+    for role in roles:
+        with store_of(role) as store:
+            seal = store.seals.sealed(spec.name).digest
+            keys.append(store.noise_key.of_job(spec.digest, seal))
+            opened = [entry.detail for entry in store.ledger.entries(spec.name)]
         asked = {
             (detail["iteration"], detail["asked"])
             for detail in map(json.loads, opened)
             if "asked" in detail
         }
-        if len(asked) != plan_of(schedule.spec).iterations:
+        if len(asked) != plan_of(spec).iterations:
             return False
-    plain = noisy(schedule.spec, np.concatenate(schedule.tables), keys)
+    plain = noisy(spec, np.concatenate(tables), keys)
     return all(
         np.array_equal(result.counts_, plain.counts)
         and np.array_equal(result.encoded_centres_, plain.centres)

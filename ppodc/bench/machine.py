@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 _PROC = Path("/proc")
+_SHARED = Path("/dev/shm")  # noqa: S108 - only looked at
+_LISTENS = "0A"  # state of a socket in /proc/net/tcp
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TITLE_BYTES = 256
@@ -178,6 +180,38 @@ def threads(pid: int) -> int:
     with contextlib.suppress(OSError):
         return len(list((_PROC / str(pid) / "task").iterdir()))
     return 0
+
+
+def listening(pids: Iterable[int]) -> int:
+    """How many TCP ports these processes listen on."""
+    waiting = set()
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (_PROC / "net" / table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTENS:
+                    waiting.add(f"socket:[{fields[9]}]")
+    return len(waiting & {link for pid in pids for link in open_files(pid)})
+
+
+def shared_bytes(pid: int) -> int:
+    """Shared memory that a process has in use; 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in (_PROC / str(pid) / "status").read_text().splitlines():
+            if line.startswith("RssShmem:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def forgotten_shared_memory() -> set[str]:
+    """Names of shared memory that no process has mapped any more."""
+    there = {str(entry) for entry in _SHARED.iterdir()} if _SHARED.is_dir() else set()
+    for folder in _PROC.iterdir() if there else ():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                maps = (folder / "maps").read_text().splitlines()
+                there -= {line.split(maxsplit=5)[-1] for line in maps}
+    return there
 
 
 def _read(folder: Path) -> Process:

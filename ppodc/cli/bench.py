@@ -314,12 +314,14 @@ MEASUREMENTS = (
         "soak",
         """Jobs of all kinds on real services and Ray while processes die at random: does it last?
 
-        Services, masters, workers and Ray's own processes are killed or stopped for a while; every
-        result must be exact. What the services hold (memory, descriptors, processes) is compared.
+        Services, masters, uploads, workers and Ray's own processes are killed or stopped for a
+        while; every result must be exact. What the services hold (memory, descriptors, sockets,
+        processes, files) is compared. Ctrl-C ends it early, with its report.
         """,
         (
             choice("minutes", float, 60, "For how long.", min=0.1),
             choice("seed", int, 1, "Of the jobs and faults; timing makes every run another."),
+            optional("folder", Path, "New folder that keeps the deployment and all logs."),
         ),
         points=False,
         draws=False,

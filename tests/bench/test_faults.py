@@ -64,8 +64,8 @@ def test_a_result_that_differs_is_noticed():
     schedule = next(s for s in map(faults.draw, range(50)) if s.spec.job.kind == "totals")
     plain = faults.totals(schedule.spec, np.concatenate(schedule.tables))
     off = faults.totals(schedule.spec, np.concatenate(schedule.tables)[1:])
-    assert faults.exact(schedule, [plain])
-    assert not faults.exact(schedule, [plain, off])
+    assert faults.exact(schedule.spec, schedule.tables, [plain])
+    assert not faults.exact(schedule.spec, schedule.tables, [plain, off])
 
 
 def long_job() -> faults.Schedule:

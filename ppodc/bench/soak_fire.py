@@ -30,6 +30,7 @@ _COMMANDS = {
 _OTHERS = {
     "worker of cloud 1": "ray::Worker1",
     "worker of cloud 2": "ray::Worker2",
+    "worker of the collector": "ray::ReportWorker",
     "driver of Ray": "ppodc.cluster.ray_driver",
     "raylet of Ray": "raylet/raylet",
     "GCS of Ray": "gcs/gcs_server",
@@ -38,7 +39,7 @@ _TARGETS = {**_SERVICES, **_COMMANDS, **_OTHERS}
 _KILL, _STOP, _INTERRUPT = "kill -9", "stopped for a while", "Ctrl-C"
 _SHOTS = (0, 1, 1, 2, 3)  # in one job
 _SECONDS = 15.0  # within which they fall
-_WAIT_SECONDS = 10.0  # for a target
+_WAIT_SECONDS = 25.0  # for a target
 _SHORT, _LONG = (1.0, 8.0), (16.0, 30.0)  # a long one is longer than a silent driver is borne
 _LOOK_SECONDS = 0.1
 

@@ -29,14 +29,8 @@ from ppodc.cluster.offspring import end_with_starter
 from ppodc.errors import PpodcError
 from ppodc.local.platform import free_ports
 from ppodc.service import deployment, health
-from ppodc.service.config import (
-    Cloud1Config,
-    Cloud2Config,
-    CollectorConfig,
-    OwnerConfig,
-    load,
-    save,
-)
+from ppodc.service.config import Cloud1Config, Cloud2Config, CollectorConfig, OwnerConfig, load
+from ppodc.service.config_text import save
 from ppodc.service.deployment import Deployment
 from ppodc.service.quotas import Quotas
 

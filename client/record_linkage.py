@@ -46,8 +46,9 @@ class RecordLinkage(BaseEstimator):
     texts : with a `rule`, the columns of texts by name: their most characters, which are public, or
         ("digits", most) for dates and codes, ("filter", bits) for bit filters in base64.
     ub : without a `rule`, values are rounded to whole numbers 0..ub between the bounds.
-    blocks : which pairs are compared: None for all, or `by_key`, `by_length`, `adtree` of
-        `ppodc.linkage.blocking`, which cost every owner some of its privacy budget.
+    blocks : which pairs are compared: None for all, or `by_key` (rows that agree in one of some
+        columns), `by_length`, `adtree` of `ppodc.linkage.blocking`, which cost every owner some of
+        its privacy budget.
     output : "links" (partners of each row), "flags" (whether it has any) or "count" (of all links).
     max_links : a row with more partners than this is told nothing of them but that.
     platform, verbose : as in `SecureKMeans`.

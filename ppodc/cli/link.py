@@ -71,6 +71,8 @@ def preview_command(
         f"{found.rows} rows in {found.cells} cells with {found.dummies} dummies (another draw "
         f"gives other numbers); the largest cell holds {found.largest_cell}"
     )
+    if found.epsilon:
+        out.print(f"an upload would be charged epsilon {found.epsilon:g}, delta {found.delta:g}")
     table = Table("threshold", f"pairs among {found.sampled} own rows")
     for threshold, pairs in found.matches:
         own = " (the spec's)" if threshold == found.threshold else ""

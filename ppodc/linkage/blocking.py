@@ -4,8 +4,8 @@
 `adtree` (numbers): cells of each owner's own tree under differential privacy (`adtree`).
 `adtree-shared`: the tree of one owner, whose cells the others count their rows in.
 `length` (edit distance): a cell for each combination of exact lengths, the same for everybody.
-`key`: a cell for each value of a column of whole numbers, such as a year of birth, and one for rows
-without such a value. Pairs of different keys are never compared: matches between them are lost.
+`key`: cells of equal values of a column, such as a year of birth, in one pass or in several
+(`keys`). Pairs that agree in no key are never compared: matches between them are lost.
 
 Rows are padded with dummies in every cell (`noise`), and the clouds learn cells and padded counts:
 (epsilon, delta) differential privacy for a record that is replaced. What an owner draws is charged
@@ -22,9 +22,10 @@ import numpy as np
 from ppodc.errors import InputError
 from ppodc.linkage.adtree import Budget, Domain
 from ppodc.linkage.cells import Boxes, EditPruning, NoPruning, Pruning, SquaredPruning, Synopsis
+from ppodc.linkage.keys import MAX_PASSES, Key, SameKey, costed, pass_boxes
 from ppodc.linkage.rules import EditDistance, Rule, SquaredDistance, fraction
 from ppodc.records.names import is_name
-from ppodc.records.schema import Column, Schema
+from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, check_whole
 
 BlockKind = Literal["none", "adtree", "adtree-shared", "length", "key"]
@@ -34,14 +35,14 @@ _EXTRA: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # required, opti
     "adtree": (("epsilon", "delta"), ("eta",)),
     "adtree-shared": (("epsilon", "delta", "tree_of"), ("eta",)),
     "length": (("epsilon", "delta"), ("shortest",)),
-    "key": (("epsilon", "delta", "key", "lossy"), ()),
+    "key": (("lossy",), ("key", "epsilon", "delta", "keys")),
 }
 KEYS = tuple(sorted({key for both in _EXTRA.values() for keys in both for key in keys}))
 
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """The blocks of a job, and what an owner's cells may cost it."""
+    """The blocks of a job, and what an owner's cells may cost it: over all passes."""
 
     kind: BlockKind = "none"
     epsilon: Fraction = Fraction(0)
@@ -49,14 +50,16 @@ class Blocking:
     eta: Fraction = Fraction(1, 10)
     tree_of: str = ""  # adtree-shared: the owner whose tree it is
     shortest: int = 0  # length: no text is shorter
-    key: str = ""
+    keys: tuple[Key, ...] = ()  # key: a pass for each
     lossy: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(BlockKind):
             raise InputError(f"blocks must be one of {', '.join(get_args(BlockKind))}")
+        if self.kind == "key":
+            self._add_up()
         if self.padded:
-            self.budget()
+            self.budgets()
         if self.kind == "adtree-shared" and not is_name(self.tree_of):
             raise InputError("tree_of must name the owner whose tree all use")
         if self.kind == "key" and self.lossy is not True:
@@ -65,14 +68,33 @@ class Blocking:
                 "if matches among those may be lost."
             )
 
+    def _add_up(self) -> None:
+        """Blocks by key cost what their passes do."""
+        columns = [(key.column, key.first) for key in self.keys]
+        if not 1 <= len(columns) <= MAX_PASSES or len(set(columns)) < len(columns):
+            raise InputError(f"blocks by key need 1 to {MAX_PASSES} keys, all different.")
+        for name in ("epsilon", "delta"):
+            object.__setattr__(self, name, sum(getattr(key, name) for key in self.keys))
+
     @property
     def padded(self) -> bool:
         """Whether uploads carry dummies and tell how many rows each cell has."""
         return self.kind != "none"
 
+    @property
+    def passes(self) -> int:
+        """How often the rows of an upload are sorted into cells."""
+        return max(1, len(self.keys))
+
     def budget(self) -> Budget:
-        """What an owner's cells spend."""
+        """What an owner's cells spend, over all passes."""
         return Budget(self.epsilon, self.delta, self.eta)
+
+    def budgets(self) -> list[Budget]:
+        """What the cells of each pass spend."""
+        if self.keys:
+            return [Budget(key.epsilon, key.delta) for key in self.keys]
+        return [self.budget()]
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> "Blocking":
@@ -86,16 +108,37 @@ class Blocking:
         for number in ("epsilon", "delta", "eta"):
             if number in given:
                 given[number] = fraction(given[number], number)
-        if kind == "key" and not isinstance(given["key"], str):
-            raise InputError("key must be the name of a column")
-        return cls(kind, **given)
+        return cls._by_key(given) if kind == "key" else cls(kind, **given)
+
+    @classmethod
+    def _by_key(cls, given: dict[str, Any]) -> "Blocking":
+        """One key with its cost beside it, or `keys` with a table for each pass."""
+        if "keys" not in given:
+            check_keys(given, "blocks key", required=("key", "epsilon", "delta", "lossy"))
+            if not isinstance(given["key"], str):
+                raise InputError("key must be the name of a column")
+            keys = [Key(given["key"], given["epsilon"], given["delta"])]
+        else:
+            check_keys(given, "blocks key", required=("keys", "lossy"))
+            if not isinstance(given["keys"], list):
+                raise InputError("keys must be a list of tables")
+            keys = [Key.from_dict(entry) for entry in given["keys"]]
+        return cls("key", keys=tuple(keys), lossy=given["lossy"])
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of this kind; fractions as text, exact."""
+        if self.kind == "key":
+            return {"blocks": "key", "lossy": True, **self._key_table()}
         keys = [key for keys in _EXTRA[self.kind] for key in keys]
         values = {key: getattr(self, key) for key in keys}
         texts = {key: str(v) if isinstance(v, Fraction) else v for key, v in values.items()}
         return {"blocks": self.kind, **texts}
+
+    def _key_table(self) -> dict[str, Any]:
+        tables = [key.to_dict() for key in self.keys]
+        if len(tables) > 1 or len(tables[0]) > 3:
+            return {"keys": tables}
+        return {"key": tables[0].pop("column"), **tables[0]}
 
     def in_words(self) -> list[str]:
         """What the clouds learn by them."""
@@ -106,20 +149,48 @@ class Blocking:
             "adtree-shared": f"cells of a tree over the records of {self.tree_of}, which the other "
             "owners learn without counts",
             "length": "cells of equal lengths of all texts",
-            "key": f"cells of equal {self.key}; pairs of different {self.key} are not compared and "
-            "their matches are lost",
+            "key": "cells of equal " + ", and once more by ".join(k.in_words for k in self.keys),
         }[self.kind]
+        lines = [f"Records are sorted into {how}."]
+        if self.kind == "key":
+            lines.append(
+                "A pair that agrees in any of these is compared, once; all others are not, and "
+                "their matches are lost. A record without a value agrees with none."
+            )
+        parts = " + ".join(f"{float(budget.epsilon):g}" for budget in self.budgets())
+        total = f"{float(self.epsilon):g}" + (f" ({parts})" if self.passes > 1 else "")
         return [
-            f"Records are sorted into {how}.",
+            *lines,
             "Each cell is filled up with dummies. Both clouds learn the cells and the padded "
-            f"numbers: epsilon {float(self.epsilon):g}, delta {float(self.delta):g} for a record, "
-            "charged to each owner's privacy budget.",
+            f"numbers: epsilon {total}, delta {float(self.delta):g} for a record, charged to each "
+            "owner's privacy budget.",
         ]
 
 
-def by_key(column: str, *, epsilon: float | str, delta: float | str) -> Blocking:
-    """Compare only rows that agree in this column of whole numbers. Loses the other matches."""
-    return Blocking("key", *_cost(epsilon, delta), key=column, lossy=True)
+def by_key(
+    *keys: str | Key, epsilon: float | str | None = None, delta: float | str | None = None
+) -> Blocking:
+    """Compare only rows that agree in one of these columns. Loses the other matches.
+
+    Each key is a pass of its own, which costs `epsilon` and `delta` unless it names its own cost:
+    the costs of all passes add up. `key` makes one of the first characters of a text.
+    """
+    if any(isinstance(key, str) or not key.epsilon for key in keys) and None in (epsilon, delta):
+        raise InputError("give by_key epsilon and delta, or every key its own.")
+    cost = _cost(epsilon or 0, delta or 0)
+    return Blocking("key", keys=costed(keys, *cost), lossy=True)
+
+
+def key(
+    column: str,
+    *,
+    epsilon: float | str = 0,
+    delta: float | str = 0,
+    buckets: int = 0,
+    first: int = 0,
+) -> Key:
+    """A key of `by_key`: only the `first` characters of a text, hashed to so many `buckets`."""
+    return Key(column, *_cost(epsilon, delta), buckets, first)
 
 
 def by_length(*, epsilon: float | str, delta: float | str, shortest: int = 0) -> Blocking:
@@ -147,25 +218,35 @@ class Cutting:
     """The public domain that rows are sorted in, and which of its cells meet."""
 
     pruning: Pruning
-    domain: Domain  # of each coordinate
-    fixed: Boxes | None  # the cells, if they are the same for everybody
+    domain: Domain  # of each coordinate, where cells are not fixed
+    passes: tuple[Boxes, ...] = ()  # the cells of each pass, if they are the same for everybody
+
+    @property
+    def fixed(self) -> Boxes | None:
+        """The cells of all passes, if they are the same for everybody."""
+        return np.concatenate(self.passes) if self.passes else None
+
+    def rows_of_passes(self, synopsis: Synopsis) -> tuple[int, ...]:
+        """How many rows of an upload stand in the cells of each pass, which follow one another."""
+        ends = np.cumsum([len(boxes) for boxes in self.passes])[:-1]
+        return tuple(int(counts.sum()) for counts in np.split(synopsis.counts, ends))
 
     def synopsis(self, outline: np.ndarray[Any, np.dtype[np.uint32]]) -> Synopsis:
         """What an upload tells: rows of (count), or (count, low and high of each dimension).
 
         InputError for whatever cannot be one: it comes from an owner.
         """
-        dimensions = len(self.domain)
-        wide = 1 if self.fixed is not None else 1 + 2 * dimensions
+        dimensions, fixed = len(self.domain), self.fixed
+        wide = 1 if fixed is not None else 1 + 2 * dimensions
         if outline.ndim != 2 or outline.shape[1] != wide or outline.dtype != np.uint32:
             raise InputError("the cells of an upload do not fit the job.")
         if not 1 <= len(outline) <= MAX_CELLS:
             raise InputError(f"an upload may have 1 to {MAX_CELLS} cells.")
         table = outline.astype(np.int64)
-        if self.fixed is not None:
-            if len(outline) != len(self.fixed):
-                raise InputError(f"an upload needs counts of {len(self.fixed)} cells.")
-            return Synopsis(self.fixed, table[:, 0])
+        if fixed is not None:
+            if len(outline) != len(fixed):
+                raise InputError(f"an upload needs counts of {len(fixed)} cells.")
+            return Synopsis(fixed, table[:, 0])
         boxes = table[:, 1:].reshape(-1, dimensions, 2)
         lowest = np.array([axis[0] for axis in self.domain])
         highest = np.array([axis[-1] + 1 for axis in self.domain])
@@ -177,7 +258,7 @@ class Cutting:
     def outline(self, synopsis: Synopsis) -> np.ndarray[Any, np.dtype[np.uint32]]:
         """The rows that `synopsis` reads."""
         counts = synopsis.counts[:, None]
-        if self.fixed is None:
+        if not self.passes:
             counts = np.concatenate([counts, synopsis.boxes.reshape(len(counts), -1)], axis=1)
         return counts.astype(np.uint32)
 
@@ -189,30 +270,11 @@ def cutting_of(blocking: Blocking, rule: Rule, schema: Schema) -> Cutting:
     if blocking.kind == "length":
         return _lengths(blocking, rule, schema)
     if blocking.kind == "key":
-        column = key_column(blocking, schema)
-        values = np.arange(key_values(column) + 1)  # the last: rows without a key
-        same = SquaredPruning(SquaredDistance((1,), 0))
-        return Cutting(same, [values], np.stack([values, values + 1], axis=1)[:, None, :])
-    return Cutting(NoPruning(), [np.arange(1)], np.array([[[0, 1]]]))
-
-
-def key_column(blocking: Blocking, schema: Schema) -> Column:
-    """The column that blocks are made by."""
-    for column in schema.columns:
-        if column.name == blocking.key:
-            key_values(column)
-            return column
-    raise InputError(f"job.key names {blocking.key!r}, which is no column of numbers.")
-
-
-def key_values(column: Column) -> int:
-    """How many whole numbers lie between the bounds of a column."""
-    if column.low % 1 or column.high % 1 or column.high - column.low >= MAX_CELLS - 1:
-        raise InputError(
-            f"blocks by {column.name!r} need whole bounds with fewer than {MAX_CELLS - 1} values "
-            "between them."
-        )
-    return int(column.high - column.low) + 1
+        boxes = pass_boxes(blocking.keys, schema)
+        if sum(map(len, boxes)) > MAX_CELLS:
+            raise InputError(f"these keys make more than {MAX_CELLS} cells: give them buckets.")
+        return Cutting(SameKey(), [], tuple(boxes))
+    return Cutting(NoPruning(), [], (np.array([[[0, 1]]]),))
 
 
 def _tree(rule: Rule, schema: Schema) -> Cutting:
@@ -220,7 +282,7 @@ def _tree(rule: Rule, schema: Schema) -> Cutting:
         raise InputError("blocks of a tree prune numbers under the rule sse only.")
     weights = tuple(weight for weight in rule.weights if weight)
     pruning = SquaredPruning(SquaredDistance(weights, rule.limit))
-    return Cutting(pruning, [np.arange(schema.ub + 1)] * len(weights), None)
+    return Cutting(pruning, [np.arange(schema.ub + 1)] * len(weights))
 
 
 def _lengths(blocking: Blocking, rule: Rule, schema: Schema) -> Cutting:
@@ -235,4 +297,4 @@ def _lengths(blocking: Blocking, rule: Rule, schema: Schema) -> Cutting:
             "raise job.shortest."
         )
     boxes = np.array([[(n, n + 1) for n in lengths] for lengths in product(*axes)], np.int64)
-    return Cutting(EditPruning(rule, tuple(range(len(axes)))), axes, boxes)
+    return Cutting(EditPruning(rule, tuple(range(len(axes)))), axes, (boxes,))

@@ -9,6 +9,7 @@ Two cells are candidates unless no pair of records in them can match. The gap of
 extents of the chapter neighbours would touch, and next to nothing is pruned at limit 0.)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +67,16 @@ class Partition:
         dummies = [np.full(count, -1, np.int64) for count in self.padding]
         both = [part for pair in zip(parts, dummies, strict=True) for part in pair]
         return np.concatenate(both).astype(np.int64) if both else np.empty(0, np.int64)
+
+
+def joined(parts: Sequence[Partition]) -> Partition:
+    """Cells of several passes over the same rows as one partition, which has every row in each."""
+    starts = np.cumsum([0, *(len(part.boxes) for part in parts)])
+    return Partition(
+        np.concatenate([part.boxes for part in parts]),
+        np.concatenate([part.cell + start for part, start in zip(parts, starts, strict=False)]),
+        np.concatenate([part.padding for part in parts]),
+    )
 
 
 class Pruning(Protocol):

@@ -2,7 +2,8 @@
 
 What a row becomes depends on the rule: numbers 0..ub (`sse`), codes of the characters of each text
 (`edit`), the columns of each field (`fields`, see `field_encoding`), or the bits of a filter
-(`dice`). Blocks by key add one column, which stays at the owner: the number of the row's key.
+(`dice`). Blocks by key add a column for each pass: the number of the row's cell, which stays at the
+owner unless a later pass needs it (`passes`).
 
 A table is taken as a whole or refused as a whole, with the row and the column of what does not fit
 and never its value. Under `fields` a missing value agrees with nothing; elsewhere it has no place.
@@ -17,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.linkage.blocking import key_column, key_values
 from ppodc.linkage.field_encoding import encode_field, width
 from ppodc.linkage.job import Job, job_of, text_column
+from ppodc.linkage.keys import Key
 from ppodc.linkage.rules import Dice, EditDistance, Field, Fields, Rule, SquaredDistance
 from ppodc.linkage.strings import NONE, codes, normalise
 from ppodc.records.encode import encode
@@ -62,7 +63,7 @@ def longest(part: Field, schema: Schema) -> int:
 
 
 def encode_rows(data: Any, spec: Spec, *, header: bool = True) -> Ints:
-    """(rows, `link_columns`), and the number of the key if blocks are made by one."""
+    """(rows, `link_columns`), and the number of each key if blocks are made by keys."""
     job, schema = job_of(spec), spec.schema
     if isinstance(job.rule, SquaredDistance):
         values = encode(data, schema, header=header)
@@ -72,7 +73,7 @@ def encode_rows(data: Any, spec: Spec, *, header: bool = True) -> Ints:
         values = _encoded(job, schema, table)
         keys = _cell_keys(job, schema, table)
         table.check()
-    return values if keys is None else np.column_stack([values, keys])
+    return np.column_stack([values, *keys])
 
 
 # ------------------------------------------------------------------------ cells of a table
@@ -164,6 +165,11 @@ def _text_reader(text: TextColumn, shortest: int = 0) -> Callable[[Any], str]:
     return change
 
 
+def _any_text(value: Any) -> str:
+    """A normalised text of any length."""
+    return normalise(_as_text(value))
+
+
 def _as_text(value: Any) -> str:
     """Texts as they are; codes that a table holds as whole numbers by their digits."""
     if isinstance(value, str):
@@ -197,7 +203,7 @@ def _field(table: _Table, part: Field, schema: Schema) -> Ints:
     if text is not None:
         reader: Callable[[Any], Any] = _text_reader(text)
         if part.how == "exact":
-            reader = lambda value: normalise(_as_text(value))  # noqa: E731 - any length will do
+            reader = _any_text
         values = table.read(text.name, reader, None, needed=False)
         digits = text.signs == "digits"
     else:
@@ -230,28 +236,36 @@ def _whole_reader(column: Column) -> Callable[[Any], int]:
 # ------------------------------------------------------------------------------- keys of blocks
 
 
-def _cell_keys(job: Job, schema: Schema, table: _Table) -> Ints | None:
-    if job.blocking.kind != "key":
-        return None
-    column = key_column(job.blocking, schema)
-    keys = table.read(column.name, _whole_reader(column), key_values(column), needed=False)
-    return np.array(keys, np.int64)
+def _cell_keys(job: Job, schema: Schema, table: _Table) -> list[Ints]:
+    """The cell of every row in each pass."""
+    return [_key_numbers(key, schema, table) for key in job.blocking.keys]
 
 
-def _number_keys(job: Job, schema: Schema, data: Any, header: bool) -> Ints | None:
-    """The keys of a table of numbers, whose values were checked already."""
-    if job.blocking.kind != "key":
-        return None
-    column, table = key_column(job.blocking, schema), read(data, header=header)
-    values = table.values[:, schema.names.index(column.name)]
-    wrong = np.flatnonzero(values % 1)
-    if len(wrong):
-        places: Sequence[str] = [
-            f"{table.row_name(int(row))}, column {column.name!r}: not a whole number"
-            for row in wrong[:5]
-        ]
-        raise InputError(
-            f"{table.source}: {len(wrong)} values cannot be used, so nothing was encoded: "
-            + some(places, len(wrong))
-        )
-    return (values - column.low).astype(np.int64)
+def _key_numbers(key: Key, schema: Schema, table: _Table) -> Ints:
+    column = key.of(schema)
+    reader = _whole_reader(column) if isinstance(column, Column) else _any_text
+    values = table.read(column.name, reader, None, needed=False)
+    return np.array([key.number(value) for value in values], np.int64)
+
+
+def _number_keys(job: Job, schema: Schema, data: Any, header: bool) -> list[Ints]:
+    """The same of a table of numbers, whose values were checked already."""
+    if not job.blocking.keys:
+        return []
+    table, found = read(data, header=header), []
+    for key in job.blocking.keys:
+        column = key.of(schema)
+        values = table.values[:, schema.names.index(column.name)]
+        wrong = np.flatnonzero(values % 1)
+        if len(wrong):
+            places: Sequence[str] = [
+                f"{table.row_name(int(row))}, column {column.name!r}: not a whole number"
+                for row in wrong[:5]
+            ]
+            raise InputError(
+                f"{table.source}: {len(wrong)} values cannot be used, so nothing was encoded: "
+                + some(places, len(wrong))
+            )
+        low = int(schema.columns[schema.names.index(column.name)].low)
+        found.append(np.array([key.number(int(value) - low) for value in values], np.int64))
+    return found

@@ -21,11 +21,12 @@ from ppodc.errors import InputError
 from ppodc.linkage import adtree
 from ppodc.linkage.cells import Synopsis, pairs_compared
 from ppodc.linkage.edit_distance import band
-from ppodc.linkage.encoding import link_columns, longest
+from ppodc.linkage.encoding import longest
 from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.keys import KEY_BITS
 from ppodc.linkage.noise import padding_shift
 from ppodc.linkage.rules import Dice, EditDistance, Field, SquaredDistance
-from ppodc.linkage.upload import EXTRA
+from ppodc.linkage.upload import upload_columns
 from ppodc.mpc.correlated_ot import top_bytes
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
@@ -66,10 +67,10 @@ def estimate(spec: Spec, rows: Sequence[int]) -> Estimate:
     whole = sum(rows[a] * rows[b] for a, b in every)
     seconds, size = _pair_cost(job, schema)
     sent = sum(each.rows for each in told)
-    numbers = sent * (link_columns(job, schema) + (EXTRA if job.blocking.padded else 0))
+    numbers = sent * upload_columns(job, schema)
     return Estimate(
         rows=sum(rows),
-        dummies=sent - sum(rows),
+        dummies=sent - job.blocking.passes * sum(rows),
         pairs=pairs,
         reduction=1 - pairs / whole if whole else 0.0,
         seconds=pairs * seconds,
@@ -99,9 +100,13 @@ def _usual(job: Job, schema: Schema, rows: int, number: int) -> Synopsis:
         return Synopsis(np.array([[[0, 1]]]), np.array([rows]))
     blocking.budget().check_rows(rows)
     if cutting.fixed is not None:
-        cells = len(cutting.fixed)
-        counts = rows // cells + (np.arange(cells) < rows % cells)
-        return Synopsis(cutting.fixed, counts + padding_shift(blocking.epsilon / 2, blocking.delta))
+        counts = [
+            rows // len(boxes)
+            + (np.arange(len(boxes)) < rows % len(boxes))
+            + padding_shift(budget.epsilon / 2, budget.delta)
+            for boxes, budget in zip(cutting.passes, blocking.budgets(), strict=True)
+        ]
+        return Synopsis(cutting.fixed, np.concatenate(counts))
     random = SecureRandom(bytes([number]) * 32)
     wide, most = len(cutting.domain), len(cutting.domain[0])
     points = (random.uint64((rows, wide)) % np.uint64(most)).astype(np.int64)
@@ -111,6 +116,8 @@ def _usual(job: Job, schema: Schema, rows: int, number: int) -> Synopsis:
 def _pair_cost(job: Job, schema: Schema) -> tuple[float, float]:
     """(seconds, bytes) of one pair, with links of both rows."""
     seconds, size = _matching_cost(job, schema)
+    ands = (job.blocking.passes - 1) / 2 * (KEY_BITS + 2)  # whether an earlier key agrees
+    seconds, size = seconds + ands / _ANDS, size + ands * _AND_BYTES
     words = 1 if job.output == "count" else job.max_links * (job.max_links + 1)
     sides = 1 if job.output == "count" else 2
     return seconds + sides * (1 + words / 4) / _PRODUCTS, size + sides * (8.0 * words + 4)

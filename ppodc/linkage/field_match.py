@@ -30,7 +30,7 @@ from ppodc.linkage.string_match import BitRows, pair_bits
 from ppodc.linkage.strings import NONE
 from ppodc.mpc import compare, unmask
 from ppodc.mpc.additive import AdditiveShare, public
-from ppodc.mpc.circuits import Circuit, Gate, above, beside, run, total
+from ppodc.mpc.circuits import Circuit, Gate, above, all_ones, beside, run, total
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
@@ -150,10 +150,10 @@ def _agreement(
     session: Session, field: Field, a: Part, b: Part, batch: Sequence[Block]
 ) -> Circuit[XorShare]:
     if isinstance(a, ExactRows) and isinstance(b, ExactRows):
-        return _all_ones(_equal_planes(session.role, a, b, batch))
+        return all_ones(equal_planes(session.role, a.bits, b.bits, batch))
     if isinstance(a, NumericRows) and isinstance(b, NumericRows):
         present = _close(batch, [a.present.sums(session, b.present, block) for block in batch])
-        return _all_ones([*_near(session, field.most, a, b, batch), present])
+        return all_ones([*_near(session, field.most, a, b, batch), present])
     if isinstance(a, EditRows) and isinstance(b, EditRows):
         return _within(session, field.most, a, b, batch)
     raise ValueError("the owners' fields were taken in by different rules")
@@ -182,11 +182,11 @@ def _within(
     return within_secret(session.role, both, a.longest, most, chosen)
 
 
-def _equal_planes(role: int, a: ExactRows, b: ExactRows, batch: Sequence[Block]) -> list[XorShare]:
+def equal_planes(role: int, a: Bits, b: Bits, batch: Sequence[Block]) -> list[XorShare]:
     """Shares of [bit c of x and y is the same] for all pairs of the batch. Local."""
-    sides = [(a.bits[slice(*block.xs)], b.bits[block.columns]) for block in batch]
+    sides = [(a[slice(*block.xs)], b[block.columns]) for block in batch]
     planes = []
-    for c in range(a.bits.shape[1]):
+    for c in range(a.shape[1]):
         bits = [(own[:, c, None] ^ other[None, :, c]).reshape(-1) for own, other in sides]
         planes.append(XorShare(pack(np.concatenate(bits))).negated(role))
     return planes
@@ -206,17 +206,6 @@ def _near(
     flat = AdditiveShare.concat([apart - bound, apart.times(-1) - bound])
     signs = compare.sign(session, flat, HALF_BITS + 2).unpack(2 * pairs)
     return [XorShare(pack(np.ascontiguousarray(part))) for part in signs.reshape(2, pairs)]
-
-
-def _all_ones(shares: Sequence[XorShare]) -> Circuit[XorShare]:
-    """AND of all, in a tree."""
-    current = list(shares)
-    while len(current) > 1:
-        half = len(current) // 2
-        pairs = zip(current[:half], current[half : 2 * half], strict=True)
-        products = yield [Gate(x, y) for x, y in pairs]
-        current = [*products, *current[2 * half :]]
-    return current[0]
 
 
 def _matches(

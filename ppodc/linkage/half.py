@@ -20,10 +20,11 @@ from ppodc.linkage.encoding import link_columns
 from ppodc.linkage.job import job_of
 from ppodc.linkage.matchers import matcher_of
 from ppodc.linkage.outcome import Count, Links
+from ppodc.linkage.passes import EXTRA, brought_home, counted_first, take_in_keys
 from ppodc.linkage.tokens import ROW_BITS, row_numbers, tokens
-from ppodc.linkage.upload import EXTRA
+from ppodc.linkage.upload import upload_columns
 from ppodc.linkage.work import Rows, Work, batch_pairs, grouped, pairs_of
-from ppodc.mpc.additive import AdditiveShare, Words, public
+from ppodc.mpc.additive import AdditiveShare, Words, public, zeros
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.remask import remask_limbs
 from ppodc.mpc.session import Session
@@ -53,10 +54,13 @@ class LinkageHalf:
         self._job = job = job_of(spec)
         self._matcher = matcher_of(job, spec.schema)
         self._columns, self._m = link_columns(job, spec.schema), m
+        self._all = upload_columns(job, spec.schema)
         self._budget = Budget(_MEMORY_BYTES)
         self._rows: dict[str, Any] = {}
         self._numbers: dict[int, list[AdditiveShare]] = {}  # of the rows of each upload
         self._tokens: dict[int, AdditiveShare] = {}
+        self._keys: dict[int, Bits] = {}  # of earlier passes
+        self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
         text = f"linkage m={m} {spec.digest}"
         self._session = Session.start(role, channel, text, material.key, pools=material.pools)
 
@@ -65,10 +69,9 @@ class LinkageHalf:
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload: t + r at C1 and r at C2."""
         padded = self._job.blocking.padded
-        columns = self._columns + (EXTRA if padded else 0)
         upload, side = int(shard[:-1]), shard[-1]
         with self._session.step("ingest"):
-            if share.ndim != 2 or share.shape[1] != columns or len(share) > self._m:
+            if share.ndim != 2 or share.shape[1] != self._all or len(share) > self._m:
                 raise InputError(f"shard {shard!r} does not fit the job.")
             link, extra = np.split(share, [self._columns], axis=1)
             real = np.ascontiguousarray(extra[:, :1]) if padded else None
@@ -80,10 +83,14 @@ class LinkageHalf:
                 first=side == LEFT,
             )
             if self._job.output != "count" and upload not in self._numbers:
-                own = np.ascontiguousarray(extra[:, 1:]) if padded else None
+                own = np.ascontiguousarray(extra[:, 1:EXTRA]) if padded else None
                 self._numbers[upload] = row_numbers(
                     self._session, own, len(share), self._job.max_links, self._budget
                 )
+            later = self._job.blocking.passes - 1
+            if later and upload not in self._keys:
+                keys, self._switches[upload] = np.split(extra[:, EXTRA:], [later], axis=1)
+                self._keys[upload] = take_in_keys(self._session, keys)
 
     # ------------------------------------------------------------------ comparing
 
@@ -112,6 +119,10 @@ class LinkageHalf:
         pairs = pairs_of(batch)
         self._session.supplies.reserve(self._matcher.needs(pairs) + Needs(transfers=2 * pairs))
         matched = self._matcher.match(self._session, left, right, batch)
+        if earlier := batch[0].earlier:
+            blocks = [work.block for work in batch]
+            keys = self._keys[x], self._keys[y]
+            matched = counted_first(self._session, *keys, earlier, blocks, matched)
         for work, bits in zip(batch, matched, strict=True):
             if isinstance(found, Count):
                 found.add(self._session, bits)
@@ -138,19 +149,42 @@ class LinkageHalf:
         with self._session.step("output"):
             if self._job.output == "count":
                 return self._fresh(AdditiveShare(sums[..., None]))
-            links = Links.of(sums, self._m)
+            links = Links.of(self._home(AdditiveShare(sums), uploads).limbs, self._m)
             flags = self._job.output == "flags"
             halves = links.flags(self._session) if flags else links.half(self._session)
-            fresh = self._fresh(halves)
+            fresh = self._fresh(self._away(halves, uploads))
             return fresh if not self._job.blocking.padded else [*self._own(uploads), *fresh]
+
+    def _home(self, sums: AdditiveShare, uploads: Sequence[Rows]) -> AdditiveShare:
+        """Sums over all passes of the rows as they stand in the first pass of each upload."""
+        parts = []
+        for upload, rows in enumerate(uploads):
+            part = sums[rows.first : rows.first + rows.count]
+            if rows.passes:
+                part = brought_home(self._session, part, self._switches[upload], rows.passes)
+            parts.append(part)
+        return AdditiveShare.concat(parts)
+
+    def _away(self, halves: AdditiveShare, uploads: Sequence[Rows]) -> AdditiveShare:
+        """What is of the rows of first passes, with nothing for those of later ones behind them."""
+        parts, at = [], 0
+        for rows in uploads:
+            count = rows.passes[0] if rows.passes else rows.count
+            nothing = zeros((rows.count - count, *halves.shape[1:]), halves.length)
+            parts += [halves[at : at + count], nothing]
+            at += count
+        return AdditiveShare.concat(parts)
 
     def _own(self, uploads: Sequence[Rows]) -> list[OutputHalf]:
         """Which of its own rows each sealed row is, for its owner: upload 2^40 + row + 1."""
         parts = [
-            numbers[0].low(1) + public([uploads[upload].number << ROW_BITS], 1, self._session.role)
-            for upload, numbers in sorted(self._numbers.items())
+            (numbers[0].low(1) + public([rows.number << ROW_BITS], 1, self._session.role))[
+                : rows.passes[0] if rows.passes else rows.count
+            ]
+            for (_, numbers), rows in zip(sorted(self._numbers.items()), uploads, strict=True)
         ]
-        return self._fresh(AdditiveShare.concat(parts).reshape(-1, 1))
+        own = AdditiveShare.concat(parts).reshape(-1, 1)
+        return self._fresh(self._away(own, uploads))
 
     def _fresh(self, halves: AdditiveShare) -> list[OutputHalf]:
         """Each column of (rows, columns) as an output of its own, masked anew."""
@@ -162,4 +196,6 @@ class LinkageHalf:
         self._rows.clear()
         self._numbers.clear()
         self._tokens.clear()
+        self._keys.clear()
+        self._switches.clear()
         self._session.close()

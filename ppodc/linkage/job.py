@@ -52,10 +52,14 @@ fields = [
 # Blocks, which save pairs: "none" (all are compared, the clouds learn sizes only), "key" (any
 # rule, loses matches between keys), "length" (rule edit), "adtree" or "adtree-shared" (rule sse).
 blocks = "key"
-key = "birth_year"
 lossy = true
-epsilon = 1                  # what the cells cost each owner of its privacy budget
-delta = 0.000001             # below one over the number of records
+# A pair is compared if it agrees in one of the keys. epsilon and delta are what the cells of a key
+# cost each owner of its privacy budget: they add up, delta below one over the number of records.
+# Texts are hashed to `buckets` cells (128), all of them or their `first` characters.
+keys = [
+    { column = "birth_year", epsilon = 1, delta = 0.000001 },
+    { column = "postcode", first = 3, buckets = 100, epsilon = 1, delta = 0.000001 },
+]
 # links: an owner learns the partners of each of its rows, if they are at most max_links
 # flags: only whether a row has a partner; count: only how many links there are in all
 output = "links"

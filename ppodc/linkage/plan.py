@@ -35,7 +35,7 @@ _SUMS, _DONE = "sums", "done"  # arrays of a checkpoint: shares, and how many bl
 
 def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
     """Every upload on every pair, for each side of comparisons that it can stand on."""
-    uploads = work.rows_of(sealed, work.owner_names(spec, sealed))
+    uploads = work.rows_of(spec, sealed)
     first, last = (edge(rows.owner for rows in uploads) for edge in (min, max))
     return [
         Shard(shard_name(upload, side), rows.first, rows.count, slot)
@@ -67,7 +67,7 @@ class LinkagePlan:
     def __post_init__(self) -> None:
         if len(self.sealed.owners) < 2:
             raise InputError("a linkage needs records of at least two owners.")
-        self.uploads = work.rows_of(self.sealed, work.owner_names(self.spec, self.sealed))
+        self.uploads = work.rows_of(self.spec, self.sealed)
         if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
             raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
         self.sums = np.zeros(self._shape, U64)

@@ -37,6 +37,8 @@ class Preview:
     cells: int = 1
     dummies: int = 0
     largest_cell: int = 0
+    epsilon: float = 0.0  # what an upload would be charged, over all passes
+    delta: float = 0.0
     sampled: int = 0
     threshold: float = 0.0
     matches: list[tuple[float, int]] = field(default_factory=list)
@@ -51,13 +53,15 @@ def preview(spec: Spec, data: Any, *, header: bool = True) -> Preview:
     if isinstance(form, PaddedRows):
         job.blocking.budget().check_rows(rows)
         told = form.partition(values, None, ExactNoise()).synopsis
-        cells, dummies, largest = len(told.boxes), told.rows - rows, int(told.counts.max())
+        cells, largest = len(told.boxes), int(told.counts.max())
+        dummies = told.rows - job.blocking.passes * rows
     chosen = np.sort(SecureRandom().permutation(rows)[:_SAMPLE])
     records = plain_rows(job, spec.schema, values[chosen])
     threshold, steps, nearer = _thresholds(job)
     scores = np.array([_score(job, a, b) for a, b in combinations(records, 2)])
     matches = [(step, int(nearer(scores, step).sum())) for step in steps]
-    return Preview(rows, cells, dummies, largest, len(chosen), threshold, matches)
+    cost = float(job.blocking.epsilon), float(job.blocking.delta)
+    return Preview(rows, cells, dummies, largest, *cost, len(chosen), threshold, matches)
 
 
 def plain_rows(job: Job, schema: Schema, values: Ints) -> list[Record]:

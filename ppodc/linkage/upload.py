@@ -3,7 +3,8 @@
 The encoded rows (`encoding`) are split in shares as always. With blocks, an owner first sorts its
 rows into cells, adds the dummies that its noise asks for, and permutes the rows of each cell. Then
 each row has three numbers more: whether it is real, and its own number in the owner's table, by
-which links name it (two halves of 20 bits; 0 for a dummy). The cells with their padded counts, the
+which links name it (two halves of 20 bits; 0 for a dummy). With several keys this is done for each
+of them, and rows have a few numbers more (`passes`). The cells with their padded counts, the
 *outline* of the upload, go to both clouds.
 
 Noise and order follow from a secret key in the owner's privacy folder, the data and the blocks: an
@@ -28,42 +29,48 @@ from ppodc.errors import InputError, KeyFileError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.linkage import adtree
 from ppodc.linkage.blocking import MAX_CELLS
-from ppodc.linkage.cells import Boxes, Partition
+from ppodc.linkage.cells import Boxes, Partition, joined
 from ppodc.linkage.encoding import UNKNOWN, encode_rows, link_columns
-from ppodc.linkage.job import job_of
+from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.noise import ExactNoise, Noise
+from ppodc.linkage.passes import check_sizes, columns_of_passes, extra_columns
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.linkage.strings import NONE
 from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
+from ppodc.records.schema import Schema
 from ppodc.records.sharing import mask, split
 from ppodc.records.upload_form import LARGEST_SHARE, Cloud, Part, RowsPart, SeedPart
 from ppodc.spec import Spec
 
 ROW_HALF = 20  # bits of one half of a row's own number
-EXTRA = 3  # columns of a padded upload beside the encoded ones: real, and the number's halves
 _KEY_BYTES = 32
 Ints = NDArray[np.int64]
 Outline = NDArray[np.uint32]
 
 
+def upload_columns(job: Job, schema: Schema) -> int:
+    """How many numbers the clouds get of a row."""
+    blocking = job.blocking
+    extra = extra_columns(blocking.passes) if blocking.padded else 0
+    return link_columns(job, schema) + extra
+
+
 class PlainRows:
     """All rows as they are, in shares: blocks = "none"."""
-
-    extra = 0
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self._job = spec, job_of(spec)
         self._columns = link_columns(self._job, spec.schema)
+        self._all = upload_columns(self._job, spec.schema)
 
     def encode(self, data: Any, *, header: bool = True) -> Ints:
         return encode_rows(data, self._spec, header=header)
 
     def part(self, cloud: Cloud) -> Part:
-        columns = self._columns + self.extra
         if cloud == 1:
-            return RowsPart(np.uint64, columns, LARGEST_SHARE)
-        return SeedPart(columns)
+            return RowsPart(np.uint64, self._all, LARGEST_SHARE)
+        return SeedPart(self._all)
 
     def chunk(
         self, values: Ints, secret: bytes, first_row: int, cloud: Cloud
@@ -79,8 +86,6 @@ class PlainRows:
 class PaddedRows(PlainRows):
     """Rows sorted into cells, with dummies: an `upload_form.Arranges`."""
 
-    extra = EXTRA
-
     @property
     def follows(self) -> str:
         """The owner whose cells the others use; empty if each has its own or all are public."""
@@ -94,9 +99,11 @@ class PaddedRows(PlainRows):
 
     def check_outline(self, outline: NDArray[Any], rows: int) -> None:
         """At a gateway: refuse what cannot be the cells of so many rows."""
-        synopsis = self._job.cutting(self._spec.schema).synopsis(outline)
+        cutting = self._job.cutting(self._spec.schema)
+        synopsis = cutting.synopsis(outline)
         if synopsis.rows != rows:
             raise InputError("the cells of an upload do not add up to its rows.")
+        check_sizes(cutting.rows_of_passes(synopsis))
 
     def extents(self, outline: NDArray[Any]) -> Outline:
         """What other owners may learn of an outline: where the cells are, not what they hold."""
@@ -119,45 +126,54 @@ class PaddedRows(PlainRows):
         return self._arranged(values, self.partition(values, extents, ExactNoise(random)), random)
 
     def partition(self, values: Ints, extents: Outline | None, noise: Noise) -> Partition:
-        """The cells of these rows under some noise."""
-        budget, cutting = self._job.blocking.budget(), self._job.cutting(self._spec.schema)
-        points = self._points(values)
-        if cutting.fixed is not None:
-            return adtree.count_cells(points, cutting.fixed, budget, noise)
+        """The cells of these rows under some noise; with several keys each row is in one of each.
+
+        Row i of pass p is then row p * rows + i of the partition.
+        """
+        blocking, cutting = self._job.blocking, self._job.cutting(self._spec.schema)
+        points, budget = self._points(values), blocking.budget()
+        if cutting.passes:
+            each = zip(points, cutting.passes, blocking.budgets(), strict=True)
+            return joined([adtree.count_cells(*cells, noise) for cells in each])
         if extents is None:
-            found = adtree.build(points, cutting.domain, budget, noise)
+            found = adtree.build(points[0], cutting.domain, budget, noise)
             if len(found.boxes) > MAX_CELLS:
                 raise InputError(
                     f"the tree has {len(found.boxes)} cells, more than {MAX_CELLS}: agree on a "
                     "smaller eta or epsilon."
                 )
             return found
-        return adtree.count_cells(points, _boxes(extents), budget, noise)
+        return adtree.count_cells(points[0], _boxes(extents), budget, noise)
 
-    def _points(self, values: Ints) -> Ints:
-        """Where the rows lie in the public domain."""
+    def _points(self, values: Ints) -> list[Ints]:
+        """Where the rows lie in the public domain, in each pass."""
         rule = self._job.rule
         if self._job.blocking.kind == "key":
-            return values[:, -1:]
+            keys = values[:, self._columns :].T
+            return [np.column_stack([np.full_like(key, p), key]) for p, key in enumerate(keys)]
         if isinstance(rule, SquaredDistance):
-            return values[:, np.flatnonzero(rule.weights)]
+            return [values[:, np.flatnonzero(rule.weights)]]
         ends = np.cumsum([text.longest for text in self._spec.schema.texts])[:-1]
         parts = np.split(values, ends, axis=1)
-        return np.stack([(part != NONE).sum(axis=1) for part in parts], axis=1)
+        return [np.stack([(part != NONE).sum(axis=1) for part in parts], axis=1)]
 
     def _arranged(
         self, values: Ints, partition: Partition, random: SecureRandom
     ) -> tuple[Ints, Outline]:
-        own = values[:, : self._columns]
-        order = _shuffled(partition, random)
+        order, rows = _shuffled(partition, random), max(1, len(values))
         real = order >= 0
+        at = np.where(real, order % rows, -1)
         # a dummy is a row of zeros that is not real
-        rows = np.where(real[:, None], own[np.maximum(order, 0)], 0)
-        number = np.where(real, order + 1, 0)
+        own = np.where(real[:, None], values[np.maximum(at, 0), : self._columns], 0)
+        number = at + 1
         low, high = number & ((1 << ROW_HALF) - 1), number >> ROW_HALF
-        sent = np.column_stack([rows, real.astype(np.int64), low, high])
-        outline = self._job.cutting(self._spec.schema).outline(partition.synopsis)
-        return sent, outline
+        sent = np.column_stack([own, real.astype(np.int64), low, high])
+        cutting, synopsis = self._job.cutting(self._spec.schema), partition.synopsis
+        if self._job.blocking.passes > 1:
+            sizes = cutting.rows_of_passes(synopsis)
+            more = columns_of_passes(order, sizes, values[:, self._columns :])
+            sent = np.column_stack([sent, more])
+        return sent, cutting.outline(synopsis)
 
     def _check_extents(self, extents: Outline | None) -> None:
         """What came from another owner by way of the clouds must be cells of the domain."""

@@ -12,7 +12,7 @@ memory and time is bounded, and checked before the records are sealed.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ppodc.errors import InputError
 from ppodc.linkage.blocking import Cutting
 from ppodc.linkage.blocks import Block, blocks, cell_blocks
 from ppodc.linkage.cells import Synopsis, whole
-from ppodc.linkage.job import Job
+from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.rules import Dice, EditDistance, Fields
 from ppodc.records.schema import Schema
 from ppodc.service.upload import Sealed
@@ -36,23 +36,31 @@ _LEAST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A block of the rows of two uploads; the lengths of its texts where cells fix them."""
+    """A block of the rows of two uploads; the lengths of its texts where cells fix them.
+
+    `earlier` says how many passes there were before the one that it belongs to.
+    """
 
     x: int
     y: int
     block: Block
     x_lengths: tuple[int, ...] = ()
     y_lengths: tuple[int, ...] = ()
+    earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One upload's rows among all sealed ones; `number` counts the uploads of its owner."""
+    """One upload's rows among all sealed ones; `number` counts the uploads of its owner.
+
+    With several keys `passes` says how many of the rows belong to each.
+    """
 
     owner: int
     number: int
     first: int
     count: int
+    passes: tuple[int, ...] = ()
 
 
 def owner_names(spec: Spec, sealed: Sealed) -> list[str]:
@@ -60,13 +68,18 @@ def owner_names(spec: Spec, sealed: Sealed) -> list[str]:
     return sealed.owners if spec.owners is None else spec.owners.names
 
 
-def rows_of(sealed: Sealed, names: Sequence[str]) -> list[Rows]:
-    """Where the rows of every upload are; an owner's number is its place among these names."""
+def rows_of(spec: Spec, sealed: Sealed) -> list[Rows]:
+    """Where the rows of every upload are; an owner's number is its place in `owner_names`."""
+    job, names = job_of(spec), owner_names(spec, sealed)
     seen: Counter[str] = Counter()
     found = []
     for first, upload in sealed.places():
-        owner = names.index(upload.owner)
-        found.append(Rows(owner, seen[upload.owner], first, upload.rows))
+        owner, passes = names.index(upload.owner), tuple[int, ...]()
+        if job.blocking.passes > 1:
+            cutting = job.cutting(spec.schema)
+            told = _synopsis(job, cutting, upload.rows, sealed.outlines.get(upload.upload_id))
+            passes = cutting.rows_of_passes(told)
+        found.append(Rows(owner, seen[upload.owner], first, upload.rows, passes))
         seen[upload.owner] += 1
     return found
 
@@ -138,16 +151,19 @@ def _between(
 ) -> Iterator[Work]:
     (x, left), (y, right) = first, second
     most = batch_pairs(job)
-    if job.blocking.kind != "length":
+    if job.blocking.kind == "key":
+        for cell, _, block in cell_blocks(left, right, cutting.pruning, most):
+            yield Work(x, y, block, earlier=_low(left, cell)[0])
+    elif job.blocking.kind == "length":
+        for a, b, block in cell_blocks(left, right, cutting.pruning, most):
+            yield Work(x, y, block, _low(left, a), _low(right, b))
+    else:
         for block in blocks(left, right, cutting.pruning, most):
             yield Work(x, y, block)
-        return
-    for a, b, block in cell_blocks(left, right, cutting.pruning, most):
-        yield Work(x, y, block, _low(left, a), _low(right, b))
 
 
 def _low(synopsis: Synopsis, cell: int) -> tuple[int, ...]:
-    """The lengths that a cell fixes."""
+    """The lengths that a cell fixes, or its pass and key."""
     return tuple(synopsis.boxes[cell, :, 0].tolist())
 
 
@@ -157,7 +173,7 @@ def pairs_of(work: Sequence[Work]) -> int:
 
 def digest(work: Sequence[Work]) -> int:
     """A short digest of a portion, which both clouds compare before they begin it."""
-    listed = repr([(w.x, w.y, w.block.xs, w.block.ys, w.x_lengths, w.y_lengths) for w in work])
+    listed = repr([astuple(each) for each in work])
     found = hashlib.sha256(listed.encode()).digest()
     return int.from_bytes(found[: _DIGEST_BITS // 8], "little")
 
@@ -185,12 +201,16 @@ def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]
     return found
 
 
+def _of(work: Work) -> tuple[int, int, int]:
+    return work.x, work.y, work.earlier
+
+
 def grouped(work: Sequence[Work], most: int) -> Iterator[list[Work]]:
-    """Neighbouring blocks of the same two uploads, at most `most` pairs at a time."""
+    """Neighbouring blocks of the same two uploads and pass, at most `most` pairs at a time."""
     batch: list[Work] = []
     pairs = 0
     for each in work:
-        other = batch and (batch[0].x, batch[0].y) != (each.x, each.y)
+        other = batch and _of(batch[0]) != _of(each)
         if batch and (other or pairs + each.block.pairs > most):
             yield batch
             batch, pairs = [], 0

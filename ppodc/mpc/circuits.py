@@ -110,6 +110,17 @@ def zero(like: XorShare) -> XorShare:
     return XorShare(np.zeros_like(like.words))
 
 
+def all_ones(shares: Sequence[XorShare]) -> Circuit[XorShare]:
+    """AND of all, in a tree."""
+    current = list(shares)
+    while len(current) > 1:
+        half = len(current) // 2
+        pairs = zip(current[:half], current[half : 2 * half], strict=True)
+        products = yield [Gate(x, y) for x, y in pairs]
+        current = [*products, *current[2 * half :]]
+    return current[0]
+
+
 def total(columns: Sequence[Sequence[XorShare]]) -> Circuit[list[XorShare]]:
     """The binary digits of sum_c 2^c (ones in column c), lowest first.
 

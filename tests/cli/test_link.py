@@ -14,7 +14,7 @@ def test_what_it_costs(tmp_path):
     spec.write_text(SAMPLE)
     asked = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "5000,5000"])
     assert asked.exit_code == 0, asked.output
-    assert "epsilon 1, delta 1e-06" in asked.output
+    assert "epsilon 2, delta 2e-06" in asked.output
     assert "saved" in asked.output
     wrong = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "many"])
     assert "whole numbers" in str(wrong.exception)
@@ -26,7 +26,8 @@ def test_what_an_owner_sees_of_its_own_table(tmp_path):
     data.write_text(TABLE)
     seen = runner.invoke(app, ["link", "preview", str(spec), str(data)])
     assert seen.exit_code == 0, seen.output
-    assert "3 rows in 132 cells" in seen.output
+    assert "3 rows in 233 cells" in seen.output
+    assert "charged epsilon 2, delta 2e-06" in seen.output
     assert "4 (the spec's) │ 1" in seen.output
     data.write_text(TABLE + "x" * 30 + ",1,1.5,1970\n")
     refused = runner.invoke(app, ["link", "preview", str(spec), str(data)])

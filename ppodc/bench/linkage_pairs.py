@@ -7,6 +7,7 @@ slower one. Supplies are made while comparing: nothing was prepared.
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from ppodc.bench import document, linkage
 from ppodc.bench.document import Document, Table
 from ppodc.bench.machine import watched
+from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.bench.slow_network import slow
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.linkage import adtree, cells
 from ppodc.linkage.adtree import Budget
@@ -30,7 +33,7 @@ from ppodc.linkage.noise import ExactNoise
 from ppodc.linkage.reference import squared_distances
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.linkage.strings import NONE, levenshtein
-from ppodc.local.pair import ROLES, make_key, started, write_folders
+from ppodc.local.pair import ROLES, Route, make_key, started, write_folders
 from ppodc.local.pair_process import Setting
 
 ORDER, BITS = "order.json", "bits.npy"
@@ -63,13 +66,14 @@ NOTES = (
 class Order(msgspec.Struct, frozen=True):
     """What both clouds are to compare."""
 
-    kind: str  # numbers, edit (public lengths), secret (lengths) or fields
+    kind: str  # numbers, edit (public lengths), lengths (of cells), secret (lengths) or fields
     first: int  # rows of the first owner; the others are the second's
     blocks: list[tuple[int, int, list[tuple[int, int]]]]
     limit: int = 0
     bits: int = 8
     weights: list[int] = []
     lengths: list[int] = []
+    block_lengths: list[tuple[list[int], list[int]]] = []  # of the texts in each block
     rule: dict[str, Any] = {}  # of fields
 
 
@@ -172,9 +176,9 @@ def listed(plan: Sequence[Block]) -> list[tuple[int, int, list[tuple[int, int]]]
     return [(block.xs[0], block.xs[1], list(block.ys)) for block in plan]
 
 
-def compare(case: Case, tell: Tell) -> dict[str, Any]:
+def compare(case: Case, tell: Tell, over: Link | None = None) -> dict[str, Any]:
     """Run both clouds on a case; costs, and whether every match bit is right."""
-    opened, costs = opened_bits(case, tell)
+    opened, costs = opened_bits(case, tell, over)
     both = zip(opened, case.expected, strict=True)
     return {
         "pairs": sum(bits.size for bits in case.expected),
@@ -184,8 +188,10 @@ def compare(case: Case, tell: Tell) -> dict[str, Any]:
     }
 
 
-def opened_bits(case: Case, tell: Tell) -> tuple[list[NDArray[np.bool_]], dict[str, Any]]:
-    """Run both clouds on a case: the match bits of each block, put together, and the costs."""
+def opened_bits(
+    case: Case, tell: Tell, over: Link | None = None
+) -> tuple[list[NDArray[np.bool_]], dict[str, Any]]:
+    """Run both clouds on a case, `over` an imitated link or loopback: match bits and costs."""
     columns = case.rows[0].shape[1]
     rows = sum(map(len, case.rows))
     setting = Setting(1, "shares", rows, columns, 1, 1 << 20, "0")
@@ -194,7 +200,8 @@ def opened_bits(case: Case, tell: Tell) -> tuple[list[NDArray[np.bool_]], dict[s
         for folder in folders:
             (folder / ORDER).write_bytes(msgspec.json.encode(case.order))
         tell("taking in")
-        with started(folders, _PROGRAM) as pair:
+        route: Route = nullcontext if over is None else partial(slow, link=over)
+        with started(folders, _PROGRAM, route) as pair:
             taking_in = [pair.answer(role) for role in ROLES]
             tell("comparing")
             comparing = [pair.answer(role) for role in ROLES]
@@ -203,6 +210,7 @@ def opened_bits(case: Case, tell: Tell) -> tuple[list[NDArray[np.bool_]], dict[s
         shares = [np.load(folder / BITS, allow_pickle=False) for folder in folders]
     costs = {
         "take_in_s": max(cost["wall_s"] for cost in taking_in),
+        "take_in_cpu_s": max(cost["cpu_s"] for cost in taking_in),
         "take_in_bytes": max(cost["bytes"] for cost in taking_in),
         "wall_s": max(cost["wall_s"] for cost in comparing),
         "cpu_s": max(cost["cpu_s"] for cost in comparing),

@@ -78,7 +78,7 @@ def our_case(people: People, rule: Fields, key: str) -> tuple[Case, list[NDArray
     places = [_shuffled(side) for side in sides]
     plan = list(blocks(sides[0].synopsis, sides[1].synopsis, febrl.SameKey()))
     rows = [
-        _encoded(rule, owner.rows, place)
+        encoded(rule, owner.rows, place)
         for owner, place in zip((people.a, people.b), places, strict=True)
     ]
     expected = _expected(people, rule, plan, places)
@@ -96,7 +96,7 @@ def _shuffled(partition: Partition) -> NDArray[np.intp]:
     return np.concatenate([random.permutation(part) for part in parts])
 
 
-def _encoded(
+def encoded(
     rule: Fields, rows: Sequence[Sequence[Any]], place: NDArray[np.intp]
 ) -> NDArray[np.int64]:
     """The columns of all fields, copies for dummies, and which rows are real."""

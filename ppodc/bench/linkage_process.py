@@ -19,9 +19,11 @@ from ppodc.linkage.characters import equalities, take_in
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.edit_distance import within_secret
 from ppodc.linkage.field_match import take_in_fields
+from ppodc.linkage.matchers import TextMatcher
 from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
+from ppodc.linkage.work import Work
 from ppodc.local.pair_process import LocalCloud, main
 from ppodc.mpc import circuits, unmask
 from ppodc.mpc.additive import AdditiveShare
@@ -37,11 +39,14 @@ Matcher = Callable[[list[Block]], list[Bits]]
 def work(cloud: LocalCloud) -> None:
     """Take in, compare batch by batch, tell the costs of both."""
     order = msgspec.json.decode((cloud.folder / ORDER).read_bytes(), type=Order)
-    session = Session.start(cloud.setting.role, cloud.channel, "linkage bench", cloud.key())
     share = cloud.share()
     halves = share[: order.first], share[order.first :]
     clock = ProcessClock(cloud)
-    kinds = {"numbers": _numbers, "edit": _edit, "secret": _secret, "fields": _fields}
+    session = Session.start(cloud.setting.role, cloud.channel, "linkage bench", cloud.key())
+    kinds = {
+        "numbers": _numbers, "edit": _edit, "lengths": _lengths, "secret": _secret,
+        "fields": _fields,
+    }  # fmt: skip
     matcher = kinds[order.kind](session, order, *halves)
     clock.tell("taking in")
     blocks = [Block((a, b), tuple(ys)) for a, b, ys in order.blocks]
@@ -88,6 +93,37 @@ def _edit(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matche
         return string_match.match_bits(session, rule, x, y, entries)
 
     return match
+
+
+def _lengths(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
+    """Several texts a row in cells that fix their lengths; the last column says what is real."""
+    rule, widths = EditDistance(len(order.lengths), order.limit), tuple(order.lengths)
+    matcher = TextMatcher(rule, widths)
+    budget = Budget(_MEMORY_BYTES)
+    x, y = (
+        matcher.take_in(
+            session,
+            np.ascontiguousarray(half[:, :-1]),
+            np.ascontiguousarray(half[:, -1:]),
+            budget,
+            first=not number,
+        )
+        for number, half in enumerate(halves)
+    )
+    told = dict(zip(map(_start, order.blocks), order.block_lengths, strict=True))
+
+    def match(batch: list[Block]) -> list[Bits]:
+        works = [
+            Work(0, 1, block, *map(tuple, told[block.xs[0], block.ys[0][0]])) for block in batch
+        ]
+        return matcher.match(session, x, y, works)
+
+    return match
+
+
+def _start(block: tuple[int, int, list[tuple[int, int]]]) -> tuple[int, int]:
+    """What tells a block from all others."""
+    return block[0], block[2][0][0]
 
 
 def _texts(session: Session, codes: NDArray[np.uint64], *, first: bool) -> TextRows:

@@ -97,6 +97,7 @@ DEPLOYMENT_TEXT = "Folder of `ppodc init` whose clouds run; this machine if left
 KEGG_TEXT = "The data set (.csv or .csv.gz); without it, the stored results."
 KEGG_ROWS_TEXT = "Records that the paillier suite runs; 'none' leaves it out."
 FEBRL_TEXT = "Folder with FEBRL's dataset3.csv and dataset4a.csv, b; else of the peers' package."
+CENSUS_TEXT = "Folder with dist.all.last etc. of the PyPI package `names`."
 PASSES_TEXT = "1: pairs of equal birth year; 2: besides, those of equal birth year or area."
 KEGG_KEYS_TEXT = "Paillier keys: 1,024 bits as published, 2,048 as it should be."
 
@@ -338,7 +339,7 @@ MEASUREMENTS = (
             *many(m="1500,3000,6000,12000"),
             choice("seeds", int, 20, "Runs of each point, each with its own sample.", min=1),
             choice("sweeps", bool, True, "Also one parameter at a time at 6,000 records."),
-            optional("names", Path, "Folder with dist.all.last etc. of the PyPI package `names`."),
+            optional("names", Path, CENSUS_TEXT),
         ),
     ),
     Measurement(
@@ -356,6 +357,22 @@ MEASUREMENTS = (
         ],
         draws=False,
         module="linkage_pairs",
+    ),
+    Measurement(
+        "linkage-texts",
+        """Names in cells of lengths and mixed fields on shares, also over an imitated slow link.
+
+        Every match bit is checked. Fields are of made-up people; names need the census' lists.
+        """,
+        [
+            parameter("names", Path | None, typer.Argument(None, help=CENSUS_TEXT)),
+            choice("people", int, 30_000, "Names of so many people, in thirds.", min=9),
+            choice("theta", int, 1, "Most edits of both names together.", min=0, max=8),
+            choice("side", int, 100, "Rows of each owner, fields; 0 leaves them out.", min=0),
+            *IMITATED_LINK,
+        ],
+        draws=False,
+        module="linkage_texts",
     ),
     Measurement(
         "linkage-peers",

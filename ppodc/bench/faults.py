@@ -132,7 +132,7 @@ def draw(seed: int) -> Schedule:
     linkage = random.Random(f"linkage of {seed}")
     if len(tables) > 1 and linkage.random() < 0.3:
         spec = Spec(spec.name, schema, linkage_job(linkage, columns))
-        suite, prepare = "shares", 0
+        suite = "shares"
     return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
 
 

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from ppodc.bench.linkage_pairs import BITS, ORDER, Order
 from ppodc.bench.process_clock import ProcessClock
 from ppodc.errors import InputError
-from ppodc.linkage import distances, field_match, rules, string_match
+from ppodc.linkage import distances, matchers, rules, string_match
 from ppodc.linkage.blocks import Block, batches
 from ppodc.linkage.characters import equalities, take_in
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.edit_distance import within_secret
-from ppodc.linkage.field_match import take_in_fields
-from ppodc.linkage.matchers import TextMatcher
+from ppodc.linkage.matchers import FieldMatcher, TextMatcher
 from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
@@ -96,9 +95,24 @@ def _edit(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matche
 
 
 def _lengths(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
-    """Several texts a row in cells that fix their lengths; the last column says what is real."""
-    rule, widths = EditDistance(len(order.lengths), order.limit), tuple(order.lengths)
-    matcher = TextMatcher(rule, widths)
+    """Several texts a row in cells that fix their lengths."""
+    rule = EditDistance(len(order.lengths), order.limit)
+    told = dict(zip(map(_start, order.blocks), order.block_lengths, strict=True))
+
+    def work(block: Block) -> Work:
+        x_lengths, y_lengths = told[block.xs[0], block.ys[0][0]]
+        return Work(0, 1, block, tuple(x_lengths), tuple(y_lengths))
+
+    return _as_in_jobs(session, TextMatcher(rule, tuple(order.lengths)), work, *halves)
+
+
+def _as_in_jobs(
+    session: Session,
+    matcher: matchers.Matcher,
+    work: Callable[[Block], Work],
+    *halves: NDArray[np.uint64],
+) -> Matcher:
+    """What a worker of a linkage job does; the last column of both halves says what is real."""
     budget = Budget(_MEMORY_BYTES)
     x, y = (
         matcher.take_in(
@@ -110,12 +124,10 @@ def _lengths(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Mat
         )
         for number, half in enumerate(halves)
     )
-    told = dict(zip(map(_start, order.blocks), order.block_lengths, strict=True))
 
     def match(batch: list[Block]) -> list[Bits]:
-        works = [
-            Work(0, 1, block, *map(tuple, told[block.xs[0], block.ys[0][0]])) for block in batch
-        ]
+        works = [work(block) for block in batch]
+        session.supplies.reserve(matcher.needs(works))
         return matcher.match(session, x, y, works)
 
     return match
@@ -167,12 +179,8 @@ def _fields(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matc
     rule = rules.from_dict(order.rule)
     if not isinstance(rule, Fields):
         raise InputError("the order is of fields, its rule is not.")
-    budget = Budget(_MEMORY_BYTES)
-    x, y = (
-        take_in_fields(session, rule, order.lengths, half, budget, first=not number)
-        for number, half in enumerate(halves)
-    )
-    return lambda batch: field_match.match_bits(session, rule, x, y, batch)
+    matcher = FieldMatcher(rule, tuple(order.lengths))
+    return _as_in_jobs(session, matcher, lambda block: Work(0, 1, block), *halves)
 
 
 def _ends(session: Session, padding: Bits, longest: int) -> Bits:

@@ -55,7 +55,7 @@ def prepare_command(
     """Fill the pairs' pools with randomness ahead of a run of the same suite and as many pairs.
 
     Seal the dataset first. Supplies stay on the workers' disks and serve once; a run that needs
-    more makes more by itself.
+    more makes more by itself. Of a linkage an iteration is a round of comparisons.
     """
     from master.job import prepare_job
     from ppodc.cli.screen import JobScreen

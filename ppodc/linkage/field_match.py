@@ -24,17 +24,28 @@ from numpy.typing import NDArray
 from ppodc.linkage.blocks import Block
 from ppodc.linkage.characters import StringRows, equalities, take_in
 from ppodc.linkage.edit_distance import within_secret
-from ppodc.linkage.field_encoding import HALF_BITS, width
+from ppodc.linkage.field_encoding import DIGEST_BITS, HALF_BITS, width
 from ppodc.linkage.rules import Field, Fields
 from ppodc.linkage.string_match import BitRows, pair_bits
 from ppodc.linkage.strings import NONE
 from ppodc.mpc import compare, unmask
 from ppodc.mpc.additive import AdditiveShare, public
-from ppodc.mpc.circuits import Circuit, Gate, above, all_ones, beside, run, total
+from ppodc.mpc.circuits import (
+    BLANK,
+    Circuit,
+    Gate,
+    above,
+    all_ones,
+    and_pairs,
+    beside,
+    run,
+    total,
+)
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.xor_bits import XorShare, pack
+from ppodc.mpc.supplies import Needs
+from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,6 +117,23 @@ def match_bits(
     parts = np.split(share.unpack(int(ends[-1])), ends[:-1])
     both = zip(parts, batch, strict=True)
     return [part.reshape(block.height, block.width) for part, block in both]
+
+
+def needs(rule: Fields, longest: Sequence[int], pairs: int) -> Needs:
+    """Supplies for comparing a batch of so many pairs."""
+    words = padded(pairs, WORD) // WORD
+    blank = [_blank(field, length) for field, length in zip(rule.fields, longest, strict=True)]
+    total = Needs(pairs=words * and_pairs(_matches(rule, blank, BLANK)))
+    numeric = sum(field.how == "numeric" for field in rule.fields)
+    return total + compare.needs(2 * pairs, HALF_BITS + 2) * numeric
+
+
+def _blank(field: Field, longest: int) -> Circuit[XorShare]:
+    """The circuit of a field, to count its gates."""
+    if field.how == "edit":
+        shifts = dict.fromkeys(range(-field.most, field.most + 1), BLANK)
+        return within_secret(1, lambda _i, _j: BLANK, longest, field.most, shifts)
+    return all_ones([BLANK] * (3 if field.how == "numeric" else DIGEST_BITS))
 
 
 # --------------------------------------------------------------------------- taking in

@@ -23,6 +23,7 @@ from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.correlated_ot import Bits, top_bytes
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.table_products import products
 from ppodc.mpc.unmask import SharedTable
 
@@ -63,6 +64,11 @@ def match_bits(
     parts = np.split(bits, np.cumsum([block.pairs for block in batch])[:-1])
     both = zip(parts, batch, strict=True)
     return [part.reshape(block.height, block.width) for part, block in both]
+
+
+def needs(rule: Dice, pairs: int) -> Needs:
+    """Supplies for comparing so many pairs."""
+    return compare.needs(pairs, _width(rule))
 
 
 def _reach(rule: Dice) -> int:

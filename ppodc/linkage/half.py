@@ -20,7 +20,13 @@ from ppodc.linkage.encoding import link_columns
 from ppodc.linkage.job import job_of
 from ppodc.linkage.matchers import matcher_of
 from ppodc.linkage.outcome import Count, Links
-from ppodc.linkage.passes import EXTRA, brought_home, counted_first, take_in_keys
+from ppodc.linkage.passes import (
+    EXTRA,
+    brought_home,
+    counted_first,
+    first_needs,
+    take_in_keys,
+)
 from ppodc.linkage.tokens import ROW_BITS, row_numbers, tokens
 from ppodc.linkage.upload import upload_columns
 from ppodc.linkage.work import Rows, Work, batch_pairs, grouped, pairs_of
@@ -61,6 +67,7 @@ class LinkageHalf:
         self._tokens: dict[int, AdditiveShare] = {}
         self._keys: dict[int, Bits] = {}  # of earlier passes
         self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
+        self._expected = Needs()
         text = f"linkage m={m} {spec.digest}"
         self._session = Session.start(role, channel, text, material.key, pools=material.pools)
 
@@ -116,8 +123,7 @@ class LinkageHalf:
     ) -> None:
         x, y = batch[0].x, batch[0].y
         left, right = self._rows[shard_name(x, LEFT)], self._rows[shard_name(y, RIGHT)]
-        pairs = pairs_of(batch)
-        self._session.supplies.reserve(self._matcher.needs(pairs) + Needs(transfers=2 * pairs))
+        self._session.supplies.reserve(self._needs(batch))
         matched = self._matcher.match(self._session, left, right, batch)
         if earlier := batch[0].earlier:
             blocks = [work.block for work in batch]
@@ -128,6 +134,12 @@ class LinkageHalf:
                 found.add(self._session, bits)
             else:
                 self._add(work, uploads, bits, found)
+
+    def _needs(self, batch: Sequence[Work]) -> Needs:
+        """Supplies for comparing a batch, and for a select of every pair on each side."""
+        pairs, sides = pairs_of(batch), 1 if self._job.output == "count" else 2
+        total = self._matcher.needs(batch) + Needs(transfers=sides * pairs)
+        return total + first_needs(batch[0].earlier, pairs)
 
     def _add(self, work: Work, uploads: Sequence[Rows], bits: Bits, found: Links) -> None:
         """Links of both sides of a block."""
@@ -190,6 +202,32 @@ class LinkageHalf:
         """Each column of (rows, columns) as an output of its own, masked anew."""
         limbs = remask_limbs(self._session, halves).limbs
         return [OutputHalf.of_limbs(limbs[:, column]) for column in range(limbs.shape[1])]
+
+    # -------------------------------------------------------------------- made ahead
+
+    def expect(self, portions: Sequence[Sequence[Work]]) -> None:
+        """What this pair will compare, round by round: `prepare` makes the supplies for it."""
+        self._expected = Needs()
+        for portion in portions:
+            for batch in grouped(portion, batch_pairs(self._job)):
+                self._expected += self._needs(batch)
+
+    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
+        """Transfers that `prepare` would make now."""
+        return self._missing().work
+
+    def prepare(
+        self,
+        iterations: int,
+        progress: Progress | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Have the supplies for comparing what is expected; taking in makes its own."""
+        with self._session.step("prepare", offline=True):
+            self._session.supplies.prepare(self._missing(), progress)
+
+    def _missing(self) -> Needs:
+        return self._expected - self._session.supplies.available()
 
     def close(self) -> None:
         """End the pair's session."""

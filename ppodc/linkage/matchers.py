@@ -25,7 +25,7 @@ from ppodc.linkage.rules import Dice, EditDistance, Fields, SquaredDistance
 from ppodc.linkage.secret_match import SecretRows, SecretText, length_bits
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
-from ppodc.linkage.work import Work
+from ppodc.linkage.work import Work, pairs_of
 from ppodc.mpc import unmask
 from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.correlated_ot import Bits
@@ -42,9 +42,9 @@ class Matcher(ABC):
 
     __slots__ = ()
 
-    def needs(self, pairs: int) -> Needs:
-        """Supplies for comparing so many pairs, as far as they are known ahead."""
-        return Needs()
+    @abstractmethod
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        """Supplies that `match` takes for a batch."""
 
     @abstractmethod
     def take_in(
@@ -77,8 +77,8 @@ class NumberMatcher(Matcher):
 
     numbers: Numbers
 
-    def needs(self, pairs: int) -> Needs:
-        return self.numbers.needs(pairs)
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        return self.numbers.needs(pairs_of(batch))
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -96,6 +96,9 @@ class FilterMatcher(Matcher):
 
     rule: Dice
 
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        return filter_match.needs(self.rule, pairs_of(batch))
+
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
     ) -> filter_match.FilterRows:
@@ -112,6 +115,9 @@ class FieldMatcher(Matcher):
 
     rule: Fields
     longest: tuple[int, ...]
+
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        return field_match.needs(self.rule, self.longest, pairs_of(batch))
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -133,6 +139,9 @@ class TextMatcher(Matcher):
     rule: EditDistance
     longest: tuple[int, ...]
 
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        return string_match.needs(self.rule, _length_blocks(batch))
+
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
     ) -> TextRows:
@@ -144,8 +153,7 @@ class TextMatcher(Matcher):
         return TextRows(tuple(strings), BitRows.of(session, flags, budget, first=first))
 
     def match(self, session: Session, x: Any, y: Any, batch: Sequence[Work]) -> list[Bits]:
-        entries = [LengthBlock(work.block, work.x_lengths, work.y_lengths) for work in batch]
-        return string_match.match_bits(session, self.rule, x, y, entries)
+        return string_match.match_bits(session, self.rule, x, y, _length_blocks(batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,10 @@ class SecretTextMatcher(Matcher):
 
     rule: EditDistance
     longest: tuple[int, ...]
+
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        blocks = [work.block for work in batch]
+        return secret_match.needs(self.rule, self.longest, blocks)
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -174,6 +186,10 @@ class SecretTextMatcher(Matcher):
 
     def match(self, session: Session, x: Any, y: Any, batch: Sequence[Work]) -> list[Bits]:
         return secret_match.match_bits(session, self.rule, x, y, [work.block for work in batch])
+
+
+def _length_blocks(batch: Sequence[Work]) -> list[LengthBlock]:
+    return [LengthBlock(work.block, work.x_lengths, work.y_lengths) for work in batch]
 
 
 def _constant(session: Session, rows: int) -> Share:

@@ -33,10 +33,11 @@ from ppodc.linkage.keys import KEY_BITS, NO_KEY
 from ppodc.mpc import permutation_network as network
 from ppodc.mpc import unmask
 from ppodc.mpc.additive import AdditiveShare
-from ppodc.mpc.circuits import Circuit, Gate, all_ones, run
+from ppodc.mpc.circuits import BLANK, Circuit, Gate, all_ones, and_pairs, run
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.xor_bits import XorShare, pack
+from ppodc.mpc.supplies import Needs
+from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 EXTRA = 3  # columns of a padded upload beside the encoded ones: real, and the number's halves
 _WORD = 20  # bits of an uploaded number
@@ -129,6 +130,13 @@ def counted_first(
     ends = np.cumsum([block.pairs for block in batch])
     parts = np.split(left.unpack(int(ends[-1])), ends[:-1])
     return [part.reshape(old.shape) for part, old in zip(parts, matched, strict=True)]
+
+
+def first_needs(earlier: int, pairs: int) -> Needs:
+    """Supplies of `counted_first` for so many pairs."""
+    blank = [all_ones([BLANK] * (KEY_BITS + 2)) for _ in range(earlier)]
+    gates = and_pairs(_none_of(1, blank, BLANK)) if earlier else 0
+    return Needs(pairs=gates * padded(pairs, WORD) // WORD)
 
 
 def _known(flags: Bits, batch: Sequence[Block]) -> XorShare:

@@ -100,6 +100,10 @@ class LinkagePlan:
         self.sums, self.done = checkpoint.arrays[_SUMS], int(checkpoint.arrays[_DONE][0])
         self.rounds = self._rounds()
 
+    def ahead(self, slot: int) -> tuple[Any, ...]:
+        """What a pair compares in each of the rounds that supplies are to be made for."""
+        return ([parts[slot] for parts in self.rounds[: self.prepare] if slot < len(parts)],)
+
     def take(self, parts: Sequence[Words]) -> None:
         """Add what a round has found, and keep it before going on."""
         sums, done = self.sums, self.done + sum(map(len, self.rounds[0]))

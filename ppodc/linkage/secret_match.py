@@ -20,13 +20,24 @@ from functools import reduce
 import numpy as np
 
 from ppodc.linkage.blocks import Block
-from ppodc.linkage.characters import StringRows, equalities
+from ppodc.linkage.characters import StringRows, equalities, words_per_row
 from ppodc.linkage.edit_distance import Equal, increments
 from ppodc.linkage.rules import EditDistance
 from ppodc.linkage.string_match import BitRows, pair_bits
-from ppodc.mpc.circuits import Circuit, Gate, at_most, beside, run, total, zero
+from ppodc.mpc.circuits import (
+    BLANK,
+    Circuit,
+    Gate,
+    and_pairs,
+    at_most,
+    beside,
+    run,
+    total,
+    zero,
+)
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare
 
 
@@ -78,6 +89,14 @@ def match_bits(
         circuits.append(_matches(session.role, rule, parts, real))
     shares = run(session, circuits)
     return [pair_bits(block, share) for block, share in zip(batch, shares, strict=True)]
+
+
+def needs(rule: EditDistance, longest: Sequence[int], batch: Sequence[Block]) -> Needs:
+    """Supplies for comparing a batch."""
+    shifts = dict.fromkeys(range(-rule.limit, rule.limit + 1), BLANK)
+    texts: list[_Text] = [(most, lambda _i, _j: BLANK, shifts) for most in longest]
+    words = sum(block.height * words_per_row(block) for block in batch)
+    return Needs(pairs=words * and_pairs(_matches(1, rule, texts, BLANK)))
 
 
 _Text = tuple[int, Equal, Mapping[int, XorShare]]

@@ -23,11 +23,12 @@ from ppodc.linkage.characters import StringRows, equalities, words_per_row
 from ppodc.linkage.edit_distance import Equal, band, increments
 from ppodc.linkage.rules import EditDistance
 from ppodc.mpc import bit_products
-from ppodc.mpc.circuits import Circuit, Gate, at_most, beside, run
+from ppodc.mpc.circuits import BLANK, Circuit, Gate, and_pairs, at_most, beside, run
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.static_ot import StaticTransfers
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare, pack
 
 
@@ -60,6 +61,9 @@ class BitRows:
         choices = np.ascontiguousarray(self.bits[start:end]).reshape(-1)
         products = bit_products.products(session, keys, choices, pack(rows), count)
         return XorShare(products.words.reshape(-1))
+
+
+Lengths = tuple[tuple[int, ...], tuple[int, ...]]  # of the texts of x and of y
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,6 +108,25 @@ def match_bits(
         circuits.append(_matches(session.role, rule, entry, equal, rooms, real))
     shares = run(session, circuits)
     return [pair_bits(entry.block, share) for entry, share in zip(batch, shares, strict=True)]
+
+
+def needs(rule: EditDistance, batch: Sequence[LengthBlock]) -> Needs:
+    """Supplies for comparing a batch."""
+    gates: dict[Lengths, int] = {}
+    words = 0
+    for entry in batch:
+        lengths = entry.x_lengths, entry.y_lengths
+        if lengths not in gates:
+            blank = [_blank] * rule.attributes
+            circuit = _matches(1, rule, entry, blank, _rooms(rule, entry), BLANK)
+            gates[lengths] = and_pairs(circuit)
+        words += gates[lengths] * entry.block.height * words_per_row(entry.block)
+    return Needs(pairs=words)
+
+
+def _blank(_i: int, _j: int) -> XorShare:
+    """An equality, to count the gates behind it."""
+    return BLANK
 
 
 def pair_bits(block: Block, share: XorShare) -> Bits:

@@ -11,7 +11,7 @@ gates meet). Bytes and supplies: those of the ANDs.
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -103,6 +103,22 @@ def _split(product: XorShare, gates: Sequence[Gate]) -> list[XorShare]:
     parts = np.split(product.words, np.cumsum(sizes)[:-1])
     shapes = zip(parts, gates, strict=True)
     return [XorShare(part.reshape(gate.x.words.shape)) for part, gate in shapes]
+
+
+BLANK = XorShare(np.zeros(1, np.uint64))  # to build a circuit of which only the gates are wanted
+
+
+def and_pairs(circuit: Circuit[Any]) -> int:
+    """AND pairs that a circuit on shares of one word takes; its products are taken as 0."""
+    taken = 0
+    try:
+        gates = next(circuit)
+        while True:
+            taken += len(gates)
+            outputs = sum(1 if gate.y1 is None else 2 for gate in gates)
+            gates = circuit.send([BLANK] * outputs)
+    except StopIteration:
+        return taken
 
 
 def zero(like: XorShare) -> XorShare:

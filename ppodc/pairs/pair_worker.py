@@ -20,6 +20,7 @@ from ppodc.crypto.single_use import in_use
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.pairs.plan import (
     Count,
+    Expects,
     Material,
     PairHalf,
     Prepares,
@@ -168,6 +169,8 @@ class PairWorker:
                 f"there {theirs.task} of iteration {theirs.iteration}."
             )
         if task.name == "prepare":
+            if isinstance(half, Expects):
+                half.expect(*task.inputs)
             return self._prepare(half, *task.rows)
         if task.name == "ingest":
             return self._ingest(half, task)

@@ -173,6 +173,14 @@ class DrawsNoise(Protocol):
     noise_key: bytes  # 32 bytes of this cloud and this job alone
 
 
+@runtime_checkable
+class KnowsAhead(Protocol):
+    """A plan that knows more of a pair's work than the sizes of its shards."""
+
+    def ahead(self, slot: int) -> tuple[Any, ...]:
+        """What the pair's half is to `expect` before it makes supplies."""
+
+
 class BaseStep(Generic[Q]):
     """What most steps have in common; a step says what differs."""
 
@@ -203,7 +211,8 @@ class Prepare(BaseStep[Plan]):
 
     def tasks(self, plan: Plan, place: Place) -> list[Task]:
         sizes = (shard.rows for shard in place.shards)
-        return [Task("prepare", rows=(plan.prepare, *sizes))]
+        inputs = plan.ahead(place.slot) if isinstance(plan, KnowsAhead) else ()
+        return [Task("prepare", rows=(plan.prepare, *sizes), inputs=inputs)]
 
     def keep(self, plan: Plan, results: StepResults) -> None:
         plan.ready = True
@@ -255,6 +264,14 @@ class Prepares(Protocol):
         rows: Sequence[int] | None = None,
     ) -> None:
         """Make what is missing for so many iterations over shards of these sizes."""
+
+
+@runtime_checkable
+class Expects(Prepares, Protocol):
+    """A half whose supplies follow from work that its plan tells (`KnowsAhead`)."""
+
+    def expect(self, work: Any) -> None:
+        """What it will be given to do."""
 
 
 @dataclass(frozen=True, slots=True)

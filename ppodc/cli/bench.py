@@ -339,6 +339,7 @@ MEASUREMENTS = (
             *many(m="1500,3000,6000,12000"),
             choice("seeds", int, 20, "Runs of each point, each with its own sample.", min=1),
             choice("sweeps", bool, True, "Also one parameter at a time at 6,000 records."),
+            choice("kd_readings", bool, False, "Also every reading of the published kd-trees."),
             optional("names", Path, CENSUS_TEXT),
         ),
     ),

@@ -26,7 +26,7 @@ def people(tmp_path):
         rows.append(", ".join(row))
     file = tmp_path / "adult.data"
     file.write_text("\n".join(rows) + "\n\n")
-    linkage.load.cache_clear()
+    linkage._read.cache_clear()
     return file
 
 
@@ -39,10 +39,15 @@ def census(tmp_path):
     return tmp_path
 
 
+def measured(file, sizes, seeds):
+    return linkage.run(
+        file, m=sizes, seeds=seeds, sweeps=False, kd_readings=False, names=None,
+        points=Points(None),
+    )  # fmt: skip
+
+
 def test_all_methods_give_a_document_and_a_picture(people, tmp_path):
-    document = linkage.run(
-        people, m=[60, 90], seeds=2, sweeps=False, names=None, points=Points(None)
-    )
+    document = measured(people, [60, 90], 2)
     (table,) = document["tables"]
     assert len(table["rows"]) == 6
     assert {row[5] for row in table["rows"]} == {"1.000"}
@@ -68,7 +73,7 @@ def test_files_that_are_something_else_are_refused(tmp_path, people):
     with pytest.raises(InputError, match="not the Adult"):
         linkage.load(other)
     with pytest.raises(InputError, match="there are 150"):
-        linkage.run(people, m=[600], seeds=1, sweeps=False, names=None, points=Points(None))
+        measured(people, [600], 1)
     with pytest.raises(InputError, match="package `names`"):
         linkage_names.census(tmp_path / "nothing")
 
@@ -89,21 +94,37 @@ def test_names_are_drawn_and_suppressed_records_are_missed(census, monkeypatch):
     [(1_500, "as published", 0.845), (3_000, "as published", 0.934)],
 )
 def test_adult_is_within_a_hundredth_over_20_seeds(n, method, expected):
-    document = linkage.run(ADULT, m=[n], seeds=20, sweeps=False, names=None, points=Points(None))
+    document = measured(ADULT, [n], 20)
     (point,) = [p for p in document["adult"] if p["method"] == method]
     assert point["reduction"] == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize("method", linkage_kdtree.METHODS)
-def test_kd_trees_spend_at_most_a_path_and_lose_nothing(people, method):
+@pytest.mark.parametrize("reading", linkage_kdtree.READINGS)
+def test_kd_trees_spend_at_most_a_path_and_lose_nothing(people, reading):
+    method, values, median = reading
     for height in linkage_kdtree.HEIGHTS:
-        median, leaf = linkage_kdtree.shares(method, height)
-        assert 0 < height * median + leaf <= 1
-    point = linkage._adult(people, Setting(60, method, height=3), 2, lambda _: None)
+        share, leaf = linkage_kdtree.shares(method, height)
+        assert 0 < height * share + leaf <= 1
+    setting = Setting(60, method, values=values, median=median, height=4)
+    point = linkage._adult(people, setting, 2, lambda _: None)
     assert point["recall"] == 1
-    assert point["leaves"] == 8
-    setting = dataclasses.asdict(Setting(60, method, height=3))
-    heights = linkage.by_height([{**setting, **point}])
-    assert list(heights) == [f"{method}, epsilon 1"]
-    (row,) = linkage._kd_trees(heights)["rows"]
-    assert row[-1] == f"{linkage_kdtree.PUBLISHED[method]:.3f}"
+    assert 4 < point["leaves"] <= 16
+    told = {**dataclasses.asdict(setting), **point, "n": 6_000}
+    ((*names, best, published),) = linkage_kdtree.tables([told])[0]["rows"]
+    assert names[:5] == [method, "6000", "1", values, median]
+    assert (best, published) == ("4", f"{linkage_kdtree.PUBLISHED[method, 6_000]:.3f}")
+    assert names[7].endswith("*") == (method == "DPkdT-basic")
+
+
+def test_a_leaf_of_gb_has_more_from_height_4_on():
+    basic, gb = (
+        [linkage_kdtree.shares(m, h)[1] for h in range(2, 7)] for m in linkage_kdtree.METHODS
+    )
+    assert [a < b for a, b in zip(basic, gb, strict=True)] == [False, False, True, True, True]
+
+
+def test_the_middle_of_counts_is_the_median_when_noise_is_small():
+    own = np.array([0, 0, 2, 2, 2, 5, 7])
+    quiet = linkage.PublishedNoise(1)
+    assert linkage_kdtree._middle_count(quiet, 10**6, own, np.arange(8)) == 2
+    assert linkage_kdtree._by_score(quiet, 10**6, own, np.arange(8)) in (3, 4, 5)

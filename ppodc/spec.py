@@ -174,7 +174,8 @@ class Spec:
     def _columns_in_words(self) -> list[str]:
         numbers = [f"  {column.name}: {column.in_words()}" for column in self.schema.columns]
         if numbers:
-            rounded = len(self.schema.words) < len(self.schema.columns)
+            whole = getattr(self.job, "whole_numbers", False)
+            rounded = len(self.schema.words) < len(self.schema.columns) and not whole
             steps = f", rounded to steps of 1/{self.schema.ub} of their range" if rounded else ""
             numbers.insert(0, f"Each record has {len(numbers)} values{steps}; this is public:")
         texts = [f"  {text.name}: {text.in_words()}" for text in self.schema.texts]

@@ -1,7 +1,7 @@
 """`ppodc link`: what a linkage will cost, what an owner's table looks like in it, and its links."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,6 +11,9 @@ from ppodc.cli.links_file import LinksFile, links_of
 from ppodc.cli.opened_results import show_result, waiting
 from ppodc.cli.options import Dataset, JsonFile, OwnConfig, out, write_csv, write_json
 from ppodc.errors import InputError
+
+if TYPE_CHECKING:
+    from ppodc.linkage.estimate import Estimate
 
 link = typer.Typer(
     help=(
@@ -32,25 +35,37 @@ def estimate_command(
 ) -> None:
     """Tell what a linkage would cost: pairs, seconds, bytes and privacy. Nothing is sent.
 
-    With blocks, rows are taken to spread evenly over the cells; real data leave more pairs.
+    With blocks, rows are taken to spread evenly over the cells; real data leave more pairs. Beside
+    it stands what comparing all pairs would cost, which tells the clouds nothing but sizes.
     """
-    from ppodc.linkage.estimate import estimate
+    from ppodc.linkage.estimate import estimate, without_blocks
     from ppodc.spec import Spec
 
     try:
         counts = [int(part) for part in rows.split(",")]
     except ValueError:
         raise InputError("--rows takes whole numbers with commas between them.") from None
-    found = estimate(Spec.load(spec), counts)
-    table = Table("", "estimate")
-    table.add_row("records, and dummies among them", f"{found.rows:,} and {found.dummies:,}")
-    table.add_row("pairs compared", f"{found.pairs:,} ({found.reduction:.1%} saved)")
-    table.add_row("CPU seconds of each cloud", f"{found.seconds:,.1f}")
-    table.add_row("GB sent by each cloud", f"{found.gigabytes:,.3f}")
-    privacy = f"epsilon {found.epsilon:g}, delta {found.delta:g}" if found.epsilon else "nothing"
-    table.add_row("each owner spends", privacy)
+    agreed = Spec.load(spec)
+    found = estimate(agreed, counts)
+    both = [found, without_blocks(agreed, counts)] if found.epsilon else [found]
+    table = Table("", *(["with these blocks"] * bool(found.epsilon)), "all pairs")
+    table.add_row("records", *(f"{each.rows:,}" for each in both))
+    table.add_row("dummies beside them", *(f"{each.dummies:,}" for each in both))
+    table.add_row("pairs compared", *map(_pairs_in_words, both))
+    table.add_row("CPU seconds of each cloud", *(f"{each.seconds:,.1f}" for each in both))
+    table.add_row("GB sent by each cloud", *(f"{each.gigabytes:,.3f}" for each in both))
+    spends = (f"epsilon {e.epsilon:g}, delta {e.delta:g}" if e.epsilon else "nothing" for e in both)
+    table.add_row("each owner spends", *spends)
     out.print(table)
     write_json(json_file, found.figures())
+
+
+def _pairs_in_words(found: "Estimate") -> str:
+    if not found.epsilon:
+        return f"{found.pairs:,}"
+    if found.reduction < 0:
+        return f"{found.pairs:,} ({1 - found.reduction:,.1f} times all: dummies outweigh)"
+    return f"{found.pairs:,} ({found.reduction:.1%} saved)"
 
 
 @link.command("preview")

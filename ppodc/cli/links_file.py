@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 LinksFile = Annotated[
     Path | None,
-    typer.Option("--links", help="Write the links of own rows here (CSV).", callback=file_to_write),
+    typer.Option(
+        "--links",
+        help="Write the links of own rows here (CSV; rows count from 0).",
+        callback=file_to_write,
+    ),
 ]
 
 

@@ -106,15 +106,18 @@ def upload_command(
 
 def _show_earlier(receipt: "Receipt", command: str) -> None:
     """What becomes of earlier uploads: a corrected table must not count beside the wrong one."""
+    padded = any(upload.outline for upload in receipt.before)
+    records = "records (dummies of cells among them)" if padded else "records"
     if receipt.replaced:
         for upload in receipt.before:
-            out.print(f"withdrawn: {upload.rows} records, upload {upload.upload_id}")
+            out.print(f"withdrawn: {upload.rows} {records}, upload {upload.upload_id}")
     elif receipt.before:
         rows, others = receipt.rows, receipt.rows_before
         err.print(
-            f"note: they add to the {others} records that you uploaded before, which makes "
-            f"{rows + others}. If they correct these, withdraw the earlier ones before the dataset "
-            f"is sealed, with: {command}",
+            f"note: they add to the {others} {records} that you uploaded before"
+            + ("" if padded else f", which makes {rows + others}")
+            + ". If they correct these, withdraw the earlier ones before the dataset is sealed, "
+            f"with: {command}",
             markup=False,
         )
 

@@ -22,7 +22,7 @@ from ppodc.linkage.field_encoding import encode_field, width
 from ppodc.linkage.job import Job, job_of, text_column
 from ppodc.linkage.keys import Key
 from ppodc.linkage.rules import Dice, EditDistance, Field, Fields, Rule, SquaredDistance
-from ppodc.linkage.strings import NONE, codes, normalise
+from ppodc.linkage.strings import NONE, codes, normalise, strange
 from ppodc.records.encode import encode
 from ppodc.records.read_cells import Cells, read_cells
 from ppodc.records.read_table import read, some
@@ -30,6 +30,7 @@ from ppodc.records.schema import Column, Schema, TextColumn
 from ppodc.records.toml_document import quoted
 from ppodc.spec import Spec
 
+_ALPHABETS = {"words": "a-z, 0-9, blank, - and '", "digits": "0-9"}
 UNKNOWN = -1  # in place of an exact field that is missing; random bits are sent for it
 Ints = NDArray[np.int64]
 
@@ -127,8 +128,15 @@ class _Table:
             total = len(self._faults)
             raise InputError(
                 f"{self._cells.source}: {total} value{'s' * (total > 1)} cannot be used, so "
-                "nothing was encoded: " + some((place for _, place in sorted(self._faults)), total)
+                "nothing was encoded: "
+                + some((place for _, place in sorted(self._faults)), total)
+                + self._advice()
             )
+
+    def _advice(self) -> str:
+        if not any("signs other" in place for _, place in self._faults):
+            return ""
+        return '. A spec whose column has other = "map" takes all such signs as one.'
 
 
 def _encoded(job: Job, schema: Schema, table: _Table) -> Ints:
@@ -160,6 +168,8 @@ def _text_reader(text: TextColumn, shortest: int = 0) -> Callable[[Any], str]:
             raise _Fault(f"{len(plain)} characters, at most {text.longest} are allowed")
         if len(plain) < shortest:
             raise _Fault(f"{len(plain)} characters, at least {shortest} are needed")
+        if not text.other and strange(plain, digits=text.signs == "digits"):
+            raise _Fault(f"signs other than {_ALPHABETS[text.signs]}")
         return plain
 
     return change

@@ -9,7 +9,7 @@ linkage-pairs` has measured: good for orders of magnitude.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.linkage import adtree
+from ppodc.linkage.blocking import Blocking
 from ppodc.linkage.cells import Synopsis, pairs_compared
 from ppodc.linkage.edit_distance import band
 from ppodc.linkage.encoding import longest
@@ -55,10 +56,15 @@ class Estimate:
         return asdict(self)
 
 
+def without_blocks(spec: Spec, rows: Sequence[int]) -> Estimate:
+    """What comparing all pairs would cost instead, which tells the clouds nothing but sizes."""
+    return estimate(replace(spec, job=replace(job_of(spec), blocking=Blocking())), rows)
+
+
 def estimate(spec: Spec, rows: Sequence[int]) -> Estimate:
     """For owners with so many rows each."""
     if len(rows) < 2 or min(rows) < 0:
-        raise InputError("give the rows of at least two owners.")
+        raise InputError("give the rows of at least two owners, none below 0.")
     job, schema = job_of(spec), spec.schema
     told = [_usual(job, schema, count, number) for number, count in enumerate(rows)]
     pruning = job.cutting(schema).pruning

@@ -28,7 +28,8 @@ ub = 1000                    # rule sse: values become whole numbers 0..ub (at m
 columns = [
     { name = "birth_year", low = 1900, high = 2030 },
     { name = "height", low = 40, high = 260 },
-    # texts: "words" (letters), "digits" (dates, codes) or "filter" (bit filters in base64)
+    # texts: "words" (letters), "digits" (dates, codes) or "filter" (bit filters in base64);
+    # signs beyond the alphabet are refused, or with other = "map" all taken as the same one
     { name = "surname", text = "words", longest = 20 },
     { name = "postcode", text = "digits", longest = 5 },
 ]
@@ -136,6 +137,11 @@ class Job:
         elif self.output == "links":
             learns = f"its partners (owner and row number), or that they are over {self.max_links}"
         return f"Every owner learns, once, of each of its own rows {learns}."
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether numbers are compared as they are, not rounded to steps of their range."""
+        return not isinstance(self.rule, SquaredDistance)
 
     def numbers(self, schema: Schema) -> Numbers:
         """The rule sse over the encoded values of this schema."""

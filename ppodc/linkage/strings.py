@@ -42,6 +42,11 @@ def codes(text: str, *, digits: bool = False) -> list[int]:
     return [table.get(sign, OTHER) for sign in text]
 
 
+def strange(text: str, *, digits: bool = False) -> bool:
+    """Whether a normalised text has signs without a code of their own."""
+    return OTHER in codes(text, digits=digits)
+
+
 def levenshtein(x: Sequence[object], y: Sequence[object]) -> int:
     """The least number of insertions, deletions and substitutions from x to y."""
     if len(x) > len(y):

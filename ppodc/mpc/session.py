@@ -89,7 +89,9 @@ class Session:
             with self.meter.step(name, offline=offline):
                 yield
         except BaseException as error:
-            reason = str(error) if isinstance(error, PpodcError) else "an internal error."
+            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+            reason = "it was stopped." if stopped else "an internal error."
+            reason = str(error) if isinstance(error, PpodcError) else reason
             self.ended = f"{name} failed: {reason}"
             self.link.channel.fail(self.ended)
             raise

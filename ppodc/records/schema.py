@@ -82,12 +82,15 @@ class Column:
 class TextColumn:
     """A column of texts: of words, of digits (dates, codes) or of bit filters in base64.
 
-    `longest` is public: the most characters that a text may have, or the bits of a filter.
+    `longest` is public: the most characters that a text may have, or the bits of a filter. Words
+    hold letters without marks, digits, blanks, hyphens and apostrophes, digits only digits; with
+    `other` = "map" any other sign counts as one and the same, else it is refused.
     """
 
     name: str
     signs: Signs
     longest: int
+    other: str = ""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -95,21 +98,25 @@ class TextColumn:
         if self.signs not in get_args(Signs):
             raise InputError(f"{where}: text must be one of {', '.join(get_args(Signs))}")
         check_whole(self.longest, f"longest of {where}", 1, MAX_TEXT[self.signs])
+        if self.other not in ("", "map") or (self.other and self.signs == "filter"):
+            raise InputError(f'{where}: other must be "map", for words or digits, or be left out')
 
     @classmethod
     def from_dict(cls, entry: Any, where: str) -> "TextColumn":
-        """From {"name", "text", "longest"}."""
-        check_keys(entry, where, required=("name", "text", "longest"))
-        return cls(entry["name"], entry["text"], entry["longest"])
+        """From {"name", "text", "longest"} and perhaps "other"."""
+        check_keys(entry, where, required=("name", "text", "longest"), optional=("other",))
+        return cls(entry["name"], entry["text"], entry["longest"], entry.get("other", ""))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "text": self.signs, "longest": self.longest}
+        other = {"other": self.other} if self.other else {}
+        return {"name": self.name, "text": self.signs, "longest": self.longest, **other}
 
     def in_words(self) -> str:
         """What it may hold, for people."""
         if self.signs == "filter":
             return f"a filter of {self.longest} bits"
-        return f"{self.signs}, at most {self.longest} characters"
+        mapped = "; all other signs count as the same one" if self.other else ""
+        return f"{self.signs}, at most {self.longest} characters{mapped}"
 
 
 @dataclass(frozen=True, slots=True)

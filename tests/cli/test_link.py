@@ -6,6 +6,8 @@ from ppodc.cli import app
 from ppodc.linkage.job import SAMPLE
 
 runner = CliRunner()
+ALL_PAIRS = SAMPLE.replace('blocks = "key"', "").replace('key = "birth_year"', "").replace(
+    "lossy = true", "").replace("epsilon = 1 ", "# ").replace("delta = 0", "# ")  # fmt: skip
 TABLE = "surname,postcode,height,birth_year\nMiller,12345,180,1970\nMüller,12345,181,1970\n,,,\n"
 
 
@@ -16,6 +18,13 @@ def test_what_it_costs(tmp_path):
     assert asked.exit_code == 0, asked.output
     assert "epsilon 2, delta 2e-06" in asked.output
     assert "saved" in asked.output
+    assert "25,000,000" in asked.output
+    few = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "20,20"])
+    assert "times all: dummies outweigh" in few.output
+    spec.write_text(ALL_PAIRS)
+    plain = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "20,30"])
+    assert "600" in plain.output
+    assert "blocks" not in plain.output
     wrong = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "many"])
     assert "whole numbers" in str(wrong.exception)
 
@@ -35,3 +44,19 @@ def test_what_an_owner_sees_of_its_own_table(tmp_path):
     assert "line 5, column 'surname': 30 characters, at most 20" in text
     assert "line 5, column 'height': not a whole number" in text
     assert "xxx" not in text
+
+
+def test_signs_beyond_the_alphabet_are_refused_unless_the_spec_maps_them(tmp_path):
+    spec, data = tmp_path / "spec.toml", tmp_path / "data.csv"
+    spec.write_text(SAMPLE)
+    data.write_text(TABLE + "O'Neill-Smith 2,1,180,1970\n李,12a,180,1970\n")
+    refused = runner.invoke(app, ["link", "preview", str(spec), str(data)])
+    text = str(refused.exception)
+    assert "1 value cannot" in text
+    assert "line 6, column 'surname': signs other than a-z" in text
+    assert 'other = "map"' in text
+    assert "李" not in text
+    spec.write_text(SAMPLE.replace("longest = 20", 'longest = 20, other = "map"'))
+    seen = runner.invoke(app, ["link", "preview", str(spec), str(data)])
+    assert seen.exit_code == 0, seen.output
+    assert "5 rows" in seen.output

@@ -310,6 +310,7 @@ def test_the_sample_is_a_spec_of_this_kind():
     words = " ".join(spec.in_words())
     assert "equal birth_year" in words
     assert "matches are lost" in words
+    assert "rounded" not in words
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def pair_command(
 
     Both run this command with the same spec, one with --role 1, the other with --role 2. Keys are
     made with `ppodc key NAME`; give the other owner your NAME.public by a way that you trust. Each
-    learns what the spec says of its own rows (links, flags or the number of links), how many rows
-    the other has and, with blocks, its padded cells. Neither sees a value of the other.
+    learns what the spec says of its own rows (links, flags or the number of links) and how many
+    rows the other has, with blocks its padded cells instead. Neither sees a value of the other.
     """
     from client.direct_linkage import link_with
     from ppodc.cli.screen import JobScreen

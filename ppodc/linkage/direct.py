@@ -11,9 +11,10 @@ owner the other one. At the end each hands over its halves of the other's result
 5. Halves of results are exchanged, and each opens its own.
 
 Who learns what: an owner learns what the spec says of its own rows (links, flags or the number of
-links), the number of the other's rows, and with blocks the other's cells and padded counts, which
-is (epsilon, delta) differential privacy for records that match nothing. Both must follow the
-protocol. Whoever is last to hand over halves may stop and leave the other without a result.
+links), and the number of the other's rows; with blocks, instead of it, the other's cells and padded
+counts, which is (epsilon, delta) differential privacy for records that match nothing. Both must
+follow the protocol. Whoever is last to hand over halves may stop and leave the other without a
+result.
 
 Rounds and bytes: those of the job; besides, owner 2 sends its rows once, 8 bytes a number.
 """

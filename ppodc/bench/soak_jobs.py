@@ -262,7 +262,8 @@ def _compared(job: LinkageJob, rows: Rows) -> Rows:
 
 
 def _key(job: LinkageJob, schema: Schema) -> int | None:
-    return schema.names.index(job.blocking.key) if job.blocking.kind == "key" else None
+    keys = job.blocking.keys  # soaks use one at most
+    return schema.names.index(keys[0].column) if keys else None
 
 
 def _store(at: Deployment, role: Role) -> Store:

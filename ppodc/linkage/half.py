@@ -43,7 +43,7 @@ from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 
 LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
-_MEMORY_BYTES = 400 << 20  # what shares and keys of records may keep in memory
+_MEMORY_BYTES = 256 << 20  # what shares and keys of records may keep in memory
 
 
 def shard_name(upload: int, side: str) -> str:

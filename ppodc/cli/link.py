@@ -64,7 +64,7 @@ def _pairs_in_words(found: "Estimate") -> str:
     if not found.epsilon:
         return f"{found.pairs:,}"
     if found.reduction < 0:
-        return f"{found.pairs:,} ({1 - found.reduction:,.1f} times all: dummies outweigh)"
+        return f"{found.pairs:,} ({1 - found.reduction:,.1f} times all)"
     return f"{found.pairs:,} ({found.reduction:.1%} saved)"
 
 

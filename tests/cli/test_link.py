@@ -6,8 +6,7 @@ from ppodc.cli import app
 from ppodc.linkage.job import SAMPLE
 
 runner = CliRunner()
-ALL_PAIRS = SAMPLE.replace('blocks = "key"', "").replace('key = "birth_year"', "").replace(
-    "lossy = true", "").replace("epsilon = 1 ", "# ").replace("delta = 0", "# ")  # fmt: skip
+ALL_PAIRS = SAMPLE.partition('blocks = "key"')[0]
 TABLE = "surname,postcode,height,birth_year\nMiller,12345,180,1970\nMüller,12345,181,1970\n,,,\n"
 
 
@@ -20,7 +19,7 @@ def test_what_it_costs(tmp_path):
     assert "saved" in asked.output
     assert "25,000,000" in asked.output
     few = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "20,20"])
-    assert "times all: dummies outweigh" in few.output
+    assert "times all)" in few.output
     spec.write_text(ALL_PAIRS)
     plain = runner.invoke(app, ["link", "estimate", str(spec), "--rows", "20,30"])
     assert "600" in plain.output

@@ -57,6 +57,7 @@ _OUTLINE, _RECORDS, _SEED, _SEAL, _HALF = (
     "pair.outline", "pair.records", "pair.seed", "pair.seal", "pair.half",
 )  # fmt: skip
 _CHUNK_VALUES = 1 << 19
+_MOST_VALUES = 1 << 28  # numbers of the other's rows that are taken in: 2 GB of shares
 _MAX_CELLS = 1 << 14
 _Digest = Annotated[str, msgspec.Meta(min_length=64, max_length=64)]
 
@@ -149,6 +150,8 @@ class DirectLinkage:
         other = link.exchange_body(_NAME, _Named(self.owner), _Named).owner
         if other == self.owner:
             raise InputError(f"both owners are called {other!r}; one must take another name.")
+        if self.spec.owners is not None and other not in self.spec.owners.names:
+            raise InputError(f"the other owner calls itself {other!r}, whom the spec does not name")
         progress(self._event("exchanging shares"))
         material = Material(self._exchange_key(channel, key))
         own = self._own_rows(channel, other)
@@ -213,6 +216,12 @@ class DirectLinkage:
         """This owner's share of the other's rows, checked as a gateway does."""
         message = channel.receive(_OUTLINE, _Size)
         rows, outline = message.body.rows, None
+        part = self._form.part(1)
+        if not isinstance(part, RowsPart):
+            raise InputError("a linkage between owners needs rows of shares.")
+        most = _MOST_VALUES // part.columns
+        if rows > most:
+            raise InputError(f"the other owner has {rows:,} rows; {most:,} are taken at most.")
         if isinstance(self._form, Arranges):
             outline = self._cells(message)
             self._form.check_outline(outline, rows)
@@ -221,14 +230,13 @@ class DirectLinkage:
         if self.role == 2:
             seed = channel.receive(_SEED, _Seed).body.seed
             return _Sent(other, self._masks(seed, rows), outline)
-        part = self._form.part(1)
-        if not isinstance(part, RowsPart):
-            raise InputError("a linkage between owners needs rows of shares.")
         chunks = []
         for start in _starts(rows, part.columns):
-            (chunk,) = channel.receive(_RECORDS).arrays
-            part.check(chunk, start, rows)
-            chunks.append(chunk)
+            arrays = channel.receive(_RECORDS).arrays
+            if len(arrays) != 1:
+                raise InputError("the other owner sent rows that cannot be.")
+            part.check(arrays[0], start, rows)
+            chunks.append(arrays[0])
         share = np.concatenate(chunks)
         if len(share) != rows:
             raise InputError("the other owner sent fewer rows than it told.")

@@ -1,9 +1,12 @@
 """Two owners without clouds: links equal plaintext, and what stops one is told to the other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.linkage import direct
 from ppodc.linkage.direct import DirectLinkage
 from ppodc.linkage.reference import matches
 from ppodc.records.encode import encode
@@ -11,6 +14,7 @@ from ppodc.transport.channel import memory_pair
 from tests.linkage.test_job import COLUMNS, EPSILON, NUMBERS, spec_of
 from tests.linkage.whole_job import check, expected
 from tests.mpc.pair import SECRET
+from tests.service.data import members
 from tests.two_clouds import together
 
 
@@ -113,3 +117,28 @@ def test_bad_tables_and_foreign_owners_are_refused_before_anything_is_sent(tmp_p
     with pytest.raises(PpodcError, match="'eve', who is neither"):
         linked(ends(shared, two_tables(), tmp_path))
     assert not (tmp_path / "1").exists()
+
+
+def test_rows_that_nobody_could_take_in_are_refused_before_they_are_made(tmp_path, monkeypatch):
+    """A seed stands for as many rows as its owner says."""
+    spec, tables = spec_of(NUMBERS, COLUMNS), two_tables()
+    ann, bob = ends(spec, tables, tmp_path)
+
+    def lying(channel, _other):
+        channel.send(direct._OUTLINE, direct._Size(1 << 40, 0))
+        channel.send(direct._SEED, direct._Seed(bytes(32)))
+        channel.receive(direct._OUTLINE, direct._Size)
+
+    monkeypatch.setattr(ann, "_own_rows", lying)
+    monkeypatch.setattr(bob, "_masks", lambda _seed, rows: np.zeros((rows, 3), np.uint64))
+    with pytest.raises(PpodcError, match="has 1,099,511,627,776 rows; 89,478,485 are taken"):
+        linked([ann, bob])
+
+
+def test_a_peer_whom_the_spec_does_not_name_is_refused(tmp_path):
+    spec, tables = spec_of(NUMBERS, COLUMNS), two_tables()
+    named = replace(spec, owners=members("ann", "cat"))
+    ann, bob = ends(spec, tables, tmp_path)
+    ann.spec = named
+    with pytest.raises(PpodcError, match="calls itself 'bob', whom the spec does not name"):
+        linked([ann, bob])

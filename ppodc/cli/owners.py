@@ -218,8 +218,9 @@ def result_command(
     if labels is not None:
         if not result.own_rows():
             raise InputError(
-                "the spec of this dataset does not offer labels. If it is a local job, `ppodc "
-                "labels` finds them from your own table."
+                "the spec of this dataset does not offer labels. Where clusters are public to "
+                "owners (local jobs, k-means with [privacy]), `ppodc labels` finds them from your "
+                "own table."
             )
         own = result.own_rows()
         write_csv(labels, list(own), zip(*own.values(), strict=True))

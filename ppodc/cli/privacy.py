@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ppodc.spec import Spec
 
 privacy = typer.Typer(
-    help="What a job under local differential privacy guarantees.", no_args_is_help=True
+    help="What a job guarantees for one record, and what that costs.", no_args_is_help=True
 )
 budget = typer.Typer(
     help="What an owner's records have spent of their privacy.", no_args_is_help=True
@@ -27,12 +27,15 @@ budget = typer.Typer(
 
 @privacy.command("explain")
 def explain_command(
-    spec: Annotated[Path, typer.Argument(help="Spec file of the kind local.")],
+    spec: Annotated[Path, typer.Argument(help="Spec file of any kind.")],
     rows: Annotated[
         int | None, typer.Option(min=1, help="Records of all owners; else as the spec expects.")
     ] = None,
 ) -> None:
-    """Say before any upload what one record gives away, and what accuracy to expect."""
+    """Say before any upload what one record gives away, and what accuracy to expect.
+
+    For jobs that spend privacy: local reports, k-means with [privacy], the cells of a linkage.
+    """
     from ppodc.spec import Spec
 
     show_explanation(Spec.load(spec), rows)
@@ -40,9 +43,17 @@ def explain_command(
 
 def show_explanation(spec: "Spec", rows: int | None = None) -> None:
     """The table and the notes of `privacy explain`."""
-    from ppodc.ldp.explain import explain
+    from ppodc.kmeans.noisy import explain as private_kmeans
+    from ppodc.ldp import explain as local
+    from ppodc.linkage import explain as linkage
 
-    headings, lines, notes = explain(spec, rows)
+    kinds = {"local": local, "private-kmeans": private_kmeans, "linkage": linkage}
+    if spec.job.kind not in kinds:
+        raise InputError(
+            f"a job of the kind {spec.job.kind!r} adds no noise and spends no budget; what it "
+            "tells to whom says `ppodc spec`."
+        )
+    headings, lines, notes = kinds[spec.job.kind].explain(spec, rows)
     table = Table(*headings)
     for line in lines:
         table.add_row(*line)

@@ -1,0 +1,60 @@
+"""What a k-means spec with a [privacy] table means for one record and for the centres, in figures.
+
+How much noise there will be is public: from the spec alone everybody can tell, before any upload,
+how far it will move a centre. A cluster is merged from K / k points, so its sums have the noise of as many.
+"""
+
+import math
+
+from ppodc.kmeans.noisy.job import job_of, plan_of
+from ppodc.ldp.noisy_kmeans import NoisePlan
+from ppodc.spec import Spec
+
+_POOR = 0.1  # error of a centre, in parts of a column's range
+
+
+def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[str]], list[str]]:
+    """(headings, rows of a table, notes) before any upload."""
+    job, plan = job_of(spec), plan_of(spec)
+    lines = [
+        ["mechanism", "discrete Gaussian noise of each of two clouds"],
+        ["epsilon of one record, guaranteed", str(job.guarantee().guaranteed)],
+        ["against", "either cloud, together with all other owners"],
+        ["charged to an owner's budget", "once for each table, before the first byte leaves"],
+        ["iterations, each opened once", str(plan.iterations)],
+        ["rho of an iteration", f"{float(plan.rho):.4g}"],
+        ["public points, merged to clusters", f"{plan.centres}, {plan.k}"],
+        ["a record counts within this of a point", f"{plan.radius / plan.ub:.3f} of the ranges"],
+        ["noise of a released count", f"+-{plan.count_deviation:,}"],
+    ]
+    if rows is None:
+        return _HEADINGS, lines, ["say how many records there will be (--rows) to see the error."]
+    error = centre_error(plan, rows)
+    lines += [
+        ["records expected", f"{rows:,}"],
+        ["noise, in parts of an even cluster", f"{_size_noise(plan, rows):.2f}"],
+        ["error of a centre, in parts of the range", f"{error:.3f}"],
+    ]
+    return _HEADINGS, lines, [_verdict(plan, rows, error)]
+
+
+_HEADINGS = ["what", "value"]
+
+
+def centre_error(plan: NoisePlan, rows: int) -> float:
+    """The standard deviation that noise gives a coordinate of an even cluster's centre."""
+    points = plan.centres / plan.k
+    return math.sqrt(2 * plan.sum_variance * points) / (rows / plan.k) / plan.ub
+
+
+def _size_noise(plan: NoisePlan, rows: int) -> float:
+    return math.sqrt(2 * plan.count_variance * plan.centres / plan.k) / (rows / plan.k)
+
+
+def _verdict(plan: NoisePlan, rows: int, error: float) -> str:
+    if rows / plan.centres < plan.least_count or error > _POOR:
+        return (
+            "too few records for this epsilon: the centres will be mostly noise. More records, a "
+            "larger epsilon or fewer clusters help, in this order."
+        )
+    return f"noise moves a centre by about {error:.1%} of a column's range."

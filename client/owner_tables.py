@@ -58,6 +58,19 @@ def tables_of(
     ]
 
 
+def refuse(given: Mapping[str, object]) -> None:
+    """What `fit` of some estimator of scikit-learn's takes, and none here does: why not."""
+    wanted = [name for name, value in given.items() if value is not None]
+    if "sample_weight" in wanted:
+        raise DataError(
+            "sample_weight is not offered: every record counts once, so that no owner can give its "
+            "own more weight than the others agreed to, and min_size and epsilon mean what they "
+            "say. A row given several times counts as often."
+        )
+    if wanted:
+        raise TypeError(f"fit() got an unexpected keyword argument {wanted[0]!r}")
+
+
 def check_rows(tables: Tables, clusters: int) -> int:
     """The number of records, which are enough to start that many clusters from."""
     rows = sum(map(len, tables))
@@ -120,8 +133,12 @@ def _bounds(tables: Tables, bounds: Bounds, names: list[str]) -> list[Pair]:
             raise DataError(f"bounds must be numbers or 'data', not {bounds!r}.")
         return _extremes(tables)
     if isinstance(bounds, Mapping):
-        if set(bounds) != set(names):
-            raise DataError(f"bounds by name must name just the columns: {quoted(names)}.")
+        missing = [name for name in names if name not in bounds]
+        unknown = [str(name) for name in bounds if name not in names]
+        if missing or unknown:
+            parts = [f"none are given for {quoted(missing)}"] if missing else []
+            parts += [f"there is no column {quoted(unknown)}"] if unknown else []
+            raise DataError(f"bounds by name must be for just the columns: {'; '.join(parts)}.")
         bounds = [bounds[name] for name in names]
     pairs = np.asarray(bounds, dtype=float)
     if pairs.shape == (2,):

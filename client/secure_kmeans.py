@@ -5,6 +5,7 @@ job where `platform` says and opens the result as the owners would. Everything a
 here, on the records given, from the centres: `predict`, `transform` and `score` send nothing.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
@@ -30,11 +31,12 @@ from client.owner_tables import (
     Tables,
     as_data_errors,
     check_rows,
+    refuse,
     schema_of,
     seed_of,
     tables_of,
 )
-from client.platforms import NAME, PLATFORMS, Outcome, Platform, run_job
+from client.platforms import NAME, PLATFORMS, Outcome, Platform, RemotePlatform, run_job
 from client.record_linkage import RecordLinkage
 from ppodc.kmeans.job import (
     MAX_CLUSTERS,
@@ -46,6 +48,7 @@ from ppodc.kmeans.job import (
     job_of,
     parse_beta,
 )
+from ppodc.kmeans.noisy.explain import mostly_noise
 from ppodc.kmeans.noisy.job import DELTA, NoisyJob
 from ppodc.kmeans.noisy.result import PrivateResult
 from ppodc.kmeans.result import Result
@@ -54,6 +57,7 @@ from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
 _MOST_ITERATIONS = 100
+_RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
 _EXACT_ALONE = ("init", "n_init", "tol", "beta", "min_size", "inertia", "dedup")
 
 
@@ -68,6 +72,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     init : "k-means++" (records far apart, by the seed), "random" (any records, by the seed) or an
         array of centres in real units. The paillier suite has no k-means++.
     n_init : starts from other records; the one of least inertia wins, and nobody learns which.
+        "auto", as in scikit-learn: 10 with init="random", else 1.
     max_iter : most iterations of a start, 100 if None; with epsilon exactly so many, 3 up to two
         columns and else 4 if None.
     tol : stop when the centres move by at most this: the sum over all clusters of the squared
@@ -116,7 +121,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_clusters": [Interval(Integral, 1, MAX_CLUSTERS, closed="both")],
         "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
-        "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both")],
+        "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
         "tol": [Interval(Real, 0, None, closed="left"), str],
         "beta": [Interval(Real, 0, None, closed="left"), str, None],
@@ -139,7 +144,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         n_clusters: int = 8,
         *,
         init: str | ArrayLike = "k-means++",
-        n_init: int = 1,
+        n_init: int | str = 1,
         max_iter: int | None = None,
         tol: float | str = 0,
         beta: float | str | None = None,
@@ -217,8 +222,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise DataError("the spec asks for another number of points than 3 for each cluster.")
         return made
 
-    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
+        y: object = None,
+        **other: object,
+    ) -> Self:
         """Cluster the records: of one table, or of a list with a table for each owner."""
+        refuse(other)
         ran, tables = self._run(X)
         self._keep(ran.spec, ran.results, tables)
         return self
@@ -269,6 +280,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             exact = self.epsilon is None
             job = self._job(len(schema.columns), counts) if exact else self._private_job(counts)
             spec = Spec(NAME, schema, job)
+        if not exact and not isinstance(self.platform, RemotePlatform):  # or others have rows too
+            self._warn_of_noise(spec, sum(map(len, tables)))
         ran = run_job(
             spec,
             tables,
@@ -278,6 +291,11 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             verbose=bool(self.verbose),
         )
         return ran, tables
+
+    def _warn_of_noise(self, spec: Spec, rows: int) -> None:
+        verdict = mostly_noise(spec, rows)
+        if verdict:
+            warnings.warn(verdict, stacklevel=4)
 
     @property
     def _n_features_out(self) -> int:
@@ -318,7 +336,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             labels=True,
             dedup=None if self.dedup is None else self.dedup.numbers_rule(columns, self.ub),
             min_size=int(self.min_size),
-            n_init=int(self.n_init),
+            n_init=self._starts(),
             inertia=self.inertia,
             ks=tuple(counts),
         )
@@ -327,6 +345,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         usual = type(self)().get_params()
         for name in _EXACT_ALONE:
             value = getattr(self, name)
+            if name == "n_init" and value == "auto":
+                continue
             if not isinstance(value, type(usual[name])) or value != usual[name]:
                 raise DataError(f"{name} does not go with epsilon: leave out one of them.")
         if counts:
@@ -338,6 +358,12 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             iterations=None if self.max_iter is None else int(self.max_iter),
             seed=seed_of(self.random_state),
         )
+
+    def _starts(self) -> int:
+        if isinstance(self.n_init, str):
+            random = isinstance(self.init, str) and self.init == "random"
+            return _RANDOM_STARTS if random else 1
+        return int(self.n_init)
 
     def _beta(self) -> Fraction:
         tol = parse_beta(self.tol)

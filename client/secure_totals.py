@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from client.owner_tables import Bounds, as_data_errors, schema_of, tables_of
+from client.owner_tables import Bounds, as_data_errors, refuse, schema_of, tables_of
 from client.platforms import NAME, PLATFORMS, Platform, run_job
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
@@ -69,8 +69,14 @@ class SecureTotals(BaseEstimator):
         self.platform = platform
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
+        y: object = None,
+        **other: object,
+    ) -> Self:
         """Total the records: of one table, or of a list with a table for each owner."""
+        refuse(other)
         self._validate_params()
         tables = tables_of(self, X, reset=True)
         names = getattr(self, "feature_names_in_", None)

@@ -82,7 +82,7 @@ def test_bounds_for_all_columns_for_each_and_by_name():
     [
         (None, "bounds must be given"),
         ([(0, 1)] * 3, "2 pairs"),
-        ({"age": (0, 1)}, "name just the columns"),
+        ({"age": (0, 1)}, "none are given for .pressure."),
         ((1, 0), "low must be less"),
     ],
 )

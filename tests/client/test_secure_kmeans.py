@@ -238,3 +238,42 @@ def test_what_does_not_go_with_noise_is_refused(threads, parameters, words):
     model = SecureKMeans(3, **{"bounds": BOUNDS, "epsilon": 1.0, "platform": threads, **parameters})
     with pytest.raises((InputError, ValueError), match=words):
         model.fit(OWNERS)
+
+
+@pytest.mark.parametrize("estimator", [SecureKMeans(2), SecureTotals()])
+def test_weights_are_refused_with_the_reason(estimator):
+    with pytest.raises(ValueError, match="every record counts once"):
+        estimator.fit(OWNERS, sample_weight=[1.0] * 50)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
+        estimator.fit(OWNERS, weights=[1.0] * 50)
+    with pytest.raises(ValueError, match="bounds must be given"):  # no weights are none
+        estimator.fit(OWNERS, sample_weight=None)
+
+
+def test_weights_in_a_search_are_refused_with_the_reason():
+    search = GridSearchCV(SecureKMeans(2), {"n_clusters": [2]}, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match="every record counts once"):
+        search.fit(OWNERS[0], sample_weight=np.ones(30))
+
+
+@pytest.mark.parametrize(("init", "starts"), [("random", 10), ("k-means++", 1), ([[1, 2]], 1)])
+def test_auto_is_the_number_of_starts_that_scikit_learn_makes(init, starts):
+    model = SecureKMeans(1, init=init, n_init="auto")
+    model._validate_params()
+    assert model._job(2).n_init == starts
+
+
+def test_bounds_that_miss_a_column_or_name_another_say_which(threads):
+    frame = pd.DataFrame(OWNERS[0], columns=["age", "height"])
+    with pytest.raises(ValueError, match="none are given for 'height'; there is no column 'size'"):
+        SecureKMeans(2, bounds={"age": (0, 9), "size": (0, 9)}, platform=threads).fit(frame)
+
+
+def test_too_few_records_for_an_epsilon_are_warned_of(threads):
+    private = SecureKMeans(2, bounds=BOUNDS, platform=threads, epsilon=0.1, n_init="auto")
+    with pytest.warns(UserWarning, match="50 give centres that are mostly noise") as told:
+        private.fit(OWNERS)
+    assert "iterations" not in str(told[0].message)
+    assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match="fewer than 20 iterations, which share epsilon"):
+        private.set_params(max_iter=20).fit(OWNERS)

@@ -1,13 +1,14 @@
 """What a k-means spec with a [privacy] table means for one record and for the centres, in figures.
 
 How much noise there will be is public: from the spec alone everybody can tell, before any upload,
-how far it will move a centre. A cluster is merged from K / k points, so its sums have the noise of as many.
+how far it will move a centre. A cluster is merged from K / k points, so its sums have the noise of
+as many.
 """
 
 import math
 
 from ppodc.kmeans.noisy.job import job_of, plan_of
-from ppodc.ldp.noisy_kmeans import NoisePlan
+from ppodc.ldp.noisy_kmeans import ITERATIONS, NoisePlan
 from ppodc.spec import Spec
 
 _POOR = 0.1  # error of a centre, in parts of a column's range
@@ -29,13 +30,14 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
     ]
     if rows is None:
         return _HEADINGS, lines, ["say how many records there will be (--rows) to see the error."]
-    error = centre_error(plan, rows)
+    error, poor = centre_error(plan, rows), mostly_noise(spec, rows)
     lines += [
         ["records expected", f"{rows:,}"],
         ["noise, in parts of an even cluster", f"{_size_noise(plan, rows):.2f}"],
         ["error of a centre, in parts of the range", f"{error:.3f}"],
     ]
-    return _HEADINGS, lines, [_verdict(plan, rows, error)]
+    verdict = poor or f"noise moves a centre by about {error:.1%} of a column's range."
+    return _HEADINGS, lines, [verdict]
 
 
 _HEADINGS = ["what", "value"]
@@ -51,10 +53,16 @@ def _size_noise(plan: NoisePlan, rows: int) -> float:
     return math.sqrt(2 * plan.count_variance * plan.centres / plan.k) / (rows / plan.k)
 
 
-def _verdict(plan: NoisePlan, rows: int, error: float) -> str:
-    if rows / plan.centres < plan.least_count or error > _POOR:
-        return (
-            "too few records for this epsilon: the centres will be mostly noise. More records, a "
-            "larger epsilon or fewer clusters help, in this order."
-        )
-    return f"noise moves a centre by about {error:.1%} of a column's range."
+def mostly_noise(spec: Spec, rows: int) -> str:
+    """Why so many records are too few, or nothing if they are enough."""
+    plan = plan_of(spec)
+    error = centre_error(plan, rows)
+    if rows / plan.centres >= plan.least_count and error <= _POOR:
+        return ""
+    help_most = "more records, a larger epsilon or fewer clusters"
+    if plan.iterations > ITERATIONS:
+        help_most += f", or fewer than {plan.iterations} iterations, which share epsilon,"
+    return (
+        f"too few records for this epsilon: {rows:,} give centres that are mostly noise (about "
+        f"{error:.0%} of a column's range); {help_most} help."
+    )

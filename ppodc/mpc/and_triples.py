@@ -11,31 +11,31 @@ per pair: one row of OT extension and 3 hash blocks.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ppodc.crypto.single_use import Field, Layout
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.compiled import compiled, in_u8_2, out_u8_2
 from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.ot_extension import CHUNK
-from ppodc.mpc.xor_bits import BLOCK, WORD, padded
+from ppodc.mpc.xor_bits import BLOCK, WORD, pack, padded
 
 PAIRS = Layout((Field("words", np.uint64, 5),))  # a, b0, b1, c0, c1 of 64 pairs
 _WORDS = CHUNK // WORD
+_NOTHING = np.zeros(2, U64)
 
 
 def make(ot: ObliviousTransfer, words: int) -> tuple[Words]:
     """64 * words pairs, as rows of the layout PAIRS."""
     out = np.empty((words, 5), U64)
-    scratch = np.empty((CHUNK, 2), U64)
     sizes = [min(_WORDS, words - start) for start in range(0, words, _WORDS)]
     lots = (ot.random.uint64(padded(size, BLOCK // WORD)) for size in sizes)  # the choice bits
+    own, plain = np.stack([_NOTHING, ot.sender.delta]), _NOTHING[None]
     start = 0
     for size, (a, q, t) in zip(sizes, ot.extend(lots), strict=True):
         first = ot.tweaks.reserve(len(q))
-        zero, one, chosen = np.empty((3, 2, len(a)), U64)
-        _two_bits(ot.hash.expand(q, first, ot.role, out=scratch), zero)
-        _two_bits(ot.hash.expand(q ^ ot.sender.delta, first, ot.role, out=scratch), one)
-        _two_bits(ot.hash.expand(t, first, ot.peer, out=scratch), chosen)
+        both = _planes(ot.hash.two_bits(q, own, first, ot.role), 4)
+        zero, one = both[:2], both[2:]
+        chosen = _planes(ot.hash.two_bits(t, plain, first, ot.peer), 2)
         b = zero ^ one  # as sender: x0 ^ x1
         part = out[start : start + size]
         part[:, 0] = a[:size]
@@ -46,14 +46,7 @@ def make(ot: ObliviousTransfer, words: int) -> tuple[Words]:
     return (out,)
 
 
-@compiled(in_u8_2, out_u8_2)
-def _two_bits(hashed: Words, out: Words) -> None:
-    """The two lowest bits of each row, packed: (n, 2) -> (2, n / 64)."""
-    for w in range(out.shape[1]):
-        low, high = U64(0), U64(0)
-        for i in range(64):
-            word = hashed[64 * w + i, 0]
-            low |= (word & U64(1)) << U64(i)
-            high |= ((word >> U64(1)) & U64(1)) << U64(i)
-        out[0, w] = low
-        out[1, w] = high
+def _planes(numbers: NDArray[np.uint32], count: int) -> Words:
+    """Bits 0..count-1 of all numbers, packed: (n) -> (count, n / 64)."""
+    small = numbers.astype(np.uint8)
+    return np.stack([pack(small >> np.uint8(place) & np.uint8(1)) for place in range(count)])

@@ -14,8 +14,7 @@ import numpy as np
 
 from ppodc.crypto.single_use import Array, Field, Layout
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.aes import BATCH_BLOCKS
-from ppodc.mpc.compiled import compiled, in_u8_2, inlined, out_u4, out_u8_2, u64
+from ppodc.mpc.compiled import compiled, i64, in_u8_2, inlined, out_u8_2
 from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.ot_extension import CHUNK
 from ppodc.mpc.xor_bits import BLOCK, WORD, padded, unpack
@@ -29,26 +28,26 @@ LEAVES = Layout(
 DIGIT = 4
 _VALUES = 1 << DIGIT
 _PART = CHUNK // DIGIT
-_REDUCTION = U64(0x87)  # X^128 = X^7 + X^2 + X + 1
+_REDUCTION = (0, 1, 2, 7)  # X^128 = X^7 + X^2 + X + 1
+_OVERFLOW = 1 << 128 | sum(1 << place for place in _REDUCTION)
+_UNIT = 8  # words that are transposed at once
 
 
 def make(ot: ObliviousTransfer, count: int) -> tuple[Array, Array]:
     """`count` leaves in each direction, as rows of the layout LEAVES."""
     tables = np.empty(count, np.uint32)
     mine = np.empty(count, np.uint8)
-    combined = np.empty((_PART, 2), U64)
+    offsets, none = multiples(ot.sender.delta), np.zeros((1, 2), U64)
     sizes = [min(_PART, count - start) for start in range(0, count, _PART)]
     lots = (ot.random.uint64(DIGIT * padded(size, BLOCK // DIGIT) // WORD) for size in sizes)
     start = 0
-    for size, (bits, q, t) in zip(sizes, ot.extend(lots), strict=True):
+    # as sender Q = sum X^j q_j, as receiver T = sum X^j t_j
+    for size, (bits, q, t) in zip(sizes, ot.extend(lots, _combined), strict=True):
         words = len(bits) // DIGIT
         first = ot.tweaks.reserve(WORD * words)
-        # as sender: Q = sum X^j q_j, and the pads H(Q + v(X) D) of all v
-        _combine(q, combined[: WORD * words])
-        tables[start : start + size] = _tables(ot, combined[:size], first)
-        # as receiver: T = sum X^j t_j, and the pad H(T) of its choice r
-        _combine(t, combined[: WORD * words])
-        pads = ot.hash.expand(combined[:size], first, ot.peer)[:, 0] & U64(3)
+        # the pads H(Q + v(X) D) of all v, and the pad H(T) of its choice r
+        tables[start : start + size] = ot.hash.two_bits(q[:size], offsets, first, ot.role)
+        pads = ot.hash.two_bits(t[:size], none, first, ot.peer)
         digits = unpack(bits.reshape(DIGIT, words), size)
         choices = digits[0] | digits[1] << 1 | digits[2] << 2 | digits[3] << 3
         mine[start : start + size] = choices | pads.astype(np.uint8) << DIGIT
@@ -61,7 +60,7 @@ def multiples(delta: Words) -> Words:
     powers = [(int(delta[1]) << 64) | int(delta[0])]
     for _ in range(DIGIT - 1):
         shifted = powers[-1] << 1
-        powers.append((shifted ^ int(_REDUCTION)) & ((1 << 128) - 1) if shifted >> 128 else shifted)
+        powers.append(shifted ^ _OVERFLOW if shifted >> 128 else shifted)
     table = np.empty((_VALUES, 2), U64)
     for v in range(_VALUES):
         number = 0
@@ -82,59 +81,30 @@ def permuted(pads: np.uint32, wish: np.uint8) -> np.uint32:
     return pads
 
 
-def _tables(ot: ObliviousTransfer, combined: Words, first: int) -> Array:
-    """The 16 pads of each leaf, two bits each in a word of 32."""
-    tables = np.empty(len(combined), np.uint32)
-    offsets = multiples(ot.sender.delta)
-    step = BATCH_BLOCKS // _VALUES
-    for start in range(0, len(combined), step):
-        part = combined[start : start + step]
-        size = len(part) * _VALUES
-        inputs = ot.hash.inputs(size)
-        _offset_inputs(part, offsets, U64(first + start), U64(ot.role << 32), inputs)
-        _pack_pads(ot.hash.permuted(size), inputs, tables[start : start + step])
-    return tables
+def _combined(columns: Words) -> Words:
+    """Columns of sum X^j (rows of part j), of the columns of 4 equal parts: (128, 4 w) -> (128, w).
+
+    The number of words is filled up to a multiple of 8.
+    """
+    words = columns.shape[1] // DIGIT
+    out = np.zeros((len(columns), padded(words, _UNIT)), U64)
+    _add_powers(columns, words, out)
+    return out
 
 
-@inlined
-def _double(low: np.uint64, high: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """X times an element of GF(2^128)."""
-    carry = (U64(0) - (high >> U64(63))) & _REDUCTION
-    return (low << U64(1)) ^ carry, (high << U64(1)) | (low >> U64(63))
-
-
-@compiled(in_u8_2, out_u8_2)
-def _combine(rows: Words, out: Words) -> None:
-    """sum X^j rows[j * n + i] by Horner's rule."""
-    count = out.shape[0]
-    for i in range(count):
-        low, high = rows[3 * count + i, 0], rows[3 * count + i, 1]
-        for j in range(2, -1, -1):
-            low, high = _double(low, high)
-            low ^= rows[j * count + i, 0]
-            high ^= rows[j * count + i, 1]
-        out[i, 0] = low
-        out[i, 1] = high
-
-
-@compiled(in_u8_2, in_u8_2, u64, u64, out_u8_2)
-def _offset_inputs(
-    rows: Words, offsets: Words, first: np.uint64, sender: np.uint64, out: Words
-) -> None:
-    for i in range(rows.shape[0]):
-        tweak = first + U64(i)
-        for v in range(16):
-            low, high = rows[i, 0] ^ offsets[v, 0], rows[i, 1] ^ offsets[v, 1]
-            out[16 * i + v, 0] = high ^ tweak
-            out[16 * i + v, 1] = low ^ high ^ sender
-
-
-@compiled(in_u8_2, in_u8_2, out_u4)
-def _pack_pads(permuted: Words, inputs: Words, out: Array) -> None:
-    """Two bits of each hash P(y) ^ y."""
-    for i in range(out.shape[0]):
-        word = U64(0)
-        for v in range(16):
-            pad = permuted[16 * i + v, 0] ^ inputs[16 * i + v, 0]
-            word |= (pad & U64(3)) << U64(2 * v)
-        out[i] = np.uint32(word)
+@compiled(in_u8_2, i64, out_u8_2)
+def _add_powers(columns: Words, words: int, out: Words) -> None:
+    """Column c of X^j times an element is column c - j; from 128 on columns are reduced."""
+    size = columns.shape[0]
+    for c in range(size):
+        for j in range(DIGIT):
+            source = columns[c, j * words : (j + 1) * words]
+            if c + j < size:
+                target = out[c + j]
+                for w in range(words):
+                    target[w] ^= source[w]
+            else:
+                for place in _REDUCTION:
+                    target = out[c + j - size + place]
+                    for w in range(words):
+                        target[w] ^= source[w]

@@ -21,11 +21,12 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.mpc import base_ot
 from ppodc.mpc.additive import Words
 from ppodc.mpc.aes import SEED_BYTES, Hash, Tweaks
+from ppodc.mpc.leaf_streams import DEPTH
 from ppodc.mpc.messages import Link
 from ppodc.mpc.ot_extension import (
     COLUMNS,
-    DEPTH,
     TREES,
+    Combine,
     Receiver,
     Sender,
     choices_for,
@@ -72,27 +73,32 @@ class ObliviousTransfer:
         """The other cloud's role."""
         return 3 - self.role
 
-    def extend(self, choices: Iterable[Words]) -> Iterator[tuple[Words, Words, Words]]:
+    def extend(
+        self, choices: Iterable[Words], combine: Combine | None = None
+    ) -> Iterator[tuple[Words, Words, Words]]:
         """For each lot of choices: them, and rows q_i = t_i ^ r_i D in each direction.
 
         q is the sender's row and t the receiver's, for choice bit r_i. 4 bytes per row and
         direction; the next lot's message is on its way before the peer's is awaited, so that a
-        slow link is waited for once. Rows are valid until the next lot.
+        slow link is waited for once. Rows are valid until the next lot. With `combine`, a linear
+        map, q and t are what it makes of all rows of a lot.
         """
         waiting: deque[tuple[Words, Words]] = deque()
         for lot in choices:
             self.link.send(_EXTEND, self.receiver.extend(lot))
-            waiting.append((lot, self.receiver.rows(len(lot)).copy()))
+            waiting.append((lot, self.receiver.rows(len(lot), combine).copy()))
             if len(waiting) > 1:
-                yield self._sent_rows(*waiting.popleft())
+                yield self._sent_rows(*waiting.popleft(), combine)
         while waiting:
-            yield self._sent_rows(*waiting.popleft())
+            yield self._sent_rows(*waiting.popleft(), combine)
 
-    def _sent_rows(self, choices: Words, t: Words) -> tuple[Words, Words, Words]:
+    def _sent_rows(
+        self, choices: Words, t: Words, combine: Combine | None
+    ) -> tuple[Words, Words, Words]:
         """A lot with the sender's rows, for which the peer's message is needed."""
         self.sender.extend(len(choices))
         message = self.link.receive(_EXTEND, np.uint64, TREES, len(choices))
-        return choices, self.sender.rows(message), t
+        return choices, self.sender.rows(message, combine), t
 
 
 def _start_second(

@@ -14,18 +14,19 @@ receiver nothing about D. Rounds: one message from the receiver per chunk. Bytes
 Operations per row: 512 bits of AES at each side, and the 128-bit transpose.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.aes import SEED_BYTES, fill, stream, workspace
-from ppodc.mpc.compiled import compiled, in_u1, in_u8_2, out_u8, out_u8_2
+from ppodc.mpc.compiled import compiled, in_u1, in_u8_2, out_u8_2
+from ppodc.mpc.leaf_streams import DEPTH, LEAVES, SEED_BYTES, leaf_streams
 from ppodc.mpc.xor_bits import WORD, transpose
 
+Combine = Callable[[Words], Words]  # a linear map of rows, given and returned as columns
 COLUMNS = 128
-DEPTH = 4
-LEAVES = 1 << DEPTH
 TREES = COLUMNS // DEPTH
 CHUNK = 1 << 17  # rows at a time: streams of 16 KB, matrices of 2 MB
 _SIDES = bytes(16) + b"\x01" + bytes(15)
@@ -103,28 +104,21 @@ class Receiver:
     """The receiver's end of one direction."""
 
     def __init__(self, leaves: list[list[bytes]]) -> None:
-        self._streams = [[stream(seed) for seed in tree] for tree in leaves]
-        self._space = workspace(LEAVES * CHUNK // 8)
+        self._streams = leaf_streams(leaves)
         self._matrix = np.empty(COLUMNS * CHUNK // WORD, U64)
         self._rows = np.empty((CHUNK, 2), U64)
 
     def extend(self, choices: Words) -> Words:
         """The message to the sender for packed choice bits, a multiple of 512, at most CHUNK."""
         words = len(choices)
-        size = 8 * words
-        matrix = self._matrix[: COLUMNS * words].reshape(COLUMNS, words)
-        leaves = self._space[: LEAVES * size].view(U64).reshape(LEAVES, words)
         message = np.empty((TREES, words), U64)
-        for tree, streams in enumerate(self._streams):
-            fill(streams, self._space, size)
-            _combine(leaves, matrix[tree * DEPTH : (tree + 1) * DEPTH], message[tree])
+        self._streams.sums(_columns(self._matrix, words), message)
         message ^= choices
         return message
 
-    def rows(self, words: int) -> Words:
+    def rows(self, words: int, combine: Combine | None = None) -> Words:
         """The rows t of the last `extend`: (64 words, 2). Valid until the next call."""
-        matrix = self._matrix[: COLUMNS * words].reshape(COLUMNS, words)
-        return transpose(matrix, self._rows[: WORD * words])
+        return _rows(_columns(self._matrix, words), combine, self._rows)
 
 
 class Sender:
@@ -133,52 +127,35 @@ class Sender:
     def __init__(self, delta: NDArray[np.uint8], leaves: list[list[bytes | None]]) -> None:
         self.delta = np.packbits(delta, bitorder="little").view("<u8").astype(U64)
         self._bits = delta
-        # Leaf y stands where the receiver's leaf y ^ D does; the missing one counts for nothing.
+        # Leaf y stands where the receiver's leaf y ^ D does; the missing one is leaf 0.
         names = delta.reshape(TREES, DEPTH) @ (1 << np.arange(DEPTH))
-        self._streams = []
-        for tree, name in zip(leaves, names.tolist(), strict=True):
-            seeds = [tree[leaf ^ name] for leaf in range(1, LEAVES)]
-            self._streams.append([stream(seed) for seed in seeds if seed is not None])
-        self._space = workspace(LEAVES * CHUNK // 8)
+        trees = zip(leaves, names.tolist(), strict=True)
+        self._streams = leaf_streams(
+            [[tree[leaf ^ name] for leaf in range(LEAVES)] for tree, name in trees]
+        )
         self._matrix = np.empty(COLUMNS * CHUNK // WORD, U64)
-        self._unused = np.empty(CHUNK // WORD, U64)
+        self._unused = np.empty(TREES * CHUNK // WORD, U64)
         self._rows = np.empty((CHUNK, 2), U64)
 
     def extend(self, words: int) -> None:
         """The columns as far as they go without the receiver's message."""
-        size = 8 * words
-        matrix = self._matrix[: COLUMNS * words].reshape(COLUMNS, words)
-        leaves = self._space[: LEAVES * size].view(U64).reshape(LEAVES, words)
-        leaves[0] = 0
-        for tree, streams in enumerate(self._streams):
-            fill(streams, self._space, size, 1)
-            part = matrix[tree * DEPTH : (tree + 1) * DEPTH]
-            _combine(leaves, part, self._unused[:words])
+        unused = self._unused[: TREES * words].reshape(TREES, words)
+        self._streams.sums(_columns(self._matrix, words), unused)
 
-    def rows(self, message: Words) -> Words:
+    def rows(self, message: Words, combine: Combine | None = None) -> Words:
         """The rows q, with the receiver's message: (n, 2). Valid until the next call."""
-        words = message.shape[1]
-        matrix = self._matrix[: COLUMNS * words].reshape(COLUMNS, words)
+        matrix = _columns(self._matrix, message.shape[1])
         _correct(matrix, message, self._bits)
-        return transpose(matrix, self._rows[: WORD * words])
+        return _rows(matrix, combine, self._rows)
 
 
-@compiled(in_u8_2, out_u8_2, out_u8)
-def _combine(v: Words, sums: Words, total: Words) -> None:
-    """sums[j] = xor of leaves whose number has bit j, total = xor of all; in one pass."""
-    for w in range(v.shape[1]):
-        sums[0, w] = (v[1, w] ^ v[3, w] ^ v[5, w] ^ v[7, w]) ^ (
-            v[9, w] ^ v[11, w] ^ v[13, w] ^ v[15, w]
-        )
-        # xors of two leaves, then of four
-        a, b, c, d = v[0, w] ^ v[1, w], v[2, w] ^ v[3, w], v[4, w] ^ v[5, w], v[6, w] ^ v[7, w]
-        e, f = v[8, w] ^ v[9, w], v[10, w] ^ v[11, w]
-        g, h = v[12, w] ^ v[13, w], v[14, w] ^ v[15, w]
-        sums[1, w] = b ^ d ^ f ^ h
-        sums[2, w] = c ^ d ^ g ^ h
-        high = e ^ f ^ g ^ h
-        sums[3, w] = high
-        total[w] = a ^ b ^ c ^ d ^ high
+def _columns(buffer: Words, words: int) -> Words:
+    return buffer[: COLUMNS * words].reshape(COLUMNS, words)
+
+
+def _rows(matrix: Words, combine: Combine | None, out: Words) -> Words:
+    columns = matrix if combine is None else combine(matrix)
+    return transpose(columns, out[: WORD * columns.shape[1]])
 
 
 @compiled(out_u8_2, in_u8_2, in_u1)

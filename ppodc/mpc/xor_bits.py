@@ -17,11 +17,8 @@ BLOCK = 512  # OT extension and the transpose work on multiples of this many row
 _ALL = U64(0xFFFFFFFFFFFFFFFF)
 _MASKS = (
     U64(0x00000000FFFFFFFF),
-    U64(0x0000FFFF0000FFFF),
     U64(0x00FF00FF00FF00FF),
-    U64(0x0F0F0F0F0F0F0F0F),
     U64(0x3333333333333333),
-    U64(0x5555555555555555),
 )
 
 
@@ -81,33 +78,41 @@ def transpose(matrix: Words, out: Words) -> Words:
 
 
 @inlined
-def _swap(block: Words, distance: int, mask: np.uint64) -> None:
-    """Exchange the off-diagonal squares of side `distance` in every 64 x 64 block."""
-    shift = U64(distance)
-    for base in range(0, 64, 2 * distance):
-        for row in range(base, base + distance):
+def _swap_twice(block: Words, far: int, mask: np.uint64) -> None:
+    """Exchange the off-diagonal squares of side `far`, then of far / 2, in each 64 x 64 block."""
+    near = far // 2
+    by_far, by_near = U64(far), U64(near)
+    fine = mask ^ (mask << by_near)
+    for base in range(0, 64, 2 * far):
+        for row in range(base, base + near):
             for lane in range(8):
-                a, b = block[row, lane], block[row + distance, lane]
-                t = ((a >> shift) ^ b) & mask
-                block[row, lane] = a ^ (t << shift)
-                block[row + distance, lane] = b ^ t
+                a, b = block[row, lane], block[row + near, lane]
+                c, d = block[row + far, lane], block[row + far + near, lane]
+                s, t = ((a >> by_far) ^ c) & mask, ((b >> by_far) ^ d) & mask
+                a, b, c, d = a ^ (s << by_far), b ^ (t << by_far), c ^ s, d ^ t
+                s, t = ((a >> by_near) ^ b) & fine, ((c >> by_near) ^ d) & fine
+                block[row, lane], block[row + near, lane] = a ^ (s << by_near), b ^ s
+                block[row + far, lane], block[row + far + near, lane] = c ^ (t << by_near), d ^ t
+
+
+@inlined
+def _transpose_blocks(matrix: Words, first_row: int, first: int, block: Words) -> None:
+    """Eight blocks of 64 x 64 side by side, so that each step is a vector instruction."""
+    for row in range(64):
+        for lane in range(8):
+            block[row, lane] = matrix[first_row + row, first + lane]
+    _swap_twice(block, 32, _MASKS[0])
+    _swap_twice(block, 8, _MASKS[1])
+    _swap_twice(block, 2, _MASKS[2])
 
 
 @compiled(in_u8_2, out_u8_2)
 def _transpose(matrix: Words, out: Words) -> None:
-    # Eight blocks side by side, so that each step is a vector instruction.
-    block = np.empty((64, 8), np.uint64)
+    low, high = np.empty((64, 8), np.uint64), np.empty((64, 8), np.uint64)
     for first in range(0, matrix.shape[1], 8):
-        for group in range(matrix.shape[0] // 64):
+        _transpose_blocks(matrix, 0, first, low)
+        _transpose_blocks(matrix, 64, first, high)
+        for lane in range(8):
             for row in range(64):
-                for lane in range(8):
-                    block[row, lane] = matrix[group * 64 + row, first + lane]
-            _swap(block, 32, _MASKS[0])
-            _swap(block, 16, _MASKS[1])
-            _swap(block, 8, _MASKS[2])
-            _swap(block, 4, _MASKS[3])
-            _swap(block, 2, _MASKS[4])
-            _swap(block, 1, _MASKS[5])
-            for lane in range(8):
-                for row in range(64):
-                    out[(first + lane) * 64 + row, group] = block[row, lane]
+                out[(first + lane) * 64 + row, 0] = low[row, lane]
+                out[(first + lane) * 64 + row, 1] = high[row, lane]

@@ -10,9 +10,18 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import PoolError
-from ppodc.mpc import and_triples, base_ot, compare, digit_ot, ot_extension, random_ot
+from ppodc.mpc import (
+    and_triples,
+    base_ot,
+    compare,
+    digit_ot,
+    leaf_streams,
+    ot_extension,
+    random_ot,
+)
 from ppodc.mpc.additive import AdditiveShare, limbs_of
 from ppodc.mpc.aes import _INSTANCES, Hash, Tweaks
+from ppodc.mpc.aes_instructions import BLOCKS
 from ppodc.mpc.messages import Link
 from ppodc.mpc.oblivious_transfer import ObliviousTransfer
 from ppodc.mpc.xor_bits import unpack
@@ -20,6 +29,7 @@ from ppodc.transport.channel import memory_pair
 from tests.mpc.pair import SECRET, Pair
 from tests.two_clouds import together
 
+WAYS = [False, True] if BLOCKS else [False]  # the hash by the library, by the processor
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "ot_extension.json").read_text())
 
 
@@ -89,16 +99,47 @@ def test_base_transfers_give_the_chosen_of_two_keys():
     assert not np.any(np.all(chosen == other, axis=1))
 
 
-def test_the_hash_is_the_formula_of_its_docstring():
+@pytest.mark.parametrize("instructions", WAYS)
+def test_the_hash_is_the_formula_of_its_docstring(instructions):
     block = Cipher(algorithms.AES128(b"k" * 16), modes.ECB()).encryptor()  # noqa: S305
     keys = np.random.default_rng(4).integers(0, 2**64, (3, 2), np.uint64)
-    out = Hash(b"k" * 16).expand(keys, 10, 2, blocks=2)
+    out = Hash(b"k" * 16, instructions=instructions).expand(keys, 10, 2, blocks=2)
     for i, (a, b) in enumerate(keys.tolist()):
         for number in range(2):
             y = (b ^ (10 + i)) | (a ^ b ^ (2 << 32) ^ number) << 64
             permuted = int.from_bytes(block.update(y.to_bytes(16, "little")), "little")
             words = out[i, 2 * number : 2 * number + 2].tolist()
             assert words[0] | words[1] << 64 == permuted ^ y
+
+
+@pytest.mark.parametrize("instructions", WAYS)
+@pytest.mark.parametrize("count", [0, 1, 5, 700])
+@pytest.mark.parametrize("each", [1, 2, 16])
+def test_two_bits_are_those_of_the_hash(instructions, count, each):
+    g = np.random.default_rng(count)
+    rows = g.integers(0, 2**64, (count, 2), np.uint64)
+    offsets = g.integers(0, 2**64, (each, 2), np.uint64)
+    hasher = Hash(b"k" * 16, instructions=instructions)
+    found = hasher.two_bits(rows, offsets, 33, 1)
+    for v in range(each):
+        whole = Hash(b"k" * 16).expand(rows ^ offsets[v], 33, 1)
+        assert np.array_equal(found >> (2 * v) & 3, whole[:, 0] & np.uint64(3))
+
+
+@pytest.mark.skipif(not BLOCKS, reason="this processor has no instructions for AES")
+@pytest.mark.parametrize("missing", [False, True])
+def test_streams_by_instructions_are_those_of_the_library(missing):
+    trees = [[bytes([tree, leaf] * 8) for leaf in range(16)] for tree in range(3)]
+    if missing:
+        trees = [[None, *tree[1:]] for tree in trees]
+    both = leaf_streams.NativeStreams(trees), leaf_streams.LibraryStreams(trees)
+    for words in (8, 520):  # the second goes on where the first ends
+        found = []
+        for streams in both:
+            matrix, totals = np.empty((12, words), np.uint64), np.empty((3, words), np.uint64)
+            streams.sums(matrix, totals)
+            found.append(matrix if missing else np.concatenate([matrix, totals]))
+        assert np.array_equal(*found)
 
 
 def test_rows_differ_by_delta_where_the_choice_is_one(pair):

@@ -11,7 +11,7 @@ from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import TransferProducts
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.mpc import additive, digit_ot
+from ppodc.mpc import additive
 from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.aes import Hash
 from ppodc.mpc.spill import Budget
@@ -192,7 +192,7 @@ def test_hash_tweaks_never_repeat(monkeypatch):
     """Over a whole job: an instance number serves one transfer, whatever is hashed with it."""
     used: dict[int, Counter[tuple[int, int]]] = {}
     seen: dict[int, set[tuple[int, int, bytes]]] = {}
-    expand, tables = Hash.expand, digit_ot._tables
+    expand, two_bits = Hash.expand, Hash.two_bits
 
     def note(hasher, sender, first, keys):
         counter, pairs = used.setdefault(id(hasher), Counter()), seen.setdefault(id(hasher), set())
@@ -206,12 +206,13 @@ def test_hash_tweaks_never_repeat(monkeypatch):
         note(self, sender, first, keys)
         return expand(self, keys, first, sender, blocks, out)
 
-    def noted_tables(ot, combined, first):
-        note(ot.hash, ot.role, first, combined)
-        return tables(ot, combined, first)
+    def noted_two_bits(self, rows, offsets, first, sender):
+        assert len(np.unique(offsets, axis=0)) == len(offsets)
+        note(self, sender, first, rows)
+        return two_bits(self, rows, offsets, first, sender)
 
     monkeypatch.setattr(Hash, "expand", noted_expand)
-    monkeypatch.setattr(digit_ot, "_tables", noted_tables)
+    monkeypatch.setattr(Hash, "two_bits", noted_two_bits)
     records = np.random.default_rng(1).integers(0, 4, (12, 1))
     record(Job(records, 2, 3, max_iter=2))
     assert len(used) == 2  # one hash per cloud

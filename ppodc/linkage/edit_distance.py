@@ -8,7 +8,13 @@ n = [-1] and p = [+1], and e = [x_i = y_j]:
     z - u:  n' = p_u ^ (z p_u)         p' = n_u ^ z ^ (z p_u)       w of the cell below
     z - w:  n' = p_w ^ (z p_w)         p' = n_w ^ z ^ (z p_w)       u of the cell to the right
 
-A neighbour outside the band, or in row or column 0, is the constant +1: no gate. A path of cost at
+n and p of a difference are never both 1 (whatever e is: of n' and p' one is 0 if of n and p one
+is), so p = p & not n. With a = not e & not n_u and b = not e & not n_w, one gate of common factor,
+
+    z = b & not n_u                    z p_u = b & p_u              z p_w = a & p_w
+
+A neighbour outside the band, or in row or column 0, is the constant +1. With u or w alone of the
+two, z = not e & not n and z p = not e & p are one gate; with none, z = not e. A path of cost at
 most d from (0, 0) to (a, b), s = b - a, stays on diagonals j - i from min(0, s) - h to
 max(0, s) + h, h = (d - |s|) // 2. The distance is |s| plus the sum of z on diagonal s; beyond d it
 may come out too large, never too small.
@@ -17,8 +23,9 @@ may come out too large, never too small.
 common end does not change the distance, so it stands on diagonal s in row n, whatever a is. The
 result is taken from every diagonal -d..d and selected with the shared bits [b - a = s].
 
-Who learns what: nothing. Rounds: 3 for each anti-diagonal, then those of adding up. ANDs: 4 for
-each row and neighbouring diagonals, about one for each row and result.
+Who learns what: nothing. Rounds: 2 for each anti-diagonal, then those of adding up. AND pairs: for
+each row 1 on an outermost diagonal (none if it is the only one) and 3 on every other, about one for
+each row and result.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,14 +58,16 @@ def increments(
         cells = _anti_diagonal(places, rows, columns, diagonals)
         left = {(i, j): vertical.pop((i, j - 1)) for i, j in cells if (i, j - 1) in vertical}
         upper = {(i, j): horizontal.pop((i - 1, j)) for i, j in cells if (i - 1, j) in horizontal}
-        z = {cell: equal(*cell).negated(role) for cell in cells}
-        for neighbours in (left, upper):
-            z |= yield from _unless_negative(role, z, neighbours)
-        z_left, z_upper = yield from _products(z, left, upper)
-        for cell in cells:
-            steps[cell[1] - cell[0]].append(z[cell])
-            horizontal[cell] = _less(role, z[cell], left.get(cell), z_left.get(cell))
-            vertical[cell] = _less(role, z[cell], upper.get(cell), z_upper.get(cell))
+        found = yield from beside(
+            [
+                _cell(role, equal(*cell).negated(role), left.get(cell), upper.get(cell))
+                for cell in cells
+            ]
+        )
+        for cell, (z, z_left, z_upper) in zip(cells, found, strict=True):
+            steps[cell[1] - cell[0]].append(z)
+            horizontal[cell] = _less(role, z, left.get(cell), z_left)
+            vertical[cell] = _less(role, z, upper.get(cell), z_upper)
     return steps
 
 
@@ -85,36 +94,26 @@ def _anti_diagonal(places: int, rows: int, columns: int, diagonals: range) -> li
     ]
 
 
-def _unless_negative(
-    role: int, z: Mapping[Cell, XorShare], neighbours: Known
-) -> Circuit[dict[Cell, XorShare]]:
-    """z & not n where there is a neighbour."""
-    if not neighbours:
-        return {}
-    gates = [Gate(z[cell], n.negated(role)) for cell, (n, _) in neighbours.items()]
-    return dict(zip(neighbours, (yield gates), strict=True))
-
-
-def _products(
-    z: Mapping[Cell, XorShare], left: Known, upper: Known
-) -> Circuit[tuple[dict[Cell, XorShare], dict[Cell, XorShare]]]:
-    """z p_u and z p_w where there are such neighbours."""
-    known = [cell for cell in z if cell in left or cell in upper]
-    if not known:
-        return {}, {}
-    gates = []
-    for cell in known:
-        nothing = (z[cell], zero(z[cell]))
-        gates.append(Gate(z[cell], left.get(cell, nothing)[1], upper.get(cell, nothing)[1]))
-    products = yield gates
-    firsts, seconds = products[0::2], products[1::2]
-    return dict(zip(known, firsts, strict=True)), dict(zip(known, seconds, strict=True))
+def _cell(
+    role: int, different: XorShare, left: Difference | None, upper: Difference | None
+) -> Circuit[tuple[XorShare, XorShare | None, XorShare | None]]:
+    """z, and z p of the neighbours that there are; `different` is not e."""
+    if left is None or upper is None:
+        alone = left if upper is None else upper
+        if alone is None:
+            return different, None, None
+        z, product = yield [Gate(different, alone[0].negated(role), alone[1])]
+        return (z, None, product) if left is None else (z, product, None)
+    not_negative = left[0].negated(role)
+    a, b = yield [Gate(different, not_negative, upper[0].negated(role))]
+    z, z_left, z_upper = yield [Gate(b, not_negative, left[1]), Gate(a, upper[1])]
+    return z, z_left, z_upper
 
 
 def _less(
     role: int, z: XorShare, before: Difference | None, product: XorShare | None
 ) -> Difference:
-    """z - u as (n', p'); without a neighbour u = +1, and z - 1 is never positive."""
+    """z - u as (n', p'); without a neighbour u = +1, and z - 1 is never not_negative."""
     if before is None or product is None:
         return z.negated(role), zero(z)
     n, p = before

@@ -7,6 +7,8 @@ Who learns what: nothing; d and e are uniform whatever x and y are. Rounds: 1. B
 with a common factor and direction: 3/8. Supplies: one AND pair for them.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ppodc.mpc.session import Session
@@ -17,23 +19,40 @@ _OPEN = "shares.and"
 
 def and_two(session: Session, x: XorShare, y0: XorShare, y1: XorShare) -> tuple[XorShare, XorShare]:
     """(x & y0, x & y1) for shares of equal shape."""
-    shape = x.words.shape
-    a, b0, b1, c0, c1 = session.supplies.take_pairs(x.words.size).reshape(5, *shape)
-    # open d = x ^ a, e0 = y0 ^ b0, e1 = y1 ^ b1
-    own = np.stack([x.words ^ a, y0.words ^ b0, y1.words ^ b1])
-    d, e0, e1 = own ^ session.link.exchange(_OPEN, own.reshape(3, -1)).reshape(own.shape)
-    # z = c ^ d b ^ e a, and d e at C1
-    z0, z1 = c0 ^ (d & b0) ^ (e0 & a), c1 ^ (d & b1) ^ (e1 & a)
-    if session.role == 1:
-        z0, z1 = z0 ^ (d & e0), z1 ^ (d & e1)
-    return XorShare(z0), XorShare(z1)
+    ((z0, z1),) = and_all(session, [(x, (y0, y1))])
+    return z0, z1
 
 
 def and_one(session: Session, x: XorShare, y: XorShare) -> XorShare:
     """x & y; half of each pair is not used."""
-    shape = x.words.shape
-    a, b, _, c, _ = session.supplies.take_pairs(x.words.size).reshape(5, *shape)
-    own = np.stack([x.words ^ a, y.words ^ b])
-    d, e = own ^ session.link.exchange(_OPEN, own.reshape(2, -1)).reshape(own.shape)
-    z = c ^ (d & b) ^ (e & a)
-    return XorShare(z ^ (d & e) if session.role == 1 else z)
+    ((z,),) = and_all(session, [(x, (y,))])
+    return z
+
+
+def and_all(
+    session: Session, factors: Sequence[tuple[XorShare, Sequence[XorShare]]]
+) -> list[list[XorShare]]:
+    """x & y for each x and its one or two y of the same shape, all in one round."""
+    supplies = [session.supplies.take_pairs(x.words.size) for x, _ in factors]
+    # open d = x ^ a, e = y ^ b
+    own = np.concatenate(
+        [
+            share.words.reshape(-1) ^ mask
+            for (x, ys), pairs in zip(factors, supplies, strict=True)
+            for share, mask in zip((x, *ys), pairs, strict=False)
+        ]
+    )
+    opened = own ^ session.link.exchange(_OPEN, own)
+    at = 0
+    found = []
+    for (x, ys), (a, b0, b1, c0, c1) in zip(factors, supplies, strict=True):
+        size, shape = x.words.size, x.words.shape
+        d, *es = opened[at : at + (1 + len(ys)) * size].reshape(1 + len(ys), size)
+        at += (1 + len(ys)) * size
+        # z = c ^ d b ^ e a, and d e at C1: c ^ d (b ^ e) ^ e a
+        zs = [
+            c ^ (d & (b ^ e if session.role == 1 else b)) ^ (e & a)
+            for e, b, c in zip(es, (b0, b1), (c0, c1), strict=False)
+        ]
+        found.append([XorShare(z.reshape(shape)) for z in zs])
+    return found

@@ -5,8 +5,8 @@ products. `run` collects the gates of all circuits that are still going and open
 inputs together (`and_bits`). Besides: adding up single bits, and comparing such a sum with a public
 number.
 
-Who learns what: nothing. Rounds: the gates of the longest circuit (two where single and double
-gates meet). Bytes and supplies: those of the ANDs.
+Who learns what: nothing. Rounds: the gates of the longest circuit. Bytes and supplies: those of the
+ANDs.
 """
 
 from collections.abc import Generator, Sequence
@@ -77,18 +77,19 @@ def beside(circuits: Sequence[Circuit[T]]) -> Circuit[list[T]]:
 def _products(session: Session, gates: Sequence[Gate]) -> Products:
     single = [gate for gate in gates if gate.y1 is None]
     double = [(gate, gate.y1) for gate in gates if gate.y1 is not None]
-    ones: list[XorShare] = []
-    twos: list[tuple[XorShare, XorShare]] = []
+    factors = []
     if single:
         x, y0 = _joined([gate.x for gate in single]), _joined([gate.y0 for gate in single])
-        ones = _split(and_bits.and_one(session, x, y0), single)
+        factors.append((x, [y0]))
     if double:
         pairs = [gate for gate, _ in double]
         x, y0 = _joined([gate.x for gate in pairs]), _joined([gate.y0 for gate in pairs])
-        first, second = and_bits.and_two(session, x, y0, _joined([y1 for _, y1 in double]))
-        twos = list(zip(_split(first, pairs), _split(second, pairs), strict=True))
+        factors.append((x, [y0, _joined([y1 for _, y1 in double])]))
+    products = iter(and_bits.and_all(session, factors))
+    ones = _split(next(products)[0], single) if single else []
+    twos = [_split(part, pairs) for part in next(products)] if double else [[], []]
+    of_one, of_two = iter(ones), zip(*twos, strict=True)
     in_order: Products = []
-    of_one, of_two = iter(ones), iter(twos)
     for gate in gates:
         in_order += [next(of_one)] if gate.y1 is None else next(of_two)
     return in_order

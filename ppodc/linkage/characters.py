@@ -25,7 +25,7 @@ from ppodc.mpc.circuits import Circuit, Gate, run
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget, Spool
-from ppodc.mpc.static_ot import StaticKeys, StaticTransfers
+from ppodc.mpc.static_ot import StaticTransfers, StridedKeys
 from ppodc.mpc.xor_bits import XorShare, pack
 
 SYMBOLS = 32
@@ -142,7 +142,7 @@ def equalities(
     height, words = block.height, words_per_row(block)
     xs = np.arange(*block.xs)
     choices = x.bits(xs)[:, :rows].reshape(-1)
-    keys = _Strided(x.transfers.starting_at(0), x.length * SYMBOLS, block.xs[0], rows * SYMBOLS)
+    keys = StridedKeys(x.transfers.starting_at(0), x.length * SYMBOLS, block.xs[0], rows * SYMBOLS)
     table = _rows_of(y, block, rows, diagonals, words)
     sums = bit_products.products(session, keys, choices, table, SYMBOLS)
     cells = sums.words.reshape(height, rows, len(diagonals), words)
@@ -164,28 +164,3 @@ def _rows_of(y: StringRows, block: Block, rows: int, diagonals: range, words: in
         if start < end:
             table[start:end, :, place] = planes[start + k : end + k]
     return table.reshape(rows * SYMBOLS, len(diagonals) * words)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Strided:
-    """The first `count` transfers of every string from one row on, as `correlated_ot.Keys`."""
-
-    keys: StaticKeys  # of all transfers of the owner
-    per_row: int
-    first_row: int
-    count: int
-
-    def as_sender(self, start: int, end: int) -> tuple[Words, Words]:
-        low, index = self._places(start, end)
-        zero, one = self.keys.as_sender(low, low + int(index[-1]) + 1)
-        return zero[index], one[index]
-
-    def as_receiver(self, start: int, end: int) -> Words:
-        low, index = self._places(start, end)
-        return self.keys.as_receiver(low, low + int(index[-1]) + 1)[index]
-
-    def _places(self, start: int, end: int) -> tuple[int, NDArray[np.intp]]:
-        """The first place that is read, and where the wanted ones are after it."""
-        row, place = np.divmod(np.arange(start, end), self.count)
-        places = (self.first_row + row) * self.per_row + place
-        return int(places[0]), places - places[0]

@@ -13,8 +13,8 @@ Numbers are of `bits` bits by construction, whatever was uploaded, and the ring 
 distance of such numbers: nothing wraps.
 
 Who learns what: nothing. Rounds: one for the products of each block, and a comparison for all
-blocks of a batch. Bytes per pair and direction: `top` per bit of a row (160 for 5 values of 8 bits)
-and those of a comparison. Supplies: those of a comparison.
+blocks of a batch. Bytes per pair and direction: those of the products (90 for 5 values of 8 bits)
+and of a comparison. Supplies: those of a comparison.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ from ppodc.linkage.blocks import Block
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.mpc import compare, unmask
 from ppodc.mpc.additive import LIMB_BITS, U64, AdditiveShare, public
-from ppodc.mpc.correlated_ot import Bits, top_bytes
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.row_squares import row_squares
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.table_products import products
+from ppodc.mpc.table_products import products, value_bytes
 from ppodc.mpc.unmask import SharedTable
 
 
@@ -57,9 +57,9 @@ class Numbers:
         return (largest + self.rule.limit + 1).bit_length()
 
     @property
-    def top(self) -> int:
-        """Bytes of a distance that count: its bits and its sign."""
-        return top_bytes(self.width + 1)
+    def product_bytes(self) -> int:
+        """Bytes that the products of a pair take, each way."""
+        return len(self.rule.weights) * value_bytes(self.bits, self.width)
 
     def needs(self, pairs: int) -> Needs:
         """Supplies for comparing so many pairs."""
@@ -125,7 +125,8 @@ def _excess(
     # w_i y_i as a matrix (values, width)
     weighted = _weighted(numbers, y.table, columns)
     matrix = AdditiveShare(np.ascontiguousarray(weighted.transpose(1, 0, 2)))
-    dots = products(session, x.table, start, end, matrix, numbers.top)
+    # modulo 2^width: twice of it counts modulo 2^(width + 1)
+    dots = products(session, x.table, start, end, matrix, numbers.width)
     # n(x) + n(y) - 2 x . (w y) - (limit + 1)
     norms = x.norms[start:end].reshape(block.height, 1) + AdditiveShare(
         y.norms.limbs[columns]

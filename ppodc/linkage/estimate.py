@@ -135,7 +135,7 @@ def _matching_cost(job: Job, schema: Schema) -> tuple[float, float]:
         numbers = job.numbers(schema)
         bits, wide = numbers.bits * len(rule.weights), numbers.width / 17
         seconds, size = _COMPARISON
-        return seconds * wide + bits * 1.8e-8, size * wide + bits * numbers.top
+        return seconds * wide + bits * 1.8e-8, size * wide + numbers.product_bytes
     if isinstance(rule, Dice):
         wide = (4 * rule.threshold.denominator * rule.bits).bit_length() + 1
         seconds, size = _COMPARISON
@@ -149,9 +149,10 @@ def _matching_cost(job: Job, schema: Schema) -> tuple[float, float]:
 
 
 def _edit_ands(length: int, most: int, public: bool) -> float:
-    if public:
-        return length * (4 * (len(band(0, most)) - 1) + 1)
-    return 0.9 * length * (10 * most + 1)
+    """AND pairs: 3 a row and diagonal, 1 on the outermost two, and those of adding up."""
+    diagonals = len(band(0, most)) if public else 2 * most + 1
+    sums = 1 if public else diagonals
+    return length * (max(0, 3 * diagonals - 4) + sums)
 
 
 def _field_cost(part: Field, length: int) -> tuple[float, float]:

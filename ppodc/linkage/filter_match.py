@@ -20,7 +20,7 @@ from ppodc.linkage.blocks import Block
 from ppodc.linkage.rules import Dice
 from ppodc.mpc import compare, unmask
 from ppodc.mpc.additive import AdditiveShare, public
-from ppodc.mpc.correlated_ot import Bits, top_bytes
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
@@ -57,7 +57,7 @@ def match_bits(
 ) -> list[Bits]:
     """This cloud's shares of the match bits of each block, a byte per pair: (height, width)."""
     width = _width(rule)
-    scores = [_score(session, rule, x, y, block, top_bytes(width + 1)) for block in batch]
+    scores = [_score(session, rule, x, y, block, width + 1) for block in batch]
     flat = AdditiveShare.concat([score.reshape(-1) for score in scores])
     signs = compare.sign(session, flat, width).negated(session.role)
     bits = signs.unpack(sum(block.pairs for block in batch))
@@ -82,7 +82,7 @@ def _width(rule: Dice) -> int:
 
 
 def _score(
-    session: Session, rule: Dice, x: FilterRows, y: FilterRows, block: Block, top: int
+    session: Session, rule: Dice, x: FilterRows, y: FilterRows, block: Block, width: int
 ) -> AdditiveShare:
     """2 q |a and b| - p |a| - p |b| of the pairs of a block: (height, width)."""
     columns = block.columns
@@ -90,7 +90,7 @@ def _score(
     low, high = int(columns.min()), int(columns.max()) + 1
     rows = y.table.additive(low, high).limbs[columns - low]
     matrix = AdditiveShare(np.ascontiguousarray(rows.transpose(1, 0, 2)))
-    common = products(session, x.table, start, end, matrix, top)
+    common = products(session, x.table, start, end, matrix, width)
     weights = x.weights[start:end].reshape(block.height, 1) + AdditiveShare(
         y.weights.limbs[columns]
     ).reshape(1, block.width)

@@ -15,6 +15,7 @@ Rounds: 1 (batches overlap). Bytes per transfer and direction: the row x_o. Oper
 transfer: two pads as sender, one as receiver, one hash block per two words of the row.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,6 +98,16 @@ def top_bytes(bits: int) -> int:
     return next(size for size in _TOP_TYPES if size >= needed)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Run:
+    """Transfers to send (unless `sending` is None) and to receive (unless `choices` is None)."""
+
+    keys: Keys
+    batch: Batch
+    sending: Sending | None
+    choices: Bits | None
+
+
 def run(
     ot: ObliviousTransfer,
     keys: Keys,
@@ -104,16 +115,32 @@ def run(
     sending: Sending | None,
     choices: Bits | None,
 ) -> None:
-    """Send (unless `sending` is None) and receive (unless `choices` is None) all transfers."""
-    step = max(64, _MESSAGE_BYTES // batch.row_bytes)
-    spans = [(at, min(at + step, batch.count)) for at in range(0, batch.count, step)]
-    scratch = _Scratch(min(step, batch.count), batch)
+    """Send and receive all transfers of one `Run`."""
+    run_all(ot, [Run(keys, batch, sending, choices)])
+
+
+def run_all(ot: ObliviousTransfer, runs: Sequence[Run]) -> None:
+    """Send and receive the transfers of several runs, without waiting between them."""
+    parts = [part for each in runs for part in _parts(each)]
     # The peer's message is awaited only after the next own one is on its way.
-    for number in range(len(spans) + 1):
-        if sending is not None and number < len(spans):
-            _send_part(ot, keys, batch, sending, spans[number], scratch)
-        if choices is not None and number > 0:
-            _receive_part(ot, keys, batch, choices, spans[number - 1], scratch)
+    for number in range(len(parts) + 1):
+        if number < len(parts):
+            each, span, scratch = parts[number]
+            if each.sending is not None:
+                _send_part(ot, each.keys, each.batch, each.sending, span, scratch)
+        if number > 0:
+            each, span, scratch = parts[number - 1]
+            if each.choices is not None:
+                _receive_part(ot, each.keys, each.batch, each.choices, span, scratch)
+
+
+def _parts(each: Run) -> list[tuple[Run, tuple[int, int], "_Scratch"]]:
+    """Messages of a run: which transfers, and room for their pads."""
+    batch = each.batch
+    step = max(64, _MESSAGE_BYTES // batch.row_bytes)
+    scratch = _Scratch(min(step, batch.count), batch)
+    spans = [(at, min(at + step, batch.count)) for at in range(0, batch.count, step)]
+    return [(each, span, scratch) for span in spans]
 
 
 class _Scratch:

@@ -12,6 +12,7 @@ bytes per bit (in a file without a name beyond a budget, `spill`).
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.correlated_ot import Bits
@@ -65,3 +66,29 @@ class StaticKeys:
         """The chosen keys t."""
         t: Words = self.receiver.read(self.first + start, self.first + end)
         return t
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StridedKeys:
+    """`count` transfers of every row of `per_row`, from place `low` and one row on."""
+
+    keys: StaticKeys  # from the first row on that there is
+    per_row: int
+    first_row: int
+    count: int
+    low: int = 0
+
+    def as_sender(self, start: int, end: int) -> tuple[Words, Words]:
+        low, index = self._places(start, end)
+        zero, one = self.keys.as_sender(low, low + int(index[-1]) + 1)
+        return zero[index], one[index]
+
+    def as_receiver(self, start: int, end: int) -> Words:
+        low, index = self._places(start, end)
+        return self.keys.as_receiver(low, low + int(index[-1]) + 1)[index]
+
+    def _places(self, start: int, end: int) -> tuple[int, NDArray[np.intp]]:
+        """The first place that is read, and where the wanted ones are after it."""
+        row, place = np.divmod(np.arange(start, end), self.count)
+        places = (self.first_row + row) * self.per_row + self.low + place
+        return int(places[0]), places - places[0]

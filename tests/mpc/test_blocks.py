@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from ppodc.crypto.random_stream import SecureRandom
 from ppodc.mpc import (
     additive,
     and_bits,
@@ -16,6 +17,7 @@ from ppodc.mpc import (
     zero_test,
 )
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.table_products import products, value_bytes
 from ppodc.mpc.truncate import drop_bits
 from ppodc.mpc.unmask import bit_needs, unmask
 from ppodc.mpc.unmask import needs as unmask_needs
@@ -253,3 +255,25 @@ def test_and_of_shared_bits(pair, count):
 )
 def test_bytes_of_the_last_limb(bits, size):
     assert correlated_ot.top_bytes(bits) == size
+
+
+@pytest.mark.parametrize(("bits", "width"), [(8, 17), (8, 40), (10, 9), (1, 12), (8, 64), (10, 16)])
+def test_table_products_with_only_the_bytes_that_count(pair, bits, width):
+    g = np.random.default_rng(width)
+    values, matrix = g.integers(0, 1 << bits, (6, 3)), g.integers(0, 1 << 20, (3, 7))
+    masks = SecureRandom().uint64((6, 3))
+    tables = pair.run(
+        lambda session, own: unmask(session, own, bits, Budget(1 << 20)),
+        (values.astype(np.uint64) + masks, masks),
+    )
+    before = len(pair.channels[0].bytes_of("shares.correlated"))
+    first, second = pair.run(
+        lambda session, table, own: products(session, table, 1, 6, own, width),
+        tables,
+        share([int(v) for v in matrix.reshape(-1)], 1, (3, 7)),
+    )
+    below = np.uint64((1 << width) - 1)
+    found = (first + second).limbs[..., 0] & below
+    assert np.array_equal(found, (values[1:] @ matrix).astype(np.uint64) & below)
+    sent = len(pair.channels[0].bytes_of("shares.correlated")) - before
+    assert sent == 5 * 3 * 7 * value_bytes(bits, width)

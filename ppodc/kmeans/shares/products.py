@@ -18,7 +18,7 @@ from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import lattice_parameters, table_products
-from ppodc.mpc.additive import AdditiveShare
+from ppodc.mpc.additive import LIMB_BITS, AdditiveShare
 from ppodc.mpc.lattice_parameters import LatticeParameters
 from ppodc.mpc.lattice_products import EncryptedTable, LatticePair
 from ppodc.mpc.session import Session
@@ -145,9 +145,10 @@ class _TransferShard:
 
     def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
         """For any rows of the shard."""
-        table, top = self.shard.table, self.shard.top
+        table = self.shard.table
         matrix = _random_matrix(session, self.shard, columns)
-        found = table_products.products(session, table, start, end, matrix, top)
+        width = LIMB_BITS * (table.limbs - 1) + 8 * self.shard.top
+        found = table_products.products(session, table, start, end, matrix, width)
         return RandomProducts(matrix, found)
 
     def close(self) -> None:

@@ -12,11 +12,7 @@ out a half is in the ledger before it is sent.
 """
 
 import json
-import resource
-import signal
-import threading
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Any
 
 from ppodc.errors import AccessError, InputError, WithdrawnError, without_places
@@ -285,26 +281,3 @@ def _operation(
         return handler(peer, body, *given)
 
     return Operation(name, frozenset(roles), request, checked)
-
-
-def raise_descriptor_limit() -> None:
-    """A connection takes three descriptors: let there be as many as the system allows."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def until_signal(ready: Callable[[], None]) -> None:
-    """Block the main thread until SIGTERM or Ctrl-C; then the caller shuts down in order.
-
-    `ready` is called once signals are handled, so that whoever it tells may stop us at once. A
-    second signal does not cut the shutdown short.
-    """
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    ready()
-    stopped.wait()

@@ -10,8 +10,8 @@ from ppodc.records.sharing import split
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import LeaveOut, Named, ResultReply, UploadRef, UploadState
 from ppodc.service.quotas import Quotas
+from ppodc.service.running import forget_old, regularly
 from ppodc.service.store import Checkpoint, Store
-from ppodc.service.tidy import forget_old, regularly
 from ppodc.transport.wire import Empty
 from tests.service.data import make_spec, put_upload, records
 from tests.service.test_operations import ANN, OPERATOR, client, code, finish

@@ -1,10 +1,13 @@
-"""What a cloud's service does now and then, in the background, while it serves."""
+"""A cloud's service as a process: what it may use, its chores in the background, its end."""
 
 import logging
+import resource
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from types import FrameType
 
 from ppodc.service.quotas import Quotas
 from ppodc.service.store import Store
@@ -12,6 +15,12 @@ from ppodc.service.store import Store
 SECONDS = 30.0
 
 log = logging.getLogger(__name__)
+
+
+def raise_descriptor_limit() -> None:
+    """A connection takes three descriptors: let there be as many as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def forget_old(store: Store, quotas: Quotas) -> None:
@@ -46,3 +55,20 @@ def _work(chores: tuple[Callable[[], None], ...], stopped: threading.Event, seco
             except Exception:
                 log.exception("tidying up failed; going on")
         stopped.wait(seconds)
+
+
+def until_signal(ready: Callable[[], None]) -> None:
+    """Block the main thread until SIGTERM or Ctrl-C; then the caller shuts down in order.
+
+    `ready` is called once signals are handled, so that whoever it tells may stop us at once. A
+    second signal does not cut the shutdown short.
+    """
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    ready()
+    stopped.wait()

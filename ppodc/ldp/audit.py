@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.ldp.budget import binomial_tail
+from ppodc.ldp.budget import binomial_tail, halved
 from ppodc.ldp.job import job_of, mechanism_of
 from ppodc.ldp.joint_cells import Cells
 from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism, NearestPoint
@@ -92,14 +92,7 @@ def lower_bound(hits: int, trials: int, mistake: float) -> float:
     """Clopper-Pearson: the smallest p for which `hits` or more are not too unlikely."""
     if hits == 0:
         return 0.0
-    low, high = 0.0, hits / trials
-    for _ in range(60):
-        middle = (low + high) / 2
-        if binomial_tail(trials, middle, hits) < mistake:
-            low = middle
-        else:
-            high = middle
-    return low
+    return halved(0.0, hits / trials, lambda p: binomial_tail(trials, p, hits) < mistake)[0]
 
 
 def _sizes(mechanism: Mechanism) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ Noise in the two clouds is accounted in zero-concentrated privacy: rho adds up o
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -65,18 +66,11 @@ def binomial_tail(n: int, p: float, least: int) -> float:
 def tight_epsilon(b: float, differing: int, delta: float) -> float:
     """The smallest epsilon with delta_D(epsilon) <= delta; b D for delta = 0."""
     _check_delta(delta)
-    low, high = 0.0, b * differing
     if delta == 0:
-        return high
+        return b * differing
     if flip_delta(b, differing, 0.0) <= delta:
         return 0.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if flip_delta(b, differing, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return halved(0.0, b * differing, lambda middle: flip_delta(b, differing, middle) > delta)[1]
 
 
 def bit_epsilon(epsilon: float, differing: int, delta: float = 0.0) -> float:
@@ -84,17 +78,19 @@ def bit_epsilon(epsilon: float, differing: int, delta: float = 0.0) -> float:
     _check_delta(delta)
     if epsilon <= 0 or differing < 1:
         raise InputError("a bit's budget needs epsilon > 0 and at least one bit")
-    low = epsilon / differing
+    least = epsilon / differing
     if delta == 0:
-        return low
-    high = epsilon + 100.0
+        return least
+    most = epsilon + 100.0
+    return halved(least, most, lambda middle: flip_delta(middle, differing, epsilon) <= delta)[0]
+
+
+def halved(low: float, high: float, is_low: Callable[[float], bool]) -> tuple[float, float]:
+    """The last number that is low and the first that is not, as near as floats are."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if flip_delta(middle, differing, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return low, high
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:

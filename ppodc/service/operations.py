@@ -1,4 +1,4 @@
-"""What owners and operators may ask of a cloud's gateway, and how its service lives.
+"""What owners and operators may ask of a cloud's gateway.
 
 Owners: datasets, spec, uploads, extents, begin, chunk or seed (as the dataset's kind wants it),
 missing, commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create,

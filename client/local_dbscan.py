@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from client.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
-from client.owner_tables import (
-    DataError,
-    as_data_errors,
-    schema_of,
-    seed_of,
-    tables_of,
-)
+from client.owner_tables import DataError, as_data_errors, schema_of, seed_of, tables_of
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.ldp.bit_estimates import DistanceScale
 from ppodc.ldp.bit_reports import BitReports, privbv, privbv_as_published

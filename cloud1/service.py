@@ -11,12 +11,7 @@ from ppodc.service.config import Cloud1Config, limits, load_first, owners_of
 from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
-from ppodc.service.running import (
-    forget_old,
-    raise_descriptor_limit,
-    regularly,
-    until_signal,
-)
+from ppodc.service.running import forget_old, raise_descriptor_limit, regularly, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway

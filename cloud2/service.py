@@ -21,12 +21,7 @@ from ppodc.service.config import Cloud2Config, limits, load, owners_of, peers
 from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
-from ppodc.service.running import (
-    forget_old,
-    raise_descriptor_limit,
-    regularly,
-    until_signal,
-)
+from ppodc.service.running import forget_old, raise_descriptor_limit, regularly, until_signal
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Answer, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys

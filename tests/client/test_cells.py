@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from client.owner import Owner
+from client.sending import Sender
 from ppodc.errors import InputError, RefusedError
 from ppodc.linkage.kind import KIND
 from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
@@ -89,7 +89,7 @@ def test_an_upload_that_is_broken_off_goes_on_with_the_same_cells(platform, monk
         raise ConnectionError
 
     with monkeypatch.context() as patch, platform.owner() as owner:
-        patch.setattr(Owner, "_send_chunks", cut_off)
+        patch.setattr(Sender, "_send_chunks", cut_off)
         with pytest.raises(ConnectionError):
             owner.upload("links", rows(50), progress=False)
     (begun,) = platform.stores[0].uploads.of("links")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from client import Owner
 from client.operator import Operator
+from client.sending import Sender
 from ppodc.cli import app
 from ppodc.errors import InputError, RefusedError
 from ppodc.kmeans.noisy.job import NoisyJob
@@ -94,7 +94,7 @@ def test_an_interrupted_upload_says_what_it_leaves(command, monkeypatch):
     def interrupt(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Owner, "_send_chunks", interrupt)
+    monkeypatch.setattr(Sender, "_send_chunks", interrupt)
     said = command()
     assert said.exit_code == 130
     assert "does not count until both have all of it" in said.output

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from client import Owner
-from client import owner as owner_module
+from client import Owner, sending
 from ppodc.errors import InputError, RefusedError
 from ppodc.records.encode import encode
 from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
@@ -50,7 +49,7 @@ def test_uploads_arrive_exactly(platform, tmp_path):
 
 
 def test_many_chunks(platform, monkeypatch):
-    monkeypatch.setattr(owner_module, "_CHUNK_BYTES", 24 * 7)
+    monkeypatch.setattr(sending, "_CHUNK_BYTES", 24 * 7)
     with platform.owner() as ann:
         receipt = ann.upload("clinic", table(50))
     chunks = platform.stores[0].folder / "uploads" / receipt.upload_id
@@ -61,7 +60,7 @@ def test_many_chunks(platform, monkeypatch):
 
 @pytest.mark.parametrize("clouds", [1, 2])
 def test_a_kind_with_rows_for_one_cloud_or_for_both(platform, monkeypatch, clouds):
-    monkeypatch.setattr(owner_module, "_CHUNK_BYTES", 4 * 3)  # three rows of two 16-bit numbers
+    monkeypatch.setattr(sending, "_CHUNK_BYTES", 4 * 3)  # three rows of two 16-bit numbers
     spec = platform.create(made_up_spec(monkeypatch, clouds))
     values = table(8)[:, :2]
     with platform.owner() as ann:
@@ -132,7 +131,7 @@ class CutError(Exception):
 
 @pytest.mark.parametrize("calls", range(9))
 def test_an_interrupted_upload_goes_on_and_counts_once(platform, monkeypatch, calls):
-    monkeypatch.setattr(owner_module, "_CHUNK_BYTES", 24 * 4)
+    monkeypatch.setattr(sending, "_CHUNK_BYTES", 24 * 4)
     original, left = Client.call, [calls]
 
     def cut(self, op, *arguments, **named):
@@ -241,7 +240,7 @@ time.sleep(600)
 
 
 def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(owner_module, "_CHUNK_BYTES", 24 * 20)
+    monkeypatch.setattr(sending, "_CHUNK_BYTES", 24 * 20)
     deployment = new_deployment(tmp_path / "new", ["ann"])
     running = {}
 

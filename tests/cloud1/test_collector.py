@@ -90,7 +90,7 @@ def test_an_upload_that_was_cut_off_goes_on_with_the_same_reports_and_one_charge
 ):
     server.create(numbers_spec())
     data, folder = numbers(900, 6), server.deployment.party("ann").folder / "privacy"
-    monkeypatch.setattr("client.owner._CHUNK_BYTES", 300)
+    monkeypatch.setattr("client.sending._CHUNK_BYTES", 300)
     whole, sent = PerturbedRows.chunk, []
 
     def dies(self, values, secret, first_row, cloud):

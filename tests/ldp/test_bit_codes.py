@@ -16,13 +16,7 @@ from ppodc.ldp.bit_codes import (
     weight_values,
     weighted,
 )
-from ppodc.ldp.bit_estimates import (
-    attribute_bits,
-    bit_shares,
-    centres_of,
-    decoded,
-    ones_estimates,
-)
+from ppodc.ldp.bit_estimates import attribute_bits, bit_shares, centres_of, decoded, ones_estimates
 from ppodc.ldp.bit_reports import (
     BitReports,
     ldpseg,

@@ -7,12 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ppodc.errors import InputError
-from ppodc.ldp.budget import (
-    bit_epsilon,
-    concentrated_rho,
-    flip_delta,
-    tight_epsilon,
-)
+from ppodc.ldp.budget import bit_epsilon, concentrated_rho, flip_delta, tight_epsilon
 from ppodc.ldp.chances import WORD, log_ratio, other_words
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
 

@@ -1,0 +1,203 @@
+"""A table of records on its way from an owner to the clouds, whatever interrupts it.
+
+What is charged and drawn for an upload is on disk before its first byte leaves, so that the same
+data sent again go on where an earlier attempt ended, with the same secret, and never count twice.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+
+from client.both_clouds import Clouds, parts_of
+from client.upload_record import UploadRecord, UploadRecords, data_digest
+from ppodc.errors import InputError, RefusedError, WithdrawnError
+from ppodc.records.privacy_report import PrivacyReport
+from ppodc.records.sharing import SEED_BYTES
+from ppodc.records.upload_form import Arranges, Cloud, RowsPart, SpendsPrivacy, TellsOfRecords
+from ppodc.service.config import OwnerConfig
+from ppodc.service.messages import Begin, ChunkPlace, Named, Seed, UploadRef, UploadState
+from ppodc.service.upload import Outline, Upload
+from ppodc.spec import Spec
+from ppodc.transport.wire import Empty
+
+if TYPE_CHECKING:
+    pass
+
+_CHUNK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A finished upload. `repeated`: it was finished before, and this call changed nothing.
+
+    `privacy`: what it tells of one record, where it tells anything. `before`: this owner's earlier
+    uploads, which count beside it unless they were `replaced` by it.
+    """
+
+    dataset: str
+    upload_id: str
+    rows: int
+    spec_digest: str
+    repeated: bool
+    privacy: PrivacyReport | None = None
+    before: tuple[Upload, ...] = ()
+    replaced: bool = False
+
+    @property
+    def rows_before(self) -> int:
+        return sum(upload.rows for upload in self.before)
+
+
+class Sender:
+    """One owner's way to the clouds."""
+
+    def __init__(self, clouds: Clouds, config: OwnerConfig) -> None:
+        self._name, self._clouds = config.name, clouds
+        self._records = UploadRecords(config.uploads)
+        self._privacy, self._max_epsilon = config.privacy, Fraction(config.max_epsilon)
+
+    def send(self, spec: Spec, values: NDArray[np.int64], *, progress: bool) -> Receipt:
+        """The encoded records, to the end; the same again go on or change nothing."""
+        own, extents = len(values), self._extents(spec)
+        with self._records.alone():
+            values, outline = self._arranged(spec, values, extents)
+            digest = data_digest(spec, values)  # of what is sent: a seed never serves two tables
+            record = self._records.find(spec, digest)
+            if record is not None and record.finished and self._committed(spec, record):
+                return _receipt(spec, record, own, repeated=True)
+            if record is None or record.finished:  # it was withdrawn, or the clouds started anew
+                record = self._begin(spec, digest, values, self._besides(spec, record))
+        try:
+            self._send(spec, record, values, outline, progress)
+        except RefusedError as error:
+            if error.code != WithdrawnError.code:
+                raise
+            record = self._begin(spec, digest, values)  # a new id and a new secret
+            self._send(spec, record, values, outline, progress)
+        self._records.finish(spec, record)
+        return _receipt(spec, record, own, repeated=False)
+
+    def _extents(self, spec: Spec) -> Outline | None:
+        """The cells of the owner whom this one follows, as both clouds have them."""
+        form = spec.kind.upload(spec)
+        if not isinstance(form, Arranges) or form.follows in ("", self._name):
+            return None
+        ask = Named(spec.name)
+        shown = [cloud.call("extents", ask, reply=Empty)[1] for cloud in self._clouds.all()]
+        first, *others = (arrays[0] if len(arrays) == 1 else None for arrays in shown)
+        if first is None or any(o is None or not np.array_equal(first, o) for o in others):
+            raise InputError(
+                f"the clouds present different cells of {form.follows}; nothing was sent. Ask "
+                "their operators."
+            )
+        return first
+
+    def _arranged(
+        self, spec: Spec, values: NDArray[np.int64], extents: Outline | None
+    ) -> tuple[NDArray[np.int64], Outline | None]:
+        """The rows to send, and their cells if both clouds are told; charged before."""
+        form = spec.kind.upload(spec)
+        if not isinstance(form, Arranges):
+            return values, None
+        return form.arrange(values, extents, self._privacy, self._max_epsilon)
+
+    def _begin(
+        self, spec: Spec, digest: str, values: NDArray[np.int64], besides: bool = False
+    ) -> UploadRecord:
+        """A new upload with a new secret; what it tells of the records is charged before."""
+        form, secret = spec.kind.upload(spec), secrets.token_bytes(SEED_BYTES)
+        if isinstance(form, SpendsPrivacy):
+            secret = form.charge(values, self._privacy, self._max_epsilon, besides=besides)
+        return self._records.begin(spec, digest, len(values), secret)
+
+    def _besides(self, spec: Spec, record: UploadRecord | None) -> bool:
+        """Whether an earlier upload of the same data may count, or have counted, besides a new one.
+
+        `record` is that of a finished one, if there is any: withdrawn or left out at every cloud it
+        never counts. Without a record any upload that counts may be of the same data.
+        """
+        listed = [list(self._clouds.uploads(spec.name, cloud)) for cloud in parts_of(spec)]
+        if record is None:
+            return any(not upload.removed for uploads in listed for upload in uploads)
+        gone = [[upload.upload_id for upload in uploads if upload.removed] for uploads in listed]
+        return not all(record.upload_id in ids for ids in gone)
+
+    def _committed(self, spec: Spec, record: UploadRecord) -> bool:
+        ref = UploadRef(record.upload_id)
+        return all(
+            self._clouds.at(cloud).call("missing", ref, reply=UploadState)[0].committed
+            for cloud in parts_of(spec)
+        )
+
+    def _send(
+        self,
+        spec: Spec,
+        record: UploadRecord,
+        values: NDArray[np.int64],
+        outline: Outline | None,
+        progress: bool,
+    ) -> None:
+        """Bring the clouds to `committed`, from wherever an earlier attempt has left them."""
+        parts = parts_of(spec)
+        begin = Begin(spec.name, spec.digest, record.upload_id, record.rows)
+        told = () if outline is None else (outline,)
+        states = {
+            cloud: self._clouds.at(cloud).call("begin", begin, told, reply=UploadState)[0]
+            for cloud in parts
+        }
+        rows = len(values) * sum(isinstance(part, RowsPart) for part in parts.values())
+        with _bar(f"{self._name} to {spec.name}", rows, progress) as advance:
+            for cloud, part in parts.items():
+                if isinstance(part, RowsPart):
+                    self._send_chunks(spec, record, values, cloud, part, states[cloud], advance)
+                elif states[cloud].missing:
+                    self._clouds.at(cloud).tell("seed", Seed(record.upload_id, record.seed))
+        for cloud in parts:
+            self._clouds.at(cloud).tell("commit", UploadRef(record.upload_id))
+
+    def _send_chunks(
+        self,
+        spec: Spec,
+        record: UploadRecord,
+        values: NDArray[np.int64],
+        cloud: Cloud,
+        part: RowsPart,
+        state: UploadState,
+        advance: Callable[[int], None],
+    ) -> None:
+        to, form = self._clouds.at(cloud), spec.kind.upload(spec)
+        size = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
+        sent = 0
+        while state.missing:
+            for gap, count in state.missing:
+                for start in range(gap, gap + count, size):
+                    stop = min(start + size, gap + count)
+                    chunk = form.chunk(values[start:stop], record.seed, start, cloud)
+                    to.tell("chunk", ChunkPlace(record.upload_id, start), [chunk])
+                    sent += stop - start
+                    advance(stop - start)
+            state = to.call("missing", UploadRef(record.upload_id), reply=UploadState)[0]
+        advance(len(values) - sent)  # what an earlier attempt had sent
+
+
+def _receipt(spec: Spec, record: UploadRecord, rows: int, *, repeated: bool) -> Receipt:
+    form = spec.kind.upload(spec)
+    privacy = form.privacy() if isinstance(form, TellsOfRecords) else None
+    return Receipt(spec.name, record.upload_id, rows, spec.digest, repeated, privacy)
+
+
+@contextmanager
+def _bar(title: str, rows: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on the terminal, if there is one."""
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not (shown and console.is_terminal)) as progress:
+        task = progress.add_task(title, total=rows)
+        yield lambda count: progress.update(task, advance=count)

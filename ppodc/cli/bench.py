@@ -170,7 +170,7 @@ def all_parties() -> dict[str, Any]:
     from client.owner import Owner
     from cloud2.follower import Follower
     from cloud2.service import control_operations
-    from master import job
+    from master import driver, job
     from master.cloud2_client import Cloud2Client
     from ppodc.bench.fault_world import Parties
 
@@ -181,7 +181,7 @@ def all_parties() -> dict[str, Any]:
             prepare_job=job.prepare_job,
             seal_dataset=job.seal_dataset,
             cancel_job=job.cancel_job,
-            means=job.Means,
+            means=driver.Means,
             cloud2_client=Cloud2Client,
             follower=Follower,
             control_operations=control_operations,

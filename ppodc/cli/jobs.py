@@ -19,7 +19,7 @@ from ppodc.cli.options import (
 from ppodc.cli.privacy import cancel_collector, run_collector
 
 if TYPE_CHECKING:
-    from master.job import JobEnd
+    from master.driver import JobEnd
     from ppodc.pairs.progress import Listener
     from ppodc.service.config import Cloud1Config, CollectorConfig
 

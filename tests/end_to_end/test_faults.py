@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from master.job import JobFailedError, cancel_job, status
+from master.job import cancel_job, status
 from ppodc.cluster.ray_head import LocalRay
+from ppodc.errors import JobFailedError
 from ppodc.service.job_state import JobState
 from tests.end_to_end.two_services import (
     Once,

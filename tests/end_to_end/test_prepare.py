@@ -39,7 +39,7 @@ def test_pools_made_ahead_serve_the_run_and_go_with_it(
         with services.store(party) as store:
             assert store.jobs.get(name).state == JobState.SEALED
     dropped = []
-    monkeypatch.setattr("master.job.drop_pools", lambda *given: dropped.append(given))
+    monkeypatch.setattr("master.driver.drop_pools", lambda *given: dropped.append(given))
     services.run(name, suite, 2)
     services.check(spec, tables)
     after = pool_states(services, others)

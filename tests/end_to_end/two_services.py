@@ -16,7 +16,8 @@ import numpy as np
 
 from client.operator import Operator
 from client.owner import Owner
-from master.job import JobEnd, resume_job, run_job
+from master.driver import JobEnd
+from master.job import resume_job, run_job
 from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.kmeans.job import Job

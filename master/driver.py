@@ -1,0 +1,256 @@
+"""A master: the one process that drives a job, session by session, to its end.
+
+Whatever goes wrong is written down and told to C2; what both clouds have on disk stays, and another
+master goes on from there.
+"""
+
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from master.cloud2_client import Cloud2Client
+from master.sealing import seal
+from master.session import MasterSession
+from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_workers import RayWorkers
+from ppodc.cluster.workers import Workers
+from ppodc.crypto.paillier_keys import load_public
+from ppodc.errors import (
+    CancelledError,
+    ChannelError,
+    InputError,
+    JobFailedError,
+    PpodcError,
+    SessionLostError,
+)
+from ppodc.pairs.cloud_job import drop_pools
+from ppodc.pairs.control_messages import MAX_PAIRS
+from ppodc.pairs.pair_worker import LINK_TIMEOUT
+from ppodc.pairs.plan import pair_kind, suite_of
+from ppodc.pairs.progress import Event, Listener
+from ppodc.service.config import Cloud1Config
+from ppodc.service.job_state import JobState
+from ppodc.service.store import Store
+
+_MOST_LOST = 2  # sessions lost in a row without an iteration in between
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a job ended: `state` is done or cancelled; `facts` are the public ones of its result."""
+
+    dataset: str
+    state: JobState
+    m: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""  # the facts, in words; of a cancelled job how far it came
+    seconds: float = 0.0  # of all iterations of the last session
+    worked: float = 0.0  # of these, in which the slowest pair did protocol work
+
+    def figures(self) -> dict[str, Any]:
+        """As a flat table, for JSON."""
+        times = {"seconds": self.seconds, "worked": self.worked}
+        return {"dataset": self.dataset, "state": self.state, **self.facts, "m": self.m, **times}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a master works with: C1's workers and store, and the line to C2."""
+
+    workers: Callable[[int], AbstractContextManager[Workers]]  # for so many pairs
+    cloud2: Callable[[], Cloud2Client]
+    store: Callable[[], Store]
+    link_timeout: float = LINK_TIMEOUT
+
+
+def means_of(config: Cloud1Config) -> Means:
+    """Workers on the Ray that the configuration names, and its C2 over ZeroMQ."""
+    return Means(
+        lambda pairs: RayWorkers(Place(config.ray_address, "cloud1", pairs)),
+        lambda: Cloud2Client.connect(config),
+        lambda: Store.open(config.store, "cloud1"),
+    )
+
+
+class Master:
+    """One process that drives one job; it holds the job's lock."""
+
+    def __init__(
+        self,
+        config: Cloud1Config,
+        store: Store,
+        dataset: str,
+        suite: str | None,
+        pairs: int | None,
+        progress: Listener,
+        means: Means,
+    ) -> None:
+        self._config, self._store, self._dataset = config, store, dataset
+        self._suite = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        self._pairs = config.pairs if pairs is None else pairs
+        if not 1 <= self._pairs <= MAX_PAIRS:
+            raise InputError(f"a job runs on 1 to {MAX_PAIRS} worker pairs, not {self._pairs}.")
+        self._progress = progress
+        self._means = means
+        self._modulus, self._key_bits = cloud2_key(config)
+
+    def drive(self) -> JobEnd:
+        """To the end, from wherever the job stands."""
+        store, dataset = self._store, self._dataset
+        times = (0.0, 0.0)
+        with contextlib.closing(self._means.cloud2()) as cloud2:
+            if store.jobs.get(dataset).state != JobState.DONE:
+                self._progress(Event(dataset, "sealing", 0, 0, 0, 0))
+                report = seal(store, cloud2, dataset, self._suite, self._key_bits)
+                if report.left_out:
+                    words = f"left out, since only one cloud has them: {', '.join(report.left_out)}"
+                    self._progress(Event(dataset, "sealing", 0, 0, 0, 0, message=words))
+                try:
+                    session = self._run(cloud2)
+                    times = (session.seconds, session.side.worked)
+                except CancelledError:
+                    return self._cancelled(cloud2)
+                except (KeyboardInterrupt, SystemExit):
+                    _give_up(store, cloud2, dataset, "stopped by the operator")
+                    raise
+                except PpodcError as error:
+                    raise _give_up(store, cloud2, dataset, str(error)) from error
+            # C2 hands its halves out only now: both clouds have theirs, of the same run.
+            cloud2.settle(dataset, _digest(store, dataset), "done", run=store.results.run(dataset))
+        drop_pools(store, dataset, self._config.pools)
+        facts, m = store.results.half(dataset).facts, store.seals.sealed(dataset).m
+        iterations = store.jobs.get(dataset).iteration
+        self._progress(Event(dataset, "done", iterations, iterations, m, m, 0.0, 0.0))
+        summary = pair_kind(store.datasets.spec(dataset)).describe(facts)
+        return JobEnd(dataset, JobState.DONE, m, facts, summary, *times)
+
+    def prepare(self, iterations: int) -> None:
+        """Fill the pools; the job stays where it stands."""
+        with (
+            contextlib.closing(self._means.cloud2()) as cloud2,
+            self._means.workers(self._pairs) as workers,
+            _interruptible(),
+        ):
+            session = self._session(workers, cloud2, iterations)
+            try:
+                session.run()
+            except CancelledError:
+                session.close()
+                self._cancelled(cloud2)
+                raise
+            finally:
+                session.close()
+                cloud2.settle(self._dataset, _digest(self._store, self._dataset), "prepared")
+
+    def _run(self, cloud2: Cloud2Client) -> MasterSession:
+        """Sessions with C2 until the job is done; lost ones are opened again."""
+        lost, reached = 0, -1
+        jobs, dataset = self._store.jobs, self._dataset
+        jobs.transition(dataset, JobState.PREPARING, suite=self._suite, pairs=self._pairs)
+        with self._means.workers(self._pairs) as workers, _interruptible():
+            while True:
+                if jobs.get(dataset).cancel_requested:
+                    raise CancelledError("the job was cancelled.")
+                session = self._session(workers, cloud2)
+                try:
+                    session.run()
+                except (SessionLostError, ChannelError) as error:
+                    lost = 0 if session.side.plan.iteration > reached else lost + 1
+                    reached = max(reached, session.side.plan.iteration)
+                    if lost >= _MOST_LOST:
+                        raise
+                    log.warning("the session with cloud 2 is lost, opening another: %s", error)
+                    jobs.transition(dataset, JobState.PREPARING)
+                else:
+                    return session
+                finally:
+                    session.close()
+
+    def _session(self, workers: Workers, cloud2: Cloud2Client, prepare: int = 0) -> MasterSession:
+        return MasterSession(
+            self._config,
+            self._store,
+            workers,
+            cloud2,
+            self._dataset,
+            self._suite,
+            self._pairs,
+            self._modulus,
+            self._progress,
+            link_timeout=self._means.link_timeout,
+            prepare=prepare,
+        )
+
+    def _cancelled(self, cloud2: Cloud2Client) -> JobEnd:
+        store, dataset = self._store, self._dataset
+        state = cancel(self._config, store, cloud2, dataset)
+        iterations = store.jobs.get(dataset).iteration
+        summary = f"after {iterations} iterations" if iterations else ""
+        facts = {"n_iter": iterations, "converged": False}
+        return JobEnd(dataset, state, store.seals.sealed(dataset).m, facts, summary)
+
+
+def cancel(config: Cloud1Config, store: Store, cloud2: Cloud2Client, dataset: str) -> JobState:
+    """Cancel at both clouds; C2 first, since a job that is over here cannot be cancelled again."""
+    store.jobs.request_cancel(dataset)  # refused if the job has ended meanwhile
+    cloud2.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
+    drop_pools(store, dataset, config.pools)
+    return store.jobs.transition(dataset, JobState.CANCELLED).state
+
+
+def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> JobFailedError:
+    """Write down why, tell C2 as well as possible; the error for the user."""
+    what_now = advice(dataset, JobState.FAILED)
+    store.jobs.transition(dataset, JobState.FAILED, message=reason)
+    try:
+        cloud2.settle(dataset, _digest(store, dataset), "failed", reason)
+    except PpodcError as error:
+        log.warning("cloud 2 could not be told: %s", error)
+    return JobFailedError(f"the job of {dataset!r} stopped: {reason.rstrip('.')}. {what_now}")
+
+
+def _digest(store: Store, dataset: str) -> str | None:
+    try:
+        return store.seals.sealed(dataset).digest
+    except InputError:
+        return None
+
+
+def cloud2_key(config: Cloud1Config) -> tuple[int, int]:
+    """(modulus, bits) of C2's Paillier key."""
+    key = load_public(config.paillier_public, allow_insecure=bool(config.insecure_key_bits))
+    return int(key.n), key.bits
+
+
+def advice(dataset: str, state: JobState) -> str:
+    """What to do about a job in this state."""
+    if state in (JobState.CREATED, JobState.SEALED):
+        return f"Start it with: ppodc run {dataset}"
+    if state == JobState.CANCELLED:
+        return "Create a new dataset to run it again."
+    return f"Nothing is lost; once the cause is removed, go on with: ppodc resume {dataset}"
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM ends the job like Ctrl-C: in order, and resumable."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

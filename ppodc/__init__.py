@@ -19,7 +19,7 @@ _PLACES = {
     "LocalPrivateKModes": "client.local_private",
     "Operator": "client.operator",
     "Owner": "client.owner",
-    "Receipt": "client.owner",
+    "Receipt": "client.sending",
     "RecordLinkage": "client.record_linkage",
     "RemotePlatform": "client.platforms",
     "Result": "ppodc.kmeans.result",

@@ -8,14 +8,11 @@ took them; bytes and CPU are means per iteration, summed over the pairs. Iterati
 costs do not count.
 """
 
-import json
 import statistics
 import tempfile
 import time
-from bisect import bisect_right
-from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import pairwise
@@ -27,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.bench import document, network_presets, slow_network
+from ppodc.bench.commanded_pairs import CommandedPairs, Phase, State
 from ppodc.bench.document import Document, Figures, Table
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Tell, measure_anew
@@ -34,39 +32,19 @@ from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans.half import Products, iterate
 from ppodc.kmeans.reference import Trace, kmeans, spread_rows
-from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
+from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.suites import Suite, named
-from ppodc.local.pair import ROLES, LocalPair, make_key, started, write_folders
-from ppodc.local.pair_process import Setting, load_half
-from ppodc.records.output_half import open_output
+from ppodc.local.pair import ROLES, make_key, started, write_folders
+from ppodc.local.pair_process import Setting
 
 WARM_UP: dict[Suite, int] = {"shares": 1, "paillier": 0}  # exponentiations need none
 _SEED = 7
 _PROGRAM = "ppodc.bench.iteration_process"
 
-State = tuple[str, str]  # the files of both clouds
-Answers = tuple[dict[str, Any], dict[str, Any]]  # of both clouds of a pair
-
 
 def _silent(_: str) -> None:
     """For who need not know how far a run is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """What one phase of one iteration took; CPU and bytes sent of either cloud."""
-
-    wall: float
-    cpu_c1: float
-    cpu_c2: float
-    sent_c1: int
-    sent_c2: int
-    rounds: int
-
-    def __add__(self, other: "Phase") -> "Phase":
-        """One after the other."""
-        return Phase(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def run(
@@ -183,131 +161,8 @@ def both_clouds(figures: Figures) -> dict[str, float]:
     return {"cpu_s": cpu, "bytes": figures["bytes_c1_to_c2"] + figures["bytes_c2_to_c1"]}
 
 
-class _Clouds:
-    """All pairs of both clouds: the steps of a job by command, and what they took."""
-
-    def __init__(
-        self, pairs: Sequence[LocalPair], first_rows: Sequence[int], start_s: float
-    ) -> None:
-        self._pairs, self._lead = pairs, pairs[:1]
-        self._first_rows = first_rows
-        self.start_s = start_s
-        self.offline: list[Phase] = []  # by iteration
-        self.online: list[Phase] = []
-        self.cluster: list[float] = []  # seconds of `update`
-
-    def ingest(self) -> Phase:
-        """All records at their pairs."""
-        began = time.perf_counter()
-        return _phase(began, self._command(self._pairs, "ingest"))
-
-    def records(self, rows: Sequence[int]) -> State:
-        """Clusters of single records, from whichever pairs hold them."""
-        states = []
-        for row in rows:
-            place = bisect_right(self._first_rows, row) - 1
-            holder, within = self._pairs[place], row - self._first_rows[place]
-            states.append(_results(self._command([holder], "records", rows=[within])[0]))
-        return self._on_lead("join", states)
-
-    def spread(self, seed: int, m: int, k: int, start: int) -> tuple[State, Phase]:
-        """k records by k-means++, and what all of it took."""
-        chosen = self.records(initial_rows(seed, m, 1, start))
-        took = Phase(0.0, 0.0, 0.0, 0, 0, 0)
-        for number in range(1, k):
-            began = time.perf_counter()
-            answers = self._command(self._pairs, "spread", chosen=chosen, start=start)
-            took += _phase(began, answers)
-            totals = self._on_lead("join", [_results(pair) for pair in answers])
-            places = range(len(self._pairs))
-            each = [{"number": i, "last": i == len(places) - 1} for i in places]
-            began, word = time.perf_counter(), fraction(seed, number, start)
-            answers = self._command(self._pairs, "pick", each, totals=totals, word=word)
-            took += _phase(began, answers)
-            picked = self._on_lead("add", [_results(pair) for pair in answers])
-            chosen = self._on_lead("join", [chosen, picked])
-        return chosen, took
-
-    def _on_lead(self, do: str, states: Sequence[State]) -> State:
-        """One state from several, at the first pair; local to each cloud."""
-        return _results(self._command(self._lead, do, states=_by_cloud(states))[0])
-
-    def assign(self, clusters: State) -> State:
-        """The sums over all pairs, once their supplies for an iteration are made."""
-        began = time.perf_counter()
-        self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=1)))
-        began = time.perf_counter()
-        answers = self._command(self._pairs, "assign", clusters=clusters)
-        sums = self._on_lead("add", [_results(pair) for pair in answers])
-        self.online.append(_phase(began, answers))
-        return sums
-
-    def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
-        """New clusters and the stop bit, from the first pair."""
-        began = time.perf_counter()
-        answers = self._command(
-            self._lead, "update", clusters=clusters, sums=sums, candidates=candidates
-        )
-        self.online[-1] += _phase(began, answers)
-        self.cluster.append(max(answer["wall"] for answer in answers[0]))
-        (first, stop), (second, _) = (answer["result"] for answer in answers[0])
-        return (first, second), stop
-
-    def open(self, clusters: State) -> list[int]:
-        """What an owner sees of the clusters."""
-        files = _results(self._command(self._lead, "output", clusters=clusters)[0])
-        return open_output(load_half(Path(files[0])), load_half(Path(files[1])))
-
-    def steps(self) -> list[dict[str, Any]]:
-        """Costs by step of the first pair's C1 since this was asked last."""
-        steps: list[dict[str, Any]] = self._command(self._lead, "steps")[0][0]["result"]
-        return steps
-
-    def memory(self) -> float:
-        """The peak memory of the largest worker, in MB."""
-        answers = self._command(self._pairs, "memory")
-        return max(float(answer["result"]) for pair in answers for answer in pair)
-
-    def _command(
-        self,
-        pairs: Sequence[LocalPair],
-        do: str,
-        each: Sequence[dict[str, Any]] | None = None,
-        **values: Any,
-    ) -> list[Answers]:
-        """A command to these pairs at once, with values for all and `each` for one of them.
-
-        Of a tuple each cloud gets its own part.
-        """
-        for place, pair in enumerate(pairs):
-            for index, role in enumerate(ROLES):
-                own = {n: v[index] if isinstance(v, tuple) else v for n, v in values.items()}
-                if each is not None:
-                    own |= each[place]
-                pair.write(role, json.dumps({"do": do, **own}))
-        return [(pair.answer(1), pair.answer(2)) for pair in pairs]
-
-
-def _results(answers: Answers) -> State:
-    return answers[0]["result"], answers[1]["result"]
-
-
-def _by_cloud(states: Sequence[State]) -> tuple[list[str], list[str]]:
-    return [first for first, _ in states], [second for _, second in states]
-
-
-def _phase(began: float, answers: Sequence[Answers]) -> Phase:
-    """What commands to several pairs took, which work at the same time."""
-    wall = time.perf_counter() - began
-    cpu, sent = (
-        [sum(pair[cloud][what] for pair in answers) for cloud in (0, 1)]
-        for what in ("cpu", "bytes")
-    )
-    return Phase(wall, cpu[0], cpu[1], sent[0], sent[1], max(c1["rounds"] for c1, _ in answers))
-
-
 def _measure(
-    clouds: _Clouds,
+    clouds: CommandedPairs,
     records: NDArray[np.int64],
     trace: Trace,
     warm_up: int,
@@ -341,7 +196,9 @@ def _measure(
     return {**_figures(clouds, ingest, unmeasured), "exact": exact}
 
 
-def _spread(clouds: _Clouds, records: NDArray[np.int64], k: int, start: int) -> dict[str, Any]:
+def _spread(
+    clouds: CommandedPairs, records: NDArray[np.int64], k: int, start: int
+) -> dict[str, Any]:
     """What choosing the records of a start costs, and whether they are the reference's."""
     chosen, took = clouds.spread(_SEED, len(records), k, start)
     table = np.array(clouds.open(chosen), object).reshape(k, -1)
@@ -355,7 +212,7 @@ def _spread(clouds: _Clouds, records: NDArray[np.int64], k: int, start: int) -> 
     }
 
 
-def _figures(clouds: _Clouds, ingest: Phase, unmeasured: int) -> dict[str, Any]:
+def _figures(clouds: CommandedPairs, ingest: Phase, unmeasured: int) -> dict[str, Any]:
     """Medians of the times and means of the rest."""
     offline, online = clouds.offline[unmeasured:], clouds.online[unmeasured:]
     offline_s = statistics.median(phase.wall for phase in offline)
@@ -395,7 +252,7 @@ def _steps(steps: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 def _start(
     place: Path, setting: Setting, records: NDArray[np.int64], job: Run, stack: ExitStack
-) -> _Clouds:
+) -> CommandedPairs:
     """All pairs, started and connected."""
     key = make_key(job.key_bits, insecure=setting.insecure_key)
     edges = [len(records) * i // job.pairs for i in range(job.pairs + 1)]
@@ -409,7 +266,7 @@ def _start(
             pair.answer(role)  # it is ready
         start_s = max(start_s, time.perf_counter() - began)
         running.append(pair)
-    return _Clouds(running, edges[:-1], start_s)
+    return CommandedPairs(running, edges[:-1], start_s)
 
 
 _FIGURES = {

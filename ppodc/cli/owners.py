@@ -23,7 +23,7 @@ from ppodc.cli.options import (
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
-    from client.owner import Receipt
+    from client.sending import Receipt
 
 owners = typer.Typer()
 IdColumn = Annotated[

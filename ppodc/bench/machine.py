@@ -27,7 +27,14 @@ _TITLE_BYTES = 256
 _PACKAGES = ("ppodc", "numpy", "gmpy2", "numba", "pyzmq", "cryptography", "ray")
 _CODE = ("ppodc", "cloud1", "cloud2", "master", "client")
 # What only shows values; a measured value does not depend on it.
-_LOOKS = ("bench/document", "bench/plot", "bench/report", "bench/published", "cli/bench")
+_LOOKS = (
+    "bench/document",
+    "bench/plot",
+    "bench/report",
+    "bench/report_page",
+    "bench/published",
+    "cli/bench",
+)
 
 
 # ------------------------------------------------------------- machine and code

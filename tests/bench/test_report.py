@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import document, kegg, machine, report
-from ppodc.bench.report import Outcome, Section
+from ppodc.bench import document, kegg, machine, report, report_page
+from ppodc.bench.report_page import Outcome, Section
 from ppodc.cli import app
 from ppodc.errors import InputError
 
@@ -39,7 +39,7 @@ class Reader(HTMLParser):
 
 def test_a_table_is_escaped():
     rows = [("first", "1"), ("second", "")]
-    drawn = report._table(document.table("A <title>", ("name", "value & unit"), rows))
+    drawn = report_page._table(document.table("A <title>", ("name", "value & unit"), rows))
     assert "<caption>A &lt;title&gt;</caption>" in drawn
     assert Reader(drawn).cells[:4] == ["name", "value & unit", "first", "1"]
     assert drawn.count("<tr>") == 3
@@ -140,7 +140,7 @@ ITERATION = {"suite": "shares", "m": 10_000, "l": 10, "k": 4, "pairs": 1, "total
 
 def glance(name, figures):
     """Lines of the report's first table for one section."""
-    return report._glance([(Section(name, name), Outcome(figures, 1.0))])["rows"]
+    return report_page._glance([(Section(name, name), Outcome(figures, 1.0))])["rows"]
 
 
 def test_times_faster_than_published():

@@ -29,6 +29,7 @@ from ppodc.errors import InputError
 _ROUNDS = 15
 _POOLED = 20_000
 _MANY = 1_000_000
+_BATCH = 256  # numbers that are taken again and again
 
 Batch = Callable[[int], object]
 
@@ -128,6 +129,46 @@ def _fresh_sources(
     return sources, seconds
 
 
+class _Beside:
+    """The same plaintexts and ciphertexts here and in phe, to work on in turns."""
+
+    def __init__(self, secret: SecretKey, phe: Any, randomisers: FreshRandomisers) -> None:
+        self.secret, self.phe = secret, phe
+        n = int(secret.public.n)
+        self.phe_key = phe.PaillierPublicKey(n)
+        self.phe_secret = phe.PaillierPrivateKey(self.phe_key, int(secret.p), int(secret.q))
+        self._plaintexts = [secrets.randbelow(n) for _ in range(_BATCH)]
+        self._batch = Cipher(secret.public, randomisers).encrypt(self._plaintexts)
+        self.numbers = [phe.EncryptedNumber(self.phe_key, int(c), 0) for c in self._batch.values]
+
+    def some(self, count: int) -> Ciphertexts:
+        return self._batch.take(i % _BATCH for i in range(count))
+
+    def encrypt(self, cipher: Cipher) -> Batch:
+        return lambda count: cipher.encrypt([self._plaintexts[i % _BATCH] for i in range(count)])
+
+    def phe_encrypt(self, count: int) -> object:
+        return [self.phe_key.raw_encrypt(self._plaintexts[i % _BATCH]) for i in range(count)]
+
+    def phe_power(self, count: int) -> object:
+        powmod, draw = self.phe.util.powmod, self.phe_key.get_random_lt_n
+        n, n2 = int(self.secret.public.n), int(self.secret.public.n2)
+        return [powmod(draw(), n, n2) for _ in range(count)]
+
+    def phe_add(self, count: int) -> object:
+        return [self.numbers[i % _BATCH] + self.numbers[-i % _BATCH] for i in range(count)]
+
+    def phe_decrypt(self, count: int) -> object:
+        return [self.phe_secret.raw_decrypt(int(c)) for c in self.some(count).values]
+
+    def multiply(self, name: str, cipher: Cipher, factor: int) -> _Case:
+        return _Case(
+            name,
+            lambda count: cipher.power(self.some(count), [factor] * count),
+            lambda count: [self.numbers[i % _BATCH] * factor for i in range(count)],
+        )
+
+
 def _cases(
     secret: SecretKey,
     phe: Any,
@@ -136,60 +177,22 @@ def _cases(
     long: FreshRandomisers,
     crt: FreshRandomisers,
 ) -> list[_Case]:
-    key, n, n2 = secret.public, secret.public.n, secret.public.n2
-    phe_key = phe.PaillierPublicKey(int(n))
-    phe_secret = phe.PaillierPrivateKey(phe_key, int(secret.p), int(secret.q))
-    pooled, fresh = Cipher(key, pool), Cipher(key, long)
-    plaintexts = [secrets.randbelow(int(n)) for _ in range(256)]
-    batch = fresh.encrypt(plaintexts)
-    numbers = [phe.EncryptedNumber(phe_key, int(c), 0) for c in batch.values]
+    key, n = secret.public, int(secret.public.n)
+    both, pooled = _Beside(secret, phe, long), Cipher(key, pool)
     # phe takes factors up to n/3 only.
-    full, word = secrets.randbelow(int(n) // 8) + int(n) // 8, secrets.randbits(63) | 1 << 63
-
-    def some(count: int) -> Ciphertexts:
-        return batch.take(i % 256 for i in range(count))
-
-    def phe_power(count: int) -> object:
-        powmod, draw = phe.util.powmod, phe_key.get_random_lt_n
-        return [powmod(draw(), int(n), int(n2)) for _ in range(count)]
-
-    def phe_encrypt(count: int) -> object:
-        return [phe_key.raw_encrypt(plaintexts[i % 256]) for i in range(count)]
-
-    def phe_multiply(factor: int) -> Batch:
-        return lambda count: [numbers[i % 256] * factor for i in range(count)]
-
-    def encrypt(cipher: Cipher) -> Batch:
-        return lambda count: cipher.encrypt([plaintexts[i % 256] for i in range(count)])
-
+    full, word = secrets.randbelow(n // 8) + n // 8, secrets.randbits(63) | 1 << 63
+    most = _POOLED // (2 * _ROUNDS)
     return [
-        _Case("encrypt, pooled", encrypt(pooled), phe_encrypt, 100, _POOLED // (2 * _ROUNDS)),
-        _Case("encrypt, fresh", encrypt(fresh), phe_encrypt),
-        _Case("randomiser at cloud 1", long.take, phe_power),
-        _Case("  with short exponents", short.take, phe_power, 10),
-        _Case("randomiser at cloud 2", crt.take, phe_power, 10),
-        _Case("randomiser, r^n", PowerRandomisers(key).take, phe_power),
-        _Case(
-            "decrypt",
-            lambda count: secret.decrypt(some(count)),
-            lambda count: [phe_secret.raw_decrypt(int(c)) for c in some(count).values],
-            1,
-        ),
-        _Case(
-            "multiply by 64 bits",
-            lambda count: pooled.power(some(count), [word] * count),
-            phe_multiply(word),
-        ),
-        _Case(
-            "multiply, full length",
-            lambda count: pooled.power(some(count), [full] * count),
-            phe_multiply(full),
-        ),
-        _Case(
-            "add",
-            lambda count: pooled.add(some(count), some(count)),
-            lambda count: [numbers[i % 256] + numbers[-i % 256] for i in range(count)],
-        ),
+        _Case("encrypt, pooled", both.encrypt(pooled), both.phe_encrypt, 100, most),
+        _Case("encrypt, fresh", both.encrypt(Cipher(key, long)), both.phe_encrypt),
+        _Case("randomiser at cloud 1", long.take, both.phe_power),
+        _Case("  with short exponents", short.take, both.phe_power, 10),
+        _Case("randomiser at cloud 2", crt.take, both.phe_power, 10),
+        _Case("randomiser, r^n", PowerRandomisers(key).take, both.phe_power),
+        _Case("decrypt", lambda count: secret.decrypt(both.some(count)), both.phe_decrypt, 1),
+        both.multiply("multiply by 64 bits", pooled, word),
+        both.multiply("multiply, full length", pooled, full),
+        _Case("add", lambda count: pooled.add(both.some(count), both.some(count)), both.phe_add),
     ]
 
 

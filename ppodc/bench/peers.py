@@ -71,21 +71,7 @@ def run(
     shape = {"m": m, "l": l, "k": k, "ub": ub, "runs": runs}
     records = iteration.random_records(m, l, ub)
     tasks = [_ours(records, shape, over)]
-    where = "loopback" if over is None else f"an imitated link ({over.describe()})"
-    notes = [
-        f"One iteration over the same records, two processes on {where}, median of "
-        f"{runs} runs after one to warm up; MB are those of both directions. SPU runs the first "
-        "iteration again and again, this suite goes on to the next, which costs the same. Its time "
-        "is offline and online together, its set-up the base transfers and taking in the records; "
-        "SPU's set-up is what its first run took longer than the others.",
-        "SPU computes in fixed point (64 bits, 18 of them fraction); it neither re-seeds empty "
-        "clusters nor tests whether to stop.",
-    ]
-    if overflows(m, l, ub):
-        notes.append(
-            "At this size SPU's 64 bits overflow, so its error says nothing about SPU; it would "
-            "have to scale the values down, or take 128 bits."
-        )
+    notes = _notes(shape, over)
     if spu is None:
         notes.append(
             f"SPU was skipped: {'this' if python is None else 'the named'} interpreter has no "
@@ -102,6 +88,25 @@ def run(
         published=[],
         notes=notes,
     )
+
+
+def _notes(shape: dict[str, int], link: Link | None) -> list[str]:
+    where = "loopback" if link is None else f"an imitated link ({link.describe()})"
+    notes = [
+        f"One iteration over the same records, two processes on {where}, median of "
+        f"{shape['runs']} runs after one to warm up; MB are those of both directions. SPU runs the "
+        "first iteration again and again, this suite goes on to the next, which costs the same. "
+        "Its time is offline and online together, its set-up the base transfers and taking in the "
+        "records; SPU's set-up is what its first run took longer than the others.",
+        "SPU computes in fixed point (64 bits, 18 of them fraction); it neither re-seeds empty "
+        "clusters nor tests whether to stop.",
+    ]
+    if overflows(shape["m"], shape["l"], shape["ub"]):
+        notes.append(
+            "At this size SPU's 64 bits overflow, so its error says nothing about SPU; it would "
+            "have to scale the values down, or take 128 bits."
+        )
+    return notes
 
 
 def overflows(m: int, l: int, ub: int) -> bool:

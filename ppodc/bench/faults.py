@@ -10,15 +10,13 @@ both clouds, and no owner gets a result.
 """
 
 import contextlib
-import json
 import logging
-import random
 import shutil
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,49 +28,20 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ppodc.bench.document import Document, Table, make, table
-from ppodc.bench.fault_linkage import linkage_job, same_links
-from ppodc.bench.fault_points import ACTIONS, Fate, Fault, phases, watched_rows
+from ppodc.bench.fault_points import Fate, Fault, watched_rows
+from ppodc.bench.fault_schedules import MAX_OWNERS, Schedule, draw
 from ppodc.bench.fault_world import Killed, Parties, World
+from ppodc.bench.plaintext_results import as_noisy, exact
 from ppodc.errors import PpodcError
-from ppodc.kmeans.expected import expected, is_exact
-from ppodc.kmeans.job import Job as KMeansJob
-from ppodc.kmeans.noisy.job import NoisyJob, plan_of
-from ppodc.kmeans.noisy.reference import reference as noisy
-from ppodc.linkage.job import Job as LinkageJob
-from ppodc.linkage.reference import distinct
+from ppodc.kmeans.noisy.job import NoisyJob
 from ppodc.members import Members
-from ppodc.records.schema import Column, Schema
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
 from ppodc.service.job_state import JobState
-from ppodc.service.store import Role, Store
-from ppodc.spec import Spec
-from ppodc.totals.job import Job as TotalsJob
-from ppodc.totals.reference import reference as totals
 
-Tables = Sequence[NDArray[np.int64]]  # of each owner, encoded
-
-UB = 20
-MAX_OWNERS = 3
 _KEY_BITS = 256  # the faults are not in the arithmetic; a small key makes pairs quick to start
 _TRIES = 30
 _SECONDS = 120.0  # after which a schedule counts as stuck
-_LATEST = {"worker1 message": 400, "worker2 message": 400}  # passes that a fault is drawn from
-_LATEST_ELSEWHERE = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """What is run and what goes wrong; all of it follows from the seed."""
-
-    seed: int
-    spec: Spec
-    suite: str
-    pairs: int
-    prepare: int  # iterations whose supplies are made ahead; 0: none
-    tables: tuple[NDArray[np.int64], ...]  # one of each owner
-    faults: tuple[Fault, ...]
-    withdraws: int = 0  # so many owners take their records back, and give them again
 
 
 @dataclass(slots=True)
@@ -97,68 +66,6 @@ class Verdict:
 
 
 COUNTS = ("wrong", "lost_uploads", "doubled_uploads", "reused_rows", "broken_ledgers", "stuck")
-
-
-def draw(seed: int) -> Schedule:
-    """The schedule of this seed."""
-    chance = random.Random(seed)
-    columns, k = chance.randint(1, 2), chance.randint(1, 3)
-    schema = Schema(tuple(Column(f"x{i}", 0.0, float(UB)) for i in range(columns)), UB)
-    tables = tuple(
-        np.array([[chance.randint(0, UB) for _ in range(columns)] for _ in range(rows)], np.int64)
-        for rows in (chance.randint(3, 9) for _ in range(chance.randint(1, MAX_OWNERS)))
-    )
-    kind = chance.choices(("kmeans", "totals", "private"), (4, 1, 1))[0]
-    job: Any = TotalsJob(variance=chance.random() < 0.5, least=3)
-    suite = "shares"
-    if kind == "private":
-        job = NoisyJob(k, epsilon=8.0, iterations=chance.randint(1, 4), seed=seed)
-    if kind == "kmeans":
-        job = KMeansJob(
-            k,
-            max_iter=chance.randint(1, 5),
-            seed=seed,
-            labels=chance.random() < 0.6,
-            min_size=chance.randint(1, 5),
-        )
-        suite = chance.choices(("shares", "paillier"), (7, 1))[0]
-        if suite == "shares":
-            starts = random.Random(f"starts of {seed}")
-            job = job if starts.random() < 0.5 else with_starts(job, starts)
-    faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
-    spec = Spec(f"schedule-{seed}", schema, job)
-    prepare = chance.choice((0, 0, 1))
-    pairs, withdraws = chance.randint(1, 3), chance.choice((0, 0, 1))
-    linkage = random.Random(f"linkage of {seed}")
-    if len(tables) > 1 and linkage.random() < 0.3:
-        spec = Spec(spec.name, schema, linkage_job(linkage, columns))
-        suite = "shares"
-    return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
-
-
-def with_starts(job: KMeansJob, chance: random.Random) -> KMeansJob:
-    """The same job with a chosen start, perhaps the inertia, several starts, several k."""
-    return replace(
-        job,
-        init=chance.choice(("random", "k-means++", "k-means++")),
-        inertia=chance.random() < 0.5,
-        n_init=chance.choice((1, 2, 3)),
-        ks=tuple(range(1, job.k + 1)) if job.k > 1 and chance.random() < 0.4 else (),
-    )
-
-
-def _fault(chance: random.Random) -> Fault:
-    point = chance.choice(list(ACTIONS))
-    phase = chance.choice((chance.choice(phases(point)), ""))
-    latest = _LATEST.get(point, _LATEST_ELSEWHERE) // (8 if phase else 1)
-    # As many early as late: most that can go wrong does so at the start of something.
-    count = int(latest ** chance.random())
-    return Fault(point, count, chance.choice(ACTIONS[point]), phase)
-
-
-def with_faults(schedule: Schedule, faults: Sequence[Fault]) -> Schedule:
-    """The same job with these faults instead."""
-    return replace(schedule, faults=tuple(faults))
 
 
 class Campaign:
@@ -317,54 +224,6 @@ def _gives(ask: Callable[[threading.Event], Any]) -> bool:
     except (PpodcError, Killed):
         return False
     return True
-
-
-def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
-    """Whether what the owners opened equals plaintext, to the last bit."""
-    records, job = np.concatenate(tables), spec.job
-    if isinstance(job, TotalsJob):
-        plain = totals(spec, records)
-        return all(_same_totals(result, plain) for result in results)
-    if isinstance(job, LinkageJob):
-        return same_links(tables, job, results)
-    assert isinstance(job, KMeansJob)  # noqa: S101 - there are three exact kinds here
-    keep = None
-    if job.dedup is not None:
-        owners = [owner for owner, table in enumerate(tables) for _ in table]
-        keep = distinct(job.dedup, list(records), owners)
-    centres = job.initial_centres(spec.schema)
-    return is_exact(job, results, expected(job, records, centres=centres, keep=keep))
-
-
-def as_noisy(
-    store_of: Callable[[Role], Store], spec: Spec, tables: Tables, results: list[Any]
-) -> bool:
-    """Whether owners got plaintext with the clouds' noise, drawn once for each iteration."""
-    keys = []
-    roles: tuple[Role, ...] = ("cloud1", "cloud2")
-    for role in roles:
-        with store_of(role) as store:
-            seal = store.seals.sealed(spec.name).digest
-            keys.append(store.noise_key.of_job(spec.digest, seal))
-            opened = [entry.detail for entry in store.ledger.entries(spec.name)]
-        asked = {
-            (detail["iteration"], detail["asked"])
-            for detail in map(json.loads, opened)
-            if "asked" in detail
-        }
-        if len(asked) != plan_of(spec).iterations:
-            return False
-    plain = noisy(spec, np.concatenate(tables), keys)
-    return all(
-        np.array_equal(result.counts_, plain.counts)
-        and np.array_equal(result.encoded_centres_, plain.centres)
-        for result in results
-    )
-
-
-def _same_totals(result: Any, plain: Any) -> bool:
-    exact = ("count_", "encoded_sums_", "encoded_squares_")
-    return all(getattr(result, name) == getattr(plain, name) for name in exact)
 
 
 def run(schedules: int, seed: int, parties: Parties) -> Document:

@@ -31,6 +31,7 @@ import zmq
 from ppodc.bench import faults
 from ppodc.bench.document import Document, Table, make, seconds, table
 from ppodc.bench.fault_points import Fate
+from ppodc.bench.fault_schedules import Schedule, draw, with_faults
 from ppodc.bench.fault_world import Parties, World
 from ppodc.bench.frame_mutations import Frame, mutated, renumbered
 from ppodc.bench.machine import resident_bytes
@@ -344,17 +345,17 @@ def _honest_pair(listener: zmq_session.Listener, theirs: CurveKeys, ours: CurveK
     return False
 
 
-def _job(seed: int) -> faults.Schedule:
+def _job(seed: int) -> Schedule:
     """A small job with labels and at least two owners."""
     for number in count(seed * 1000):
-        schedule = faults.draw(number)
+        schedule = draw(number)
         job = schedule.spec.job
         if (
             len(schedule.tables) > 1
             and schedule.suite == "shares"
             and getattr(job, "labels", False)
         ):
-            return faults.with_faults(schedule, ())
+            return with_faults(schedule, ())
     raise AssertionError  # count does not end
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from ppodc.bench import document, faults, machine, soak_jobs
 from ppodc.bench.document import Document, Table
+from ppodc.bench.fault_schedules import MAX_OWNERS
 from ppodc.bench.points import notices
 from ppodc.bench.soak_fire import draw_shots, under_fire
 from ppodc.bench.soak_leaks import Footprint, Growth, growth, look
@@ -62,7 +63,7 @@ def run(minutes: float, seed: int, folder: Path | None, owner: Any, operator: An
     footprints: list[Footprint] = []
     forgotten = machine.forgotten_shared_memory()
     with _place(folder) as place, faults.quiet_logs(), machine.watched() as load:
-        with SoakWorld(place, faults.MAX_OWNERS) as world:
+        with SoakWorld(place, MAX_OWNERS) as world:
             began = time.monotonic()
             try:
                 while not rounds or time.monotonic() - began < 60 * minutes:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ppodc.bench import faults
-from ppodc.bench.fault_linkage import linkage_job, same_links
+from ppodc.bench.fault_schedules import MAX_OWNERS, UB, linkage_job, with_starts
+from ppodc.bench.plaintext_results import as_noisy, exact, same_links
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.noisy.job import NoisyJob
 from ppodc.ldp.job import Job as LocalJob
@@ -38,7 +38,6 @@ from ppodc.service.store import Role, Store
 from ppodc.spec import Spec
 from ppodc.totals.job import Job as TotalsJob
 
-UB = faults.UB
 LIMIT = 1e9  # of an owner's budget: its records are random, and a soak is long
 _EPSILON: dict[str, Any] = {"epsilon": 4, "delta": "1/100"}  # of blocks
 _WORDS = ("no", "former", "yes")
@@ -80,8 +79,8 @@ class SoakJob:
                               _key(job, spec.schema))  # fmt: skip
         tables = [np.array(rows, np.int64) for rows in self.tables]
         if isinstance(job, NoisyJob):
-            return faults.as_noisy(lambda role: _store(at, role), spec, tables, results)
-        return faults.exact(spec, tables, results)
+            return as_noisy(lambda role: _store(at, role), spec, tables, results)
+        return exact(spec, tables, results)
 
 
 def draw(seed: int, number: int) -> SoakJob:
@@ -116,7 +115,7 @@ def _kmeans(chance: random.Random, *, one_start: bool = True, **more: Any) -> So
 def _many_starts(chance: random.Random) -> SoakJob:
     drawn = _kmeans(chance, one_start=False)
     job: Any = drawn.spec.job
-    return replace(drawn, spec=replace(drawn.spec, job=faults.with_starts(job, chance)))
+    return replace(drawn, spec=replace(drawn.spec, job=with_starts(job, chance)))
 
 
 def _dedup(chance: random.Random) -> SoakJob:
@@ -237,7 +236,7 @@ def _of(
     least_owners: int = 1,
     most: int = 40,
 ) -> SoakJob:
-    owners = chance.randint(least_owners, faults.MAX_OWNERS)
+    owners = chance.randint(least_owners, MAX_OWNERS)
     tables = tuple([row() for _ in range(chance.randint(3, most))] for _ in range(owners))
     return SoakJob("", Spec("soak", schema, job), tables, pairs=chance.choice((1, 2)))
 

@@ -8,10 +8,13 @@ import pytest
 
 from ppodc.bench import faults
 from ppodc.bench.fault_points import Fate, Fault, RowWatch
+from ppodc.bench.fault_schedules import Schedule, draw, with_faults
+from ppodc.bench.plaintext_results import exact
 from ppodc.cli.bench import all_parties
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.reference import kmeans
 from ppodc.pairs.cloud_job import CloudJob
+from ppodc.totals.reference import reference as totals
 
 SCHEDULES = 60
 
@@ -26,11 +29,11 @@ def test_schedules_end_exact_with_nothing_lost_or_doubled():
 
 
 def test_a_seed_gives_the_same_schedule():
-    one, other = faults.draw(12), faults.draw(12)
+    one, other = draw(12), draw(12)
     assert one.faults == other.faults
     assert one.spec == other.spec
     assert all(np.array_equal(a, b) for a, b in zip(one.tables, other.tables, strict=True))
-    assert faults.draw(13).faults != one.faults
+    assert draw(13).faults != one.faults
 
 
 def test_a_fault_strikes_once_at_its_pass():
@@ -61,16 +64,16 @@ def test_a_row_that_comes_twice_is_noticed():
 
 
 def test_a_result_that_differs_is_noticed():
-    schedule = next(s for s in map(faults.draw, range(50)) if s.spec.job.kind == "totals")
-    plain = faults.totals(schedule.spec, np.concatenate(schedule.tables))
-    off = faults.totals(schedule.spec, np.concatenate(schedule.tables)[1:])
-    assert faults.exact(schedule.spec, schedule.tables, [plain])
-    assert not faults.exact(schedule.spec, schedule.tables, [plain, off])
+    schedule = next(s for s in map(draw, range(50)) if s.spec.job.kind == "totals")
+    plain = totals(schedule.spec, np.concatenate(schedule.tables))
+    off = totals(schedule.spec, np.concatenate(schedule.tables)[1:])
+    assert exact(schedule.spec, schedule.tables, [plain])
+    assert not exact(schedule.spec, schedule.tables, [plain, off])
 
 
-def long_job() -> faults.Schedule:
+def long_job() -> Schedule:
     """A k-means job of three iterations or more."""
-    for schedule in map(faults.draw, range(200)):
+    for schedule in map(draw, range(200)):
         job = schedule.spec.job
         if isinstance(job, KMeansJob) and schedule.suite == "shares" and not schedule.prepare:
             records = np.concatenate(schedule.tables)
@@ -82,7 +85,7 @@ def long_job() -> faults.Schedule:
 
 def test_a_cloud_that_does_not_go_back_to_its_checkpoint_is_noticed(monkeypatch):
     killed = [Fault("control request", 22, "kill master")]
-    schedule = faults.with_faults(long_job(), killed)
+    schedule = with_faults(long_job(), killed)
     with faults._campaign(all_parties()["parties"]) as campaign:
         assert not campaign.run(schedule).bad
         restore = CloudJob.restore
@@ -108,7 +111,7 @@ def test_a_cloud_that_does_not_go_back_to_its_checkpoint_is_noticed(monkeypatch)
 )
 def test_a_cancelled_job_is_over_at_both_clouds_whatever_dies_meanwhile(when, then):
     cancelled = Fault("control request", 1, "cancel", when)
-    schedule = faults.with_faults(long_job(), [cancelled, then] if then else [cancelled])
+    schedule = with_faults(long_job(), [cancelled, then] if then else [cancelled])
     verdict = played(schedule)
     assert len(verdict.struck) == len(schedule.faults)
     assert verdict.cancelled
@@ -117,9 +120,7 @@ def test_a_cancelled_job_is_over_at_both_clouds_whatever_dies_meanwhile(when, th
 
 def test_a_job_is_cancelled_while_its_pools_are_filled():
     schedule = replace(long_job(), prepare=1)
-    verdict = played(
-        faults.with_faults(schedule, [Fault("control request", 1, "cancel", "prepare")])
-    )
+    verdict = played(with_faults(schedule, [Fault("control request", 1, "cancel", "prepare")]))
     assert verdict.struck
     assert verdict.cancelled
     assert not verdict.bad, verdict
@@ -127,12 +128,12 @@ def test_a_job_is_cancelled_while_its_pools_are_filled():
 
 def test_a_second_master_is_turned_away():
     meanwhile = [Fault("control request", 1, "second master", at) for at in ("open", "settle")]
-    verdict = played(faults.with_faults(long_job(), meanwhile))
+    verdict = played(with_faults(long_job(), meanwhile))
     assert len(verdict.struck) == len(meanwhile)
     assert not verdict.bad, verdict
 
 
-def played(schedule: faults.Schedule) -> faults.Verdict:
+def played(schedule: Schedule) -> faults.Verdict:
     with faults._campaign(all_parties()["parties"]) as campaign:
         return campaign.run(schedule)
 
@@ -150,7 +151,7 @@ def played(schedule: faults.Schedule) -> faults.Verdict:
 def test_workers_that_die_while_they_start_or_all_at_once_are_replaced(cloud, phase, action):
     fault = Fault(f"worker{cloud} call", 1, action, phase)
     schedule = replace(long_job(), pairs=2, withdraws=0)
-    verdict = played(faults.with_faults(schedule, [fault]))
+    verdict = played(with_faults(schedule, [fault]))
     assert verdict.struck == [fault]
     assert not verdict.bad, verdict
     once = 2 + 2 * len(schedule.tables)  # create, run; each owner uploads and fetches

@@ -13,7 +13,7 @@ import pytest
 from client.operator import Operator
 from client.owner import Owner
 from ppodc.bench import machine, soak, soak_jobs
-from ppodc.bench.fault_linkage import same_links
+from ppodc.bench.plaintext_results import same_links
 from ppodc.bench.soak_fire import draw_shots
 from ppodc.bench.soak_leaks import Footprint, Held, growth
 from ppodc.linkage.blocking import by_key

@@ -12,7 +12,6 @@ its own; `--python` names its interpreter. Without SPU the rows are missing and 
 """
 
 import json
-import socket
 import statistics
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.errors import PpodcError
 from ppodc.kmeans.reference import centres, kmeans
 from ppodc.kmeans.row_choice import initial_rows
+from ppodc.local.platform import free_ports
 
 PROTOCOLS = {"CHEETAH": "SPU Cheetah", "SEMI2K": "SPU Semi2k (trusted dealer)"}
 INSTALL = "`make peers`, or python3.11 -m venv spu-venv && spu-venv/bin/pip install spu"
@@ -196,12 +196,8 @@ def spu_run(
 @contextmanager
 def _ports(link: Link | None) -> Iterator[tuple[list[int], list[int]]]:
     """Free ports for both parties, and those at which they reach each other."""
-    with socket.socket() as first, socket.socket() as second:
-        for each in (first, second):
-            each.bind(("127.0.0.1", 0))
-        ports = [first.getsockname()[1], second.getsockname()[1]]
+    ports = seen = free_ports(2)
     with ExitStack() as forwarders:
-        seen = ports
         if link is not None:
             ends = [
                 forwarders.enter_context(slow_network.slow(f"tcp://127.0.0.1:{port}", link))

@@ -1,7 +1,6 @@
 """Two owners link directly over a network: by call and by command; who is missing or disagrees."""
 
 import csv
-import socket
 import threading
 
 import numpy as np
@@ -12,6 +11,7 @@ from client.direct_linkage import link_with
 from ppodc.cli import app
 from ppodc.errors import ChannelError, InputError
 from ppodc.linkage import direct
+from ppodc.local.platform import free_ports
 from ppodc.transport.curve_keys import CurveKeys
 from tests.mpc.pair import SECRET
 
@@ -44,9 +44,7 @@ def places(tmp_path, monkeypatch):
 
 
 def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp://127.0.0.1:{free_ports(1)[0]}"
 
 
 def options(places, name, other, role, address):

@@ -1,7 +1,6 @@
 """Two real gateways with real stores on loopback, and owners who call them."""
 
 import secrets
-import socket
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from client import Owner
 from ppodc.kmeans.reference import kmeans
+from ppodc.local.platform import free_ports
 from ppodc.records.output_half import OutputHalf, ResultHalf
 from ppodc.records.sharing import combine
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
@@ -20,14 +20,6 @@ from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in taken:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in taken]
 
 
 @dataclass

@@ -9,6 +9,7 @@ from client.accepted import AcceptedSpecs
 from client.operator import Operator
 from ppodc.ldp.job import Job
 from ppodc.ldp.report_streams import insecure_streams
+from ppodc.local.platform import free_ports
 from ppodc.records.schema import Column, Schema
 from ppodc.service.config import CollectorConfig, OwnerConfig, load, peers
 from ppodc.service.deployment import create_local, members
@@ -18,7 +19,6 @@ from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
-from tests.client.two_gateways import free_ports
 
 NUMBERS = Schema((Column("x", 0.0, 10.0), Column("y", -5.0, 5.0)), ub=1000)
 CATEGORIES = Schema((Column("a", 0, 2), Column("b", 1, 2), Column("c", 0, 2)))

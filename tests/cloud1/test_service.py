@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ppodc.cli import app
-from tests.client.two_gateways import free_ports, new_deployment
+from ppodc.local.platform import free_ports
+from tests.client.two_gateways import new_deployment
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import RayUnusableError
-from tests.end_to_end.two_services import ancestors, free_port, wait_for
+from ppodc.local.platform import free_ports
+from tests.end_to_end.two_services import ancestors, wait_for
 
 _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 _LISTEN = "0A"
@@ -64,7 +65,7 @@ def test_the_token_is_for_this_user_alone(ray_head: LocalRay):
 
 def test_nobody_there_is_said_at_once():
     with pytest.raises(RayUnusableError, match="no Ray head of cloud1 listens at"):
-        RayWorkers(Place(f"127.0.0.1:{free_port()}", "cloud1", 1)).check(1)
+        RayWorkers(Place(f"127.0.0.1:{free_ports(1)[0]}", "cloud1", 1)).check(1)
 
 
 def test_it_ends_when_its_starter_is_killed():

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import Trace, kmeans
+from ppodc.local.platform import free_ports
 from ppodc.members import Members
 from ppodc.pairs.progress import Event, Listener, ignore
 from ppodc.records.schema import Column, Schema
@@ -53,12 +53,6 @@ except PpodcError as error:
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class TwoServices:
     """Both clouds of one deployment; `environment` lets each into its own Ray."""
 
@@ -70,12 +64,13 @@ class TwoServices:
         owners: int = 3,
         key_bits: int = 512,
     ) -> None:
+        ports = free_ports(3)
         self.parties = deployment.create(
             folder,
             owners,
-            cloud1_listen=f"tcp://127.0.0.1:{free_port()}",
-            cloud2_listen=f"tcp://127.0.0.1:{free_port()}",
-            cloud2_listen_control=f"tcp://127.0.0.1:{free_port()}",
+            cloud1_listen=f"tcp://127.0.0.1:{ports[0]}",
+            cloud2_listen=f"tcp://127.0.0.1:{ports[1]}",
+            cloud2_listen_control=f"tcp://127.0.0.1:{ports[2]}",
             insecure_key_bits=key_bits,
             suites=("shares", "paillier"),
         )

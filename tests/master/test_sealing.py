@@ -1,7 +1,6 @@
 """Sealing takes the uploads that both clouds have, in C1's order, and checks before it fixes."""
 
 import secrets
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from ppodc.kmeans.job import Job
 from ppodc.linkage import work
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.rules import SquaredDistance
+from ppodc.local.platform import free_ports
 from ppodc.members import Members
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import split
@@ -61,9 +61,7 @@ class Clouds:
 
 @pytest.fixture
 def clouds(tmp_path: Path) -> Iterator[Clouds]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        listen = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    listen = f"tcp://127.0.0.1:{free_ports(1)[0]}"
     parties = deployment.create(
         tmp_path / "d", 2, cloud2_listen_control=listen, insecure_key_bits=256
     )

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ppodc.errors import ChannelError, RefusedError
+from ppodc.local.platform import free_ports
 from ppodc.service.config import Cloud1Config, OwnerConfig, load, peers
 from ppodc.service.health import ask, health_endpoint, look, service_checks
 from ppodc.service.messages import DatasetList, DatasetsAsk, UploadRef
@@ -20,7 +21,7 @@ from ppodc.service.store import Store
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
-from tests.client.two_gateways import free_ports, new_deployment
+from tests.client.two_gateways import new_deployment
 from tests.service.data import make_spec
 
 

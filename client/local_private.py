@@ -25,8 +25,7 @@ from client.owner_tables import (
 from ppodc.ldp.categories import numbered
 from ppodc.ldp.job import Job, build
 from ppodc.ldp.kmodes import nearest_mode
-from ppodc.ldp.mechanism import Clusters, Mechanism
-from ppodc.ldp.mechanism_names import MechanismName
+from ppodc.ldp.mechanism import Clusters, Mechanism, MechanismName
 from ppodc.ldp.published import setting_of
 from ppodc.ldp.tallies import ReportsHere
 from ppodc.ldp.weighted_kmeans import nearest

@@ -1,1 +1,1 @@
-"""Measurements behind `ppodc bench`: each module has `run(...) -> dict` and `show(result)`."""
+"""Measurements behind `ppodc bench`: a module each, with `run(...) -> Document`; some can draw."""

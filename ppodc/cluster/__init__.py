@@ -1,1 +1,1 @@
-"""Where workers run: a small protocol, and Ray behind it."""
+"""Where workers run: a small protocol, and Ray or threads behind it."""

@@ -12,8 +12,14 @@ from ppodc.ldp.categories import AttributeResponse, check_sizes
 from ppodc.ldp.chances import check_epsilon
 from ppodc.ldp.codebook import MAX_POINTS, Codebook, points_for
 from ppodc.ldp.joint_cells import JointCells, SampledCells
-from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism, NearestPoint
-from ppodc.ldp.mechanism_names import NUMERIC, MechanismName
+from ppodc.ldp.mechanism import (
+    NUMERIC,
+    EachAttribute,
+    FlippedBits,
+    Mechanism,
+    MechanismName,
+    NearestPoint,
+)
 from ppodc.ldp.oracles import MAX_CELLS, oracle
 from ppodc.ldp.published import Columns, Setting, fits, setting_of, to_dict
 from ppodc.records.privacy_report import PrivacyReport

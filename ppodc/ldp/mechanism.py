@@ -10,7 +10,7 @@ chunks may be tallied anywhere (`tallies`).
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.upload_form import RowsPart
 
 MAX_ITERATIONS = 50
+MechanismName = Literal["codebook", "joint", "privbv", "ldpseg", "ldpk-modes"]
+NUMERIC = ("codebook", "privbv", "ldpseg")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from ppodc.ldp.bit_codes import MAX_BITS, thermometer
 from ppodc.ldp.bit_reports import ldpseg_as_published, privbv_as_published
 from ppodc.ldp.categories import AttributeResponse
 from ppodc.ldp.chances import check_epsilon
-from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism
-from ppodc.ldp.mechanism_names import MechanismName
+from ppodc.ldp.mechanism import EachAttribute, FlippedBits, Mechanism, MechanismName
 from ppodc.records.toml_document import check_keys, check_whole, double
 
 WHERE = "job.as_published"

@@ -1,6 +1,0 @@
-"""The names of mechanisms in a spec."""
-
-from typing import Literal
-
-MechanismName = Literal["codebook", "joint", "privbv", "ldpseg", "ldpk-modes"]
-NUMERIC = ("codebook", "privbv", "ldpseg")

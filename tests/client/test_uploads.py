@@ -155,7 +155,7 @@ def test_an_interrupted_upload_goes_on_and_counts_once(platform, monkeypatch, ca
 
 
 def test_other_data_get_another_seed(platform, monkeypatch):
-    monkeypatch.setattr(Owner, "_send", lambda *_: (_ for _ in ()).throw(CutError))
+    monkeypatch.setattr(sending.Sender, "_send", lambda *_: (_ for _ in ()).throw(CutError))
     with platform.owner() as ann:
         for case in (0, 1):
             with pytest.raises(CutError):

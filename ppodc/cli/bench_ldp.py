@@ -50,21 +50,21 @@ MEASUREMENTS = (
             parsed("epsilons", epsilons, "0.5,1,2,4", "b: epsilons of one bit, as published."),
         ],
         points=False,
-        module="ldp_privbv",
+        module="ldp.privbv",
     ),
     Measurement(
         "ldpseg",
         "LDPseg with MOUE and UER on BANK and digits, beside an honest budget.",
         [DATA, choice("knn_rows", int, 45_211, "Records of BANK for k-NN; 0 leaves it out.")],
         points=False,
-        module="ldp_ldpseg",
+        module="ldp.ldpseg",
     ),
     Measurement(
         "kmodes",
         "LDPK-modes beside joint cells: errors of counts, and modes of real data.",
         [DATA, choice("runs", int, 20, "Runs to take the mean of.", min=1)],
         points=False,
-        module="ldp_kmodes",
+        module="ldp.kmodes",
     ),
     Measurement(
         "beyond",
@@ -74,7 +74,7 @@ MEASUREMENTS = (
             choice("published_runs", int, 2, "Runs of PrivBV and LDPseg; 0 leaves them out."),
         ],
         points=False,
-        module="ldp_beyond",
+        module="ldp.beyond",
     ),
     Measurement(
         "speed",
@@ -82,7 +82,7 @@ MEASUREMENTS = (
         [choice("rows", int, 1_000_000, "Records.", min=100)],
         points=False,
         draws=False,
-        module="ldp_speed",
+        module="ldp.speed",
     ),
     Measurement(
         "clouds",
@@ -94,7 +94,7 @@ MEASUREMENTS = (
             choice("iterations", int, 3, "Iterations to take the mean of.", min=1),
         ],
         draws=False,
-        module="noisy_iteration",
+        module="ldp.noisy_iteration",
     ),
     Measurement(
         "peers",
@@ -105,7 +105,7 @@ MEASUREMENTS = (
             optional("python", Path, "Interpreter that has diffprivlib and pure-ldp."),
         ],
         points=False,
-        module="ldp_peers",
+        module="ldp.peers",
     ),
 )  # fmt: skip
 for _measurement in MEASUREMENTS:

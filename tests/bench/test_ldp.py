@@ -10,9 +10,9 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from typer.testing import CliRunner
 
-from ppodc.bench import ldp_beyond, ldp_distances, ldp_kmodes, ldp_peers, ldp_speed
-from ppodc.bench.ldp_data import DataFolder
-from ppodc.bench.ldp_scores import ari, linear_accuracy, neighbours, nmi, reference_kmeans, seeded
+from ppodc.bench.ldp import beyond, distances, kmodes, peers, speed
+from ppodc.bench.ldp.data import DataFolder
+from ppodc.bench.ldp.scores import ari, linear_accuracy, neighbours, nmi, reference_kmeans, seeded
 from ppodc.cli import app
 from ppodc.errors import InputError
 from ppodc.ldp.report_streams import insecure_streams
@@ -58,28 +58,28 @@ def test_classifiers_tell_groups_apart():
 
 
 def test_beyond_compares_all_methods(data, tmp_path):
-    result = ldp_beyond.run(data=data, sets=["a1"], epsilons=[8.0], runs=1, published_runs=1)
+    result = beyond.run(data=data, sets=["a1"], epsilons=[8.0], runs=1, published_runs=1)
     text = check_document(result, "ldp beyond")
     assert "600 records" in text
     methods = {p["method"] for p in result["points"]}
-    assert methods == {"no data", *ldp_beyond.METHODS}
+    assert methods == {"no data", *beyond.METHODS}
     assert all(p["ratio"] > 0.9 for p in result["points"])
-    ldp_beyond.draw(result, tmp_path / "beyond.png")
+    beyond.draw(result, tmp_path / "beyond.png")
     check_plot(tmp_path / "beyond.png")
 
 
 def test_adjusting_helps_and_long_strings_are_made_of_several_codes():
-    found = ldp_distances._errors(1000, 4.0, 1)
-    assert set(found) == set(ldp_distances.COLUMNS)
+    found = distances._errors(1000, 4.0, 1)
+    assert set(found) == set(distances.COLUMNS)
     assert found["2t - 4 sigma"] < found["raw"] / 5
     terms = np.array([[0, 5000], [2500, 2500]])
-    apart, equal = ldp_distances._hamming(terms, 5000, 5000, 0).tolist()
+    apart, equal = distances._hamming(terms, 5000, 5000, 0).tolist()
     assert apart > 3000, "all bits differ before the flips, 61 % after them"
     assert 1700 < equal < 2300, "39 %"
 
 
 def test_speed_has_a_line_for_each_work():
-    result = ldp_speed.run(rows=400)
+    result = speed.run(rows=400)
     assert "OUE, 256 points" in check_document(result, "ldp speed")
 
 
@@ -98,18 +98,18 @@ def test_missing_data_and_missing_peers_are_told(data):
     with pytest.raises(InputError, match="--data"):
         DataFolder(data).digits()
     with pytest.raises(InputError, match="--python"):
-        ldp_peers.ask({"peer": "pure-ldp", "records": [1], "k": 2}, Path(sys.executable))
+        peers.ask({"peer": "pure-ldp", "records": [1], "k": 2}, Path(sys.executable))
 
 
 @pytest.mark.outside_data(SMALL)
 def test_modes_of_real_data(tmp_path):
-    result = ldp_kmodes.run(data=FOLDER, runs=1)
+    result = kmodes.run(data=FOLDER, runs=1)
     check_document(result, "ldp kmodes")
     best = {p["set"]: p["value"] for p in result["points"] if p["method"] == "best k-modes"}
     assert best["Auto"] == pytest.approx(0.706, abs=0.005)
     assert best["Car"] == pytest.approx(1.361, abs=0.005)
     assert best["Nursery"] < 1.96
-    ldp_kmodes.draw(result, tmp_path / "kmodes.png")
+    kmodes.draw(result, tmp_path / "kmodes.png")
     check_plot(tmp_path / "kmodes.png")
 
 

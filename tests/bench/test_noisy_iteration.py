@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ppodc.bench import noisy_iteration
+from ppodc.bench.ldp import noisy_iteration
 from ppodc.bench.points import Points
 from tests.bench.look import check_document
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ppodc.bench import document
 from ppodc.bench.document import Document, Table
-from ppodc.bench.ldp_scores import seeded
+from ppodc.bench.ldp.scores import seeded
 from ppodc.ldp.bit_estimates import DistanceScale
 from ppodc.ldp.bit_reports import ldpseg, privbv, privbv_as_published
 from ppodc.ldp.categories import AttributeResponse

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.ldp_data import DataFolder, Labelled, encoded
-from ppodc.bench.ldp_scores import linear_accuracy, neighbours, seeded
+from ppodc.bench.ldp.data import DataFolder, Labelled, encoded
+from ppodc.bench.ldp.scores import linear_accuracy, neighbours, seeded
 from ppodc.bench.plot import Bars
 from ppodc.bench.points import notices
 from ppodc.ldp.bit_codes import (

@@ -26,7 +26,7 @@ from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
 
 ORDER, OPENED = "order.json", "opened.npy"
-_PROGRAM = "ppodc.bench.noisy_process"
+_PROGRAM = "ppodc.bench.ldp.noisy_process"
 _KEY_BITS = 2048
 _UB = 1000
 _COUNTED = ("wall_s", "cpu_s", "bytes", "rounds")

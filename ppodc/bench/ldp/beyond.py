@@ -14,8 +14,8 @@ import numpy as np
 
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.ldp_data import DataFolder, Integers, Reals, encoded, sample_with_jitter
-from ppodc.bench.ldp_scores import reference_kmeans, seeded
+from ppodc.bench.ldp.data import DataFolder, Integers, Reals, encoded, sample_with_jitter
+from ppodc.bench.ldp.scores import reference_kmeans, seeded
 from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import notices
 from ppodc.ldp.bit_estimates import bit_shares, centres_of, ones_estimates

@@ -1,7 +1,7 @@
 """`ppodc bench ldp kmodes`: LDPK-modes beside joint cells: errors of counts, modes on real data.
 
 The published comparison gives LDPK-modes m times the budget of GRR on joint cells; here each row
-says what one record really spends. Data and preprocessing: Auto MPG, Car, Nursery as `ldp_data`
+says what one record really spends. Data and preprocessing: Auto MPG, Car, Nursery as `data`
 does it (the published preprocessing is not stated).
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.ldp_data import DataFolder
-from ppodc.bench.ldp_scores import seeded
+from ppodc.bench.ldp.data import DataFolder
+from ppodc.bench.ldp.scores import seeded
 from ppodc.bench.plot import Panel, Series
 from ppodc.ldp.categories import AttributeResponse, cells_of, values_of
 from ppodc.ldp.frequencies import possible

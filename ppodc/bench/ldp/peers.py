@@ -17,9 +17,9 @@ import numpy as np
 
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.ldp_beyond import METHODS, SETS, UB
-from ppodc.bench.ldp_data import DataFolder, encoded
-from ppodc.bench.ldp_scores import reference_kmeans
+from ppodc.bench.ldp.beyond import METHODS, SETS, UB
+from ppodc.bench.ldp.data import DataFolder, encoded
+from ppodc.bench.ldp.scores import reference_kmeans
 from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import notices
 from ppodc.errors import InputError
@@ -110,7 +110,7 @@ def _oracle_point(
 
 def ask(task: dict[str, Any], python: Path | None) -> dict[str, Any]:
     """What the peer answers; InputError if it cannot be run."""
-    script = Path(__file__).with_name("ldp_peer.py")
+    script = Path(__file__).with_name("peer.py")
     command = [str(python or sys.executable), "-I", "-W", "ignore", str(script)]
     done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True,
                           check=False)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.bench.ldp_scores import seeded
+from ppodc.bench.ldp.scores import seeded
 from ppodc.ldp.bit_codes import MAX_BITS, bit_vector, random_centres
 from ppodc.ldp.bit_estimates import DistanceScale, attribute_bits
 from ppodc.ldp.bit_reports import BitReports, privbv_as_published

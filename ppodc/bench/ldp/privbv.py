@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.ldp_data import DataFolder, Labelled, encoded
-from ppodc.bench.ldp_distances import (
+from ppodc.bench.ldp.data import DataFolder, Labelled, encoded
+from ppodc.bench.ldp.distances import (
     BITS,
     COLUMNS,
     DRAWS,
@@ -25,8 +25,8 @@ from ppodc.bench.ldp_distances import (
     distance_errors,
     vertical_errors,
 )
-from ppodc.bench.ldp_distances import DESIGN as DESIGN_DISTANCES
-from ppodc.bench.ldp_scores import ari, nmi, seeded
+from ppodc.bench.ldp.distances import DESIGN as DESIGN_DISTANCES
+from ppodc.bench.ldp.scores import ari, nmi, seeded
 from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import notices
 from ppodc.ldp.bit_estimates import DistanceScale, attribute_bits

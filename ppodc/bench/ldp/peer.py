@@ -1,7 +1,7 @@
 """One run of a peer, by an interpreter that has it: JSON in, JSON out, nothing of ppodc needed.
 
 diffprivlib wants an older scikit-learn than this project, so it lives in an environment of its own.
-Called as `python ldp_peer.py` with {"peer", "records", "k", "epsilon", "run"} on standard input.
+Called as `python peer.py` with {"peer", "records", "k", "epsilon", "run"} on standard input.
 """
 
 import json

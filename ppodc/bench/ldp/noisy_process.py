@@ -1,4 +1,4 @@
-"""A cloud of private k-means under measurement: `python -m ppodc.bench.noisy_process FOLDER`.
+"""A cloud of private k-means under measurement: `python -m ppodc.bench.ldp.noisy_process FOLDER`.
 
 Its folder holds its share of the records, the spec and this cloud's seeds of noise. It tells what
 each part took, and leaves what every iteration opened for whoever checks it.
@@ -9,7 +9,7 @@ from contextlib import closing
 import msgspec
 import numpy as np
 
-from ppodc.bench.noisy_iteration import OPENED, ORDER, Order
+from ppodc.bench.ldp.noisy_iteration import OPENED, ORDER, Order
 from ppodc.bench.process_clock import ProcessClock
 from ppodc.kmeans.noisy.half import NoisyHalf
 from ppodc.kmeans.noisy.job import plan_of

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,6 @@ from ppodc.service.messages import Begin, ChunkPlace, Named, Seed, UploadRef, Up
 from ppodc.service.upload import Outline, Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
-
-if TYPE_CHECKING:
-    pass
 
 _CHUNK_BYTES = 4 << 20
 

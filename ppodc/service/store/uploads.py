@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError, WithdrawnError
 from ppodc.records.names import is_upload_id
-from ppodc.records.upload_form import (
-    Arranges,
-    Cloud,
-    Part,
-    RowsPart,
-    SeedPart,
-    TellsOfRecords,
-)
+from ppodc.records.upload_form import Arranges, Cloud, Part, RowsPart, SeedPart, TellsOfRecords
 from ppodc.service.job_state import JobState
 from ppodc.service.quotas import Quotas
 from ppodc.service.store import chunks, outlines

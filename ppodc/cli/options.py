@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -120,3 +120,8 @@ def write_csv(file: Path, headings: Sequence[str], rows: Iterable[Sequence[Any]]
     with file.open("w", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows([headings, *rows])
     err.print(f"written: {file}", markup=False)
+
+
+def write_columns(file: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """The same from columns of equal length, by their headings."""
+    write_csv(file, list(columns), zip(*columns.values(), strict=True))

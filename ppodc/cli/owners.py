@@ -17,6 +17,7 @@ from ppodc.cli.options import (
     on_interrupt,
     out,
     png_to_write,
+    write_columns,
     write_csv,
     write_json,
 )
@@ -153,7 +154,7 @@ def labels_command(
 
     with Owner.connect(config) as owner:
         labels = owner.labels(name, data, id_column=id_column, header=header)
-    write_csv(to, ["label"], [[label] for label in labels.tolist()])
+    write_columns(to, {"label": labels.tolist()})
 
 
 @owners.command("datasets")
@@ -222,8 +223,7 @@ def result_command(
                 "owners (local jobs, k-means with [privacy]), `ppodc labels` finds them from your "
                 "own table."
             )
-        own = result.own_rows()
-        write_csv(labels, list(own), zip(*own.values(), strict=True))
+        write_columns(labels, result.own_rows())
     if csv_file is not None:
         write_csv(csv_file, *result.table())
     write_json(json_file, result.figures())

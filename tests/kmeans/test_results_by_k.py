@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ppodc.cli.owners import _draw_elbow, _write_labels
+from ppodc.cli.options import write_columns
+from ppodc.cli.owners import _draw_elbow
 from ppodc.errors import InputError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.result import ResultsByK, open_result
@@ -72,5 +73,5 @@ def test_the_elbow_is_drawn_where_there_is_one(tmp_path: Path):
 
 def test_labels_of_every_k_are_written_beside_each_other(tmp_path: Path):
     file = tmp_path / "labels.csv"
-    _write_labels(file, both().own_rows())
+    write_columns(file, both().own_rows())
     assert file.read_text() == "label_1,label_2\n0,0\n0,0\n0,1\n"

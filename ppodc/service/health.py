@@ -3,15 +3,20 @@
 `/live`: the process answers. `/ready`: every check holds, or 503; the body names the checks.
 `/metrics`: figures for Prometheus (see `metrics`, which says what they tell). Nothing can be
 changed here, and nobody else's machine reaches it: give it to a monitor by a tunnel or an agent.
+Whoever is on this machine may call: a few are heard at a time, the oldest of more is dropped, and
+one is answered after the other, so that nobody keeps the service from its work or a monitor out.
 """
 
 import contextlib
 import json
 import logging
 import shutil
+import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +30,7 @@ from ppodc.transport.gateway import Gateway
 
 _LEAST_FREE_BYTES = 256 << 20
 _ANSWER_SECONDS = 10.0
+_MOST_CALLERS = 16
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +69,9 @@ def health_endpoint(
     host, _, port = address.rpartition(":")
     handler = _handler(metrics, checks)
     try:
-        server = ThreadingHTTPServer((host, int(port)), handler)
+        server = _Server((host, int(port)), handler)
     except OSError as error:
         raise ChannelError(f"cannot listen at {address} for health: {error.strerror}.") from error
-    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
     thread.start()
     log.info("health at http://%s/live, /ready and /metrics", address)
@@ -100,14 +105,52 @@ def ask(address: str) -> Health:
         raise ChannelError(f"what answers at {address} is no service of ppodc.") from error
 
 
+class _Server(ThreadingHTTPServer):
+    """A thread for each caller, of whom there are few: a further one costs the oldest its place."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._callers: OrderedDict[int, Any] = OrderedDict()  # sockets by their number
+        self._changing = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changing:
+            self._callers[id(request)] = request
+            if len(self._callers) > _MOST_CALLERS:
+                _, oldest = self._callers.popitem(last=False)
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end and closes it
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._changing:
+            self._callers.pop(id(request), None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that went away is nothing to write down; all else is."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            log.error("cannot answer for health", exc_info=error)
+
+
 def _handler(metrics: ServiceMetrics, checks: Mapping[str, Check]) -> type[BaseHTTPRequestHandler]:
+    one_at_a_time = threading.Lock()
+
     class Handler(BaseHTTPRequestHandler):
         timeout = _ANSWER_SECONDS  # for a caller that says nothing
 
         def do_GET(self) -> None:
             if self.path == "/live":
                 self._answer(200, b"alive\n", "text/plain")
-            elif self.path == "/ready":
+                return
+            with one_at_a_time:
+                self._looked()
+
+        def _looked(self) -> None:
+            if self.path == "/ready":
                 health = look(checks)
                 body = json.dumps({"ready": health.ready, "checks": health.checks}) + "\n"
                 self._answer(200 if health.ready else 503, body.encode(), "application/json")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
@@ -149,3 +150,16 @@ def test_what_the_store_has_is_told_as_sums_without_names(service: Service):
 def test_nobody_at_the_address_is_a_clear_error(service: Service):
     with pytest.raises(ChannelError, match="the service is down"):
         ask(f"127.0.0.1:{free_ports(1)[0]}")
+
+
+def test_many_callers_who_say_nothing_keep_nobody_out(service: Service):
+    host, _, port = service.address.partition(":")
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(60)
+        ]
+        for one in silent:
+            one.settimeout(5)
+        assert ask(service.address).ready
+        assert {one.recv(1) for one in silent[:44]} == {b""}, "all but the latest are dropped"
+        assert ask(service.address).ready

@@ -37,7 +37,13 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
         ["error of a centre, in parts of the range", f"{error:.3f}"],
     ]
     verdict = poor or f"noise moves a centre by about {error:.1%} of a column's range."
-    return _HEADINGS, lines, [verdict]
+    notes = [verdict]
+    if job.delta * rows >= 1:
+        notes.append(
+            f"delta {job.delta:g} is no protection for {rows:,} records: to publish one of them "
+            "would keep it too. Choose it well below one over their number."
+        )
+    return _HEADINGS, lines, notes
 
 
 _HEADINGS = ["what", "value"]

@@ -35,6 +35,8 @@ def test_few_records_are_said_to_be_too_few():
     assert "too few records" in notes[0]
     _, lines, notes = explain(spec, 100_000)
     assert "noise moves a centre by about" in notes[0]
+    assert len(notes) == 1
+    assert "delta 1e-06 is no protection" in explain(spec, 1_000_000)[2][1]
     assert dict(lines)["epsilon of one record, guaranteed"] == "1 at delta 1e-06"
 
 

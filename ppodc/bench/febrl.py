@@ -14,19 +14,22 @@ import csv
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage import rules
-from ppodc.linkage.adtree import Budget, count_cells
-from ppodc.linkage.cells import Partition, gaps
-from ppodc.linkage.noise import Noise
+from ppodc.linkage.blocking import by_key
+from ppodc.linkage.field_encoding import encode_field
+from ppodc.linkage.job import Job
+from ppodc.linkage.keys import NO_KEY, Key
 from ppodc.linkage.rules import Field, Fields
 from ppodc.linkage.strings import LETTERS, edit_distances, normalise
+from ppodc.records.schema import Column, Schema, TextColumn
+from ppodc.spec import Spec
 
 Pair = tuple[int, int]
 Value = str | None
@@ -41,11 +44,9 @@ FIELDS = (
 )
 COLUMNS = tuple(field.column for field in FIELDS)
 LONGEST = (12, 16, 8, 4, 20, 24, 0)  # characters that count; of an exact field all
-KEYS = {  # what each can be, public; the area is the first two digits of the postcode
-    "birth year": range(1900, 2000),
-    "area": range(100),
-}
-NO_KEY = -1
+YEARS = (1900, 1999)  # outside them a row has no birth year
+KEYS = {"birth year": Key("birth_year"), "postcode": Key("postcode", buckets=192)}
+_NUMBERS_OF = ("date_of_birth", "postcode", "street_number")  # columns in which each digit counts
 _POSTCODE = COLUMNS.index("postcode")
 _NUMBERS = str.maketrans("0123456789", LETTERS[:10])  # in a column of numbers each digit counts
 
@@ -110,10 +111,14 @@ def _read(file: Path) -> list[dict[str, str]]:
 
 def _owner(rows: Sequence[dict[str, str]]) -> Owner:
     plain = tuple(tuple(row[column].strip() or None for column in COLUMNS) for row in rows)
-    starts = {"birth year": (COLUMNS.index("date_of_birth"), 4), "area": (_POSTCODE, 2)}
+    years = range(YEARS[0], YEARS[1] + 1)
+    starts = {
+        "birth year": (COLUMNS.index("date_of_birth"), 4, years),
+        "postcode": (_POSTCODE, 4, range(10_000)),
+    }
     keys = {
-        key: np.array([_key((values[at] or "")[:length], KEYS[key]) for values in plain], np.int64)
-        for key, (at, length) in starts.items()
+        key: np.array([_key((values[at] or "")[:length], domain) for values in plain], np.int64)
+        for key, (at, length, domain) in starts.items()
     }
     people = tuple(row["rec_id"].split("-")[1] for row in rows)
     return Owner(tuple(map(prepared, plain)), plain, keys, people)
@@ -168,6 +173,18 @@ def _agree(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.bool
     return near
 
 
+def encoded(
+    rule: Fields, rows: Sequence[Sequence[Value]], place: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """The columns of all fields, copies for dummies, and which rows are real."""
+    columns = [
+        encode_field(field, [row[number] for row in rows], longest)
+        for number, (field, longest) in enumerate(zip(rule.fields, LONGEST, strict=True))
+    ]
+    table = np.column_stack(columns)[np.maximum(place, 0)]
+    return np.column_stack([table, place >= 0]).astype(np.int64)
+
+
 # ------------------------------------------------------------- the rule
 
 
@@ -211,21 +228,28 @@ def best_threshold(
     return best
 
 
-# ------------------------------------------------------------- cells
+# ------------------------------------------------------------- as a job
 
 
-class SameKey:
-    """Cells meet iff they have a key in common; the first cell is that of rows without one."""
+def spec(rule: Fields, keys: Sequence[str], epsilon: float, delta: float) -> Spec:
+    """The linkage of these people: the rule, and a pass for each key."""
+    texts = tuple(
+        TextColumn(column, "digits" if column in _NUMBERS_OF else "words", longest or 8)
+        for column, longest in zip(COLUMNS, LONGEST, strict=True)
+    )
+    blocks = by_key(*(KEYS[key] for key in keys), epsilon=epsilon, delta=delta)
+    schema = Schema((Column("birth_year", *map(float, YEARS)),), texts=texts)
+    return Spec("febrl", schema, Job(rule, blocking=blocks))
 
-    def candidates(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
-        known = (first[:, None, 0, 0] >= 0) & (second[None, :, 0, 0] >= 0)
-        meets: NDArray[np.bool_] = (gaps(first[:, 0], second[:, 0]) == 0) & known
-        return meets
+
+def table(owner: Owner) -> pd.DataFrame:
+    """What an owner uploads: texts as far as they count, and the year of birth."""
+    rows = [list(map(_cut, row, LONGEST)) for row in owner.plain]
+    years = [None if year == NO_KEY else int(year) for year in owner.keys["birth year"]]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    frame["birth_year"] = pd.Series(years, dtype=object)
+    return frame
 
 
-def cells(owner: Owner, key: str, epsilon: Fraction, delta: Fraction, noise: Noise) -> Partition:
-    """A cell for each value that the key can have, padded."""
-    boxes = np.array([[[value, value + 1]] for value in (NO_KEY, *KEYS[key])], np.int64)
-    budget = Budget(epsilon, delta)
-    budget.check_rows(len(owner.rows))
-    return count_cells(owner.keys[key][:, None], boxes, budget, noise)
+def _cut(value: Value, longest: int) -> Value:
+    return None if value is None else normalise(value)[: longest or None]

@@ -66,7 +66,8 @@ NOTES = (
 class Order(msgspec.Struct, frozen=True):
     """What both clouds are to compare."""
 
-    kind: str  # numbers, edit (public lengths), lengths (of cells), secret (lengths) or fields
+    kind: str  # numbers, edit (public lengths), lengths (of cells), secret (lengths),
+    # fields or job
     first: int  # rows of the first owner; the others are the second's
     blocks: list[tuple[int, int, list[tuple[int, int]]]]
     limit: int = 0
@@ -75,6 +76,8 @@ class Order(msgspec.Struct, frozen=True):
     lengths: list[int] = []
     block_lengths: list[tuple[list[int], list[int]]] = []  # of the texts in each block
     rule: dict[str, Any] = {}  # of fields
+    spec: str = ""  # of a job, whose uploads the rows are
+    earlier: list[int] = []  # of each block of a job: passes before its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,18 @@ from ppodc.bench.linkage_pairs import BITS, ORDER, Order
 from ppodc.bench.process_clock import ProcessClock
 from ppodc.errors import InputError
 from ppodc.linkage import distances, matchers, rules, string_match
-from ppodc.linkage.blocks import Block, batches
+from ppodc.linkage.blocks import BATCH_PAIRS, Block, batches
 from ppodc.linkage.characters import equalities, take_in
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.edit_distance import within_secret
+from ppodc.linkage.encoding import link_columns
+from ppodc.linkage.job import job_of
 from ppodc.linkage.matchers import FieldMatcher, TextMatcher
+from ppodc.linkage.passes import EXTRA, counted_first, first_needs, take_in_keys
 from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
-from ppodc.linkage.work import Work
+from ppodc.linkage.work import Work, grouped, pairs_of
 from ppodc.local.pair_process import LocalCloud, main
 from ppodc.mpc import circuits, unmask
 from ppodc.mpc.additive import AdditiveShare
@@ -30,6 +33,7 @@ from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.xor_bits import XorShare
+from ppodc.spec import Spec
 
 _MEMORY_BYTES = 256 << 20
 Matcher = Callable[[list[Block]], list[Bits]]
@@ -44,7 +48,7 @@ def work(cloud: LocalCloud) -> None:
     session = Session.start(cloud.setting.role, cloud.channel, "linkage bench", cloud.key())
     kinds = {
         "numbers": _numbers, "edit": _edit, "lengths": _lengths, "secret": _secret,
-        "fields": _fields,
+        "fields": _fields, "job": _job,
     }  # fmt: skip
     matcher = kinds[order.kind](session, order, *halves)
     clock.tell("taking in")
@@ -181,6 +185,35 @@ def _fields(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matc
         raise InputError("the order is of fields, its rule is not.")
     matcher = FieldMatcher(rule, tuple(order.lengths))
     return _as_in_jobs(session, matcher, lambda block: Work(0, 1, block), *halves)
+
+
+def _job(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
+    """Uploads of a linkage with blocks by key, pass by pass."""
+    spec = Spec.from_bytes(order.spec.encode())
+    job, budget = job_of(spec), Budget(_MEMORY_BYTES)
+    matcher, at = matchers.matcher_of(job, spec.schema), link_columns(job, spec.schema)
+    told = dict(zip(map(_start, order.blocks), order.earlier, strict=True))
+    sides, keys = [], []
+    for number, half in enumerate(halves):
+        link, real, _, more = np.split(half, [at, at + 1, at + EXTRA], axis=1)
+        parts = np.ascontiguousarray(link), np.ascontiguousarray(real)
+        sides.append(matcher.take_in(session, *parts, budget, first=not number))
+        if later := job.blocking.passes - 1:
+            keys.append(take_in_keys(session, more[:, :later]))
+
+    def match(blocks: list[Block]) -> list[Bits]:
+        works = [Work(0, 1, b, earlier=told[b.xs[0], b.ys[0][0]]) for b in blocks]
+        found: list[Bits] = []
+        for batch in grouped(works, BATCH_PAIRS):
+            earlier, pairs = batch[0].earlier, pairs_of(batch)
+            session.supplies.reserve(matcher.needs(batch) + first_needs(earlier, pairs))
+            bits = matcher.match(session, sides[0], sides[1], batch)
+            if earlier:
+                bits = counted_first(session, *keys, earlier, [w.block for w in batch], bits)
+            found += bits
+        return found
+
+    return match
 
 
 def _ends(session: Session, padding: Bits, longest: int) -> Bits:

@@ -24,7 +24,6 @@ from ppodc.bench import document, febrl, linkage, linkage_names, network_presets
 from ppodc.bench.document import Document, Table
 from ppodc.bench.febrl import LONGEST, Owner, People, Value
 from ppodc.bench.linkage_pairs import Case, Order, compare, listed
-from ppodc.bench.linkage_peers import encoded
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points, Task, Tell, measure
 from ppodc.crypto.random_stream import SecureRandom
@@ -155,7 +154,7 @@ def fields_case(side: int) -> Case:
     expected = [match[slice(*block.xs)][:, block.columns] for block in plan]
     rule = rules.to_dict(RULE)
     order = Order("fields", side, listed(plan), lengths=list(LONGEST), rule=rule)
-    both = [encoded(RULE, owner.rows, np.arange(side)) for owner in (people.a, people.b)]
+    both = [febrl.encoded(RULE, owner.rows, np.arange(side)) for owner in (people.a, people.b)]
     return Case(f"fields, {side:,} x {side:,}", (both[0], both[1]), order, expected)
 
 

@@ -234,11 +234,11 @@ def best_threshold(
 def spec(rule: Fields, keys: Sequence[str], epsilon: float, delta: float) -> Spec:
     """The linkage of these people: the rule, and a pass for each key."""
     texts = tuple(
-        TextColumn(column, "digits" if column in _NUMBERS_OF else "words", longest or 8)
+        TextColumn(column, "digits" if column in _NUMBERS_OF else "words", longest or 8, "map")
         for column, longest in zip(COLUMNS, LONGEST, strict=True)
     )
     blocks = by_key(*(KEYS[key] for key in keys), epsilon=epsilon, delta=delta)
-    schema = Schema((Column("birth_year", *map(float, YEARS)),), texts=texts)
+    schema = Schema((Column("birth_year", float(YEARS[0]), float(YEARS[1])),), texts=texts)
     return Spec("febrl", schema, Job(rule, blocking=blocks))
 
 

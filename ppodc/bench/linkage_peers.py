@@ -217,7 +217,7 @@ def _tables_of(people: People, keys: Sequence[str]) -> dict[str, Any]:
     """Both tables with their keys as columns, and the truth."""
     tables: dict[str, Any] = {"truth": sorted(people.truth)}
     for name, owner in (("a", people.a), ("b", people.b)):
-        columns = [[None if k == febrl.NO_KEY else int(k) for k in owner.keys[key]] for key in keys]
+        columns = [[None if k == NO_KEY else int(k) for k in owner.keys[key]] for key in keys]
         tables[name] = [[*row, *(c[i] for c in columns)] for i, row in enumerate(owner.plain)]
     return tables
 

@@ -209,7 +209,8 @@ def _job(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher
             session.supplies.reserve(matcher.needs(batch) + first_needs(earlier, pairs))
             bits = matcher.match(session, sides[0], sides[1], batch)
             if earlier:
-                bits = counted_first(session, *keys, earlier, [w.block for w in batch], bits)
+                parts = [work.block for work in batch]
+                bits = counted_first(session, keys[0], keys[1], earlier, parts, bits)
             found += bits
         return found
 

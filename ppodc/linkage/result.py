@@ -1,11 +1,16 @@
-"""The links as an owner opens them: of each of its rows the partners, or that they are too many."""
+"""The links as an owner opens them: of each of its rows the partners, or that they are too many.
+
+How many are too many is not told, nor could the clouds tell it: the limit is what others agreed to
+show of a row. One vague row (no name, a common birthday) would otherwise count everybody it is like
+in the others' tables, with nothing but numbers beyond the limit, for as many rows as one likes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.job import MAX_LINKS, Job, job_of
 from ppodc.linkage.power_sums import numbers
 from ppodc.linkage.tokens import LARGEST, ROW_BITS, partner
 from ppodc.records.output_half import OpenedResult, Table
@@ -49,8 +54,18 @@ class LinkResult:
         return ["partners", "own rows"], rows
 
     def summary(self) -> str:
-        """What the table is of, in a line."""
-        return f"own rows: {len(self.partners_)}"
+        """What the table is of, and what can be done about rows with too many partners."""
+        more = self.partners_.count(self.max_links + 1) if self.links_ is not None else 0
+        told = f"own rows: {len(self.partners_)}"
+        if not more:
+            return told
+        larger = (
+            f"a larger max_links (at most {MAX_LINKS}), or " if self.max_links < MAX_LINKS else ""
+        )
+        return (
+            f"{told}; {more} of them have more than {self.max_links} partners, whose number and "
+            f"names nobody is told: that takes a new spec with {larger}a stricter rule."
+        )
 
     def own_rows(self) -> dict[str, list[int]]:
         """The number of partners of each row, as in `partners_`."""

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from ppodc.cluster.offspring import children
 from ppodc.cluster.ray_folder import RayFolder, private_files
@@ -25,6 +25,12 @@ _OBJECT_STORE_BYTES = 256 << 20
 _REACH_SECONDS = 5.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _LOOK_SECONDS = 1.0
+# Ray's GCS takes a raylet that does not answer for dead after 15 s instead of a minute.
+_HEALTH_CHECKS = {
+    "RAY_health_check_period_ms": "2000",
+    "RAY_health_check_timeout_ms": "3000",
+    "RAY_health_check_failure_threshold": "3",
+}
 _NEEDED = ("gcs_server", "raylet")  # processes without which Ray is dead
 
 
@@ -85,9 +91,14 @@ def end_with_ray(leaving: threading.Event) -> None:
         seen |= {pid: name for pid, (name, _) in now.items() if name in _NEEDED}
         gone = [name for pid, name in seen.items() if pid not in now or not now[pid][1]]
         if gone and not leaving.is_set():
-            sys.stderr.write(f"its process {gone[0]} is gone\n")
-            sys.stderr.flush()
-            os._exit(1)
+            end_at_once(f"its process {gone[0]} is gone")
+
+
+def end_at_once(reason: str) -> NoReturn:
+    """End this process, with these last words, whatever Ray's threads wait for."""
+    sys.stderr.write(f"{reason}\n")
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def offers(resource: str) -> bool:
@@ -128,7 +139,8 @@ def _environment(place: Place) -> None:
     """Ray reads these once, when it is imported."""
     host = place.address.rpartition(":")[0]
     loopback = place.address == "local" or host in _LOOPBACK
-    for name, value in settings(loopback=loopback).items():
+    own = _HEALTH_CHECKS if place.address == "local" else {}
+    for name, value in {**settings(loopback=loopback), **own}.items():
         os.environ.setdefault(name, value)
     if place.address == "local" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

@@ -2,7 +2,8 @@
 
 Its starter (`driver_process`) sends operations and gets their ends; when the starter is gone, this
 process ends in order. Every second it asks Ray for its nodes and shows by a pulse that it was
-answered; when the Ray that it has started itself loses a process, it ends at once.
+answered; when the Ray that it has started itself loses a process, or its raylet does not answer for
+15 s, it ends at once.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ from ppodc.cluster.ray_cluster import (
     Place,
     check_workers,
     connect,
+    end_at_once,
     end_with_ray,
     nodes,
     offers,
@@ -113,8 +115,10 @@ class Driver:
             self._line.send((number, outcome))
 
     def _show_pulse(self) -> None:
+        own = self._place.address == "local"
         while True:
-            ray_module().nodes()
+            if not nodes() and own:
+                end_at_once("its raylet does not answer")
             self._answer(_PULSE, None)
             time.sleep(_PULSE_SECONDS)
 

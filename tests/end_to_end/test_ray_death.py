@@ -75,6 +75,24 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
     assert not list(temporary.glob("ppodc-ray-*"))
 
 
+def test_a_raylet_that_does_not_answer_is_replaced(monkeypatch, temporary: Path, caplog):
+    monkeypatch.setenv("RAY_health_check_initial_delay_ms", "0")
+    monkeypatch.setenv("RAY_health_check_period_ms", "500")  # not the 15 s of a service
+    monkeypatch.setenv("RAY_health_check_timeout_ms", "500")
+    with RayWorkers(Place("local", "cloud2", 1)) as workers:
+        workers.check(1)
+        driver = workers._driver
+        assert driver is not None
+        (raylet,) = ray_processes(driver.pid, "raylet/raylet")
+        os.kill(raylet, signal.SIGSTOP)
+        wait_for(lambda: not driver.alive, 60)
+        assert "its raylet does not answer" in caplog.text
+        assert not ray_processes(driver.pid)
+        workers.check(1)
+        assert workers._driver is not driver
+    assert not list(temporary.iterdir())
+
+
 def test_a_cluster_that_is_gone_is_named(monkeypatch):
     with LocalRay.start({"cloud2": 1}) as head:
         for name, value in head.environment.items():

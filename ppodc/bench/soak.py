@@ -126,7 +126,7 @@ class _Play:
         self._world, self._owner, self._operator = world, owner, operator
         self._job = soak_jobs.draw(seed, number)
         chance = random.Random(f"shots {seed} {number}")
-        self._shots = draw_shots(chance, kill_services=early)
+        self._shots = draw_shots(chance, kill_services=early, local=self._job.local)
         self._at = world.reports if self._job.local else world.clouds
         self._spec = replace(self._job.spec, owners=members(self._at.folder, 1))
         self._owners = [f"owner{number}" for number in range(1, len(self._job.tables) + 1)]

@@ -1,8 +1,8 @@
 """Shots at the processes of a soak: kill -9, stopped for a while, Ctrl-C.
 
-Each shot has its target and its moment; one whose target does not run yet waits for it. Services
-are killed only while that is asked for: afterwards they shall live long enough that what they hold
-can be compared.
+A shot falls some seconds after its target was first seen in the job, so that slow machines have
+the same faults. Services are killed only while that is asked for: afterwards they shall live long
+enough that what they hold can be compared.
 """
 
 import contextlib
@@ -27,26 +27,29 @@ _COMMANDS = {
     "master": "ppodc.cli (run|resume)",
     "owner's upload": "ppodc.cli upload",
 }
-_OTHERS = {
+_WORKERS = {
     "worker of cloud 1": "ray::Worker1",
     "worker of cloud 2": "ray::Worker2",
-    "worker of the collector": "ray::ReportWorker",
+}
+_COUNTERS = {"worker of the collector": "ray::ReportWorker"}
+_OTHERS = {
     "driver of Ray": "ppodc.cluster.ray_driver",
     "raylet of Ray": "raylet/raylet",
     "GCS of Ray": "gcs/gcs_server",
 }
-_TARGETS = {**_SERVICES, **_COMMANDS, **_OTHERS}
+_TARGETS = {**_SERVICES, **_COMMANDS, **_WORKERS, **_COUNTERS, **_OTHERS}
 _KILL, _STOP, _INTERRUPT = "kill -9", "stopped for a while", "Ctrl-C"
+_SIGNALS = {_KILL: signal.SIGKILL, _STOP: signal.SIGSTOP, _INTERRUPT: signal.SIGINT}
 _SHOTS = (0, 1, 1, 2, 3)  # in one job
-_SECONDS = 15.0  # within which they fall
-_WAIT_SECONDS = 25.0  # for a target
+_SECONDS = 15.0  # within which one falls at what runs all the time
+_SHORT_LIFE = 5.0  # and at what may soon be over
 _SHORT, _LONG = (1.0, 8.0), (16.0, 30.0)  # a long one is longer than a silent driver is borne
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """When, at whom, and what."""
+    """When after its target is there, at whom, and what."""
 
     moment: float
     target: str
@@ -55,20 +58,22 @@ class Shot:
     pause: float
 
 
-def draw_shots(chance: random.Random, *, kill_services: bool) -> list[Shot]:
-    """The shots of one job, the earliest first."""
+def draw_shots(chance: random.Random, *, kill_services: bool, local: bool) -> list[Shot]:
+    """The shots of one job, which a collector runs if it is local."""
     shots = []
+    targets = {**_SERVICES, **_COMMANDS, **(_COUNTERS if local else _WORKERS), **_OTHERS}
     for _ in range(chance.choice(_SHOTS)):
-        target = chance.choice(list(_TARGETS))
+        target = chance.choice(list(targets))
         actions = [_KILL, _KILL, _STOP]
         if target in _COMMANDS:
             actions.append(_INTERRUPT)
         if target in _SERVICES and not kill_services:
             actions = [_STOP]
         pause = chance.uniform(*(_LONG if chance.random() < 0.15 else _SHORT))
-        action, moment = chance.choice(actions), chance.uniform(0, _SECONDS)
-        shots.append(Shot(moment, target, action, chance.random(), pause))
-    return sorted(shots, key=lambda shot: shot.moment)
+        lasting = target in _SERVICES or target in _OTHERS
+        moment = chance.uniform(0, _SECONDS if lasting else _SHORT_LIFE)
+        shots.append(Shot(moment, target, chance.choice(actions), chance.random(), pause))
+    return shots
 
 
 @contextlib.contextmanager
@@ -85,26 +90,20 @@ def under_fire(world: SoakWorld, shots: list[Shot]) -> Iterator[Counter[str]]:
 
 
 def _fire(world: SoakWorld, shots: list[Shot], over: threading.Event, hits: Counter[str]) -> None:
-    began = time.monotonic()
-    for shot in shots:
-        if over.wait(max(0.0, began + shot.moment - time.monotonic())):
-            return
-        pid = _aim(world, shot, over)
-        if pid is None:
-            continue
-        number = {_KILL: signal.SIGKILL, _STOP: signal.SIGSTOP, _INTERRUPT: signal.SIGINT}
-        hits[f"{shot.action}: {shot.target}"] += hit(pid, number[shot.action])
-        if shot.action == _STOP:
-            over.wait(shot.pause)
+    seen: dict[str, float] = {}
+    waiting, stopped = list(shots), dict[int, float]()  # process: when it goes on
+    while (waiting or stopped) and not over.wait(_LOOK_SECONDS):
+        now, running = time.monotonic(), world.processes() if waiting else []
+        for shot in list(waiting):
+            pids = [p.pid for p in running if re.search(_TARGETS[shot.target], p.title)]
+            if pids and now >= seen.setdefault(shot.target, now) + shot.moment:
+                waiting.remove(shot)
+                pid = pids[int(shot.which * len(pids))]
+                hits[f"{shot.action}: {shot.target}"] += hit(pid, _SIGNALS[shot.action])
+                if shot.action == _STOP:
+                    stopped[pid] = now + shot.pause
+        for pid in [pid for pid, end in stopped.items() if now >= end]:
             hit(pid, signal.SIGCONT)
-
-
-def _aim(world: SoakWorld, shot: Shot, over: threading.Event) -> int | None:
-    """A process that is such a target, once there is one."""
-    deadline = time.monotonic() + _WAIT_SECONDS
-    while True:
-        pids = [p.pid for p in world.processes() if re.search(_TARGETS[shot.target], p.title)]
-        if pids:
-            return pids[int(shot.which * len(pids))]
-        if time.monotonic() > deadline or over.wait(_LOOK_SECONDS):
-            return None
+            del stopped[pid]
+    for pid in stopped:
+        hit(pid, signal.SIGCONT)

@@ -44,7 +44,7 @@ def dataset_create_command(
         form.privacy().check_accepted(accept_epsilon)
     with Operator.connect(config) as operator:
         digest = operator.create(loaded)
-    out.print(f"dataset {loaded.name}: digest {digest}", soft_wrap=True)
+    out.print(f"dataset {loaded.name}: digest {digest}")
     if loaded.job.kind == "local":
         show_explanation(loaded)
 
@@ -104,7 +104,7 @@ def dataset_delete_command(
     with Operator.connect(config) as operator:
         operator.delete(name, cloud)
     where = "" if cloud is None else f" at cloud {cloud}; the other one still has its part"
-    out.print(f"deleted: {name}{where}", soft_wrap=True)
+    out.print(f"deleted: {name}{where}")
 
 
 @dataset.command("seal")
@@ -115,7 +115,7 @@ def dataset_seal_command(name: Dataset, config: Config1, suite: JobSuite = None)
 
     report = seal_dataset(load(config, Cloud1Config), name, suite)
     found = f"{report.m} records of {report.uploads} uploads, digest {report.digest}"
-    out.print(f"sealed: {found}", soft_wrap=True)
+    out.print(f"sealed: {found}")
     for upload in report.left_out:
         out.print(f"left out: upload {upload}, which only one cloud has")
 
@@ -163,6 +163,6 @@ def ledger_command(
     hidden = sum(entry.hidden for entry in entries[first:])
     others = f", {hidden} of them not yours to read" if hidden else ""
     chain = f"chain of {found.entries} entries holds{others}; head {found.entries} {found.head}"
-    out.print(chain, soft_wrap=True)
+    out.print(chain)
     told = [{**to_builtins(entry), "detail": json.loads(entry.detail)} for entry in shown]
     write_json(json_file, {"entries": told, "length": found.entries, "head": found.head})

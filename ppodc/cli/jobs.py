@@ -113,7 +113,7 @@ def status_command(name: Dataset, config: Config1) -> None:
     from ppodc.service.config import load_first
 
     for text in _where(load_first(config), name):
-        out.print(text, markup=False, soft_wrap=True)
+        out.print(text, markup=False)
 
 
 def _state(config: "Cloud1Config", name: str) -> str:

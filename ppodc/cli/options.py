@@ -18,7 +18,7 @@ from rich.table import Table
 from ppodc.kmeans.suites import Suite
 
 _WIDEST = 100_000  # characters of a line
-out = Console(highlight=False)
+out = Console(highlight=False, soft_wrap=True)  # a line stays one where it is piped
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

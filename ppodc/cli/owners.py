@@ -53,7 +53,7 @@ def spec_command(
             spec = clouds.spec(name)
     out.print(f"dataset {spec.name}", markup=False)
     for line in (*spec.in_words(), f"digest {spec.digest}"):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, markup=False)
 
 
 @owners.command("upload")
@@ -101,7 +101,7 @@ def upload_command(
     again = " (already there; nothing was sent)" if receipt.repeated else ""
     out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
     if receipt.privacy is not None:
-        out.print(str(receipt.privacy), markup=False, soft_wrap=True)
+        out.print(str(receipt.privacy), markup=False)
     _show_earlier(receipt, f"ppodc upload {name} {data} --replace")
 
 
@@ -183,7 +183,7 @@ def progress_command(name: Dataset, config: OwnConfig) -> None:
         progress = owner.progress(name)
     out.print(f"{name}: {progress}", markup=False)
     if progress.message:
-        out.print(progress.message, markup=False, soft_wrap=True)
+        out.print(progress.message, markup=False)
 
 
 @owners.command("result")

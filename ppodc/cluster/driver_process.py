@@ -2,8 +2,7 @@
 
 Ray ends the process of a driver whose cluster is gone, writes to its screen and takes its signals.
 So no gateway and no master is a driver: it talks to one over a socket without a name that only the
-two have. What travels is what Ray itself would pickle on its way to a worker, between two processes
-of one user; nothing of another party comes this way.
+two have, in plain data (`plain_values`).
 
 A driver shows every second that its Ray lives. One that ends, or is silent for 15 s, is killed with
 all processes and files of a Ray that it had started, and every call under way ends as `RAY_DIED`.
@@ -24,11 +23,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from ppodc.cluster import plain_values
 from ppodc.cluster.offspring import end_session
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_folder import RayFolder
 from ppodc.cluster.workers import Failure
-from ppodc.errors import printable
+from ppodc.errors import WireError, printable
 
 CONNECT_SECONDS = 90.0
 SILENT_SECONDS = 15.0
@@ -85,7 +85,7 @@ class DriverProcess:
             self._calls[number] = call
         try:
             with self._sending:
-                self._line.send((number, operation, arguments))
+                plain_values.send(self._line, (number, operation, arguments))
         except OSError:
             log.debug("the driver is gone")  # whoever reads sees it too, and ends this call
         return call
@@ -103,13 +103,13 @@ class DriverProcess:
         patience, silent = CONNECT_SECONDS, False
         try:
             while not (silent := not self._line.poll(patience)):
-                number, outcome = self._line.recv()
+                number, outcome = plain_values.receive(self._line)
                 patience = self._silent
                 call = self._calls.pop(number, None)
                 if call is not None:
                     call.set_result(outcome)
-        except (EOFError, OSError):
-            log.debug("the driver has ended")
+        except (EOFError, OSError, WireError):
+            log.debug("the driver has ended, or sends what it must not")
         end_session(self._process.pid)
         self._process.wait()
         self._bury(f"no sign of life for {patience:g} s" if silent else _last_words(self._log))

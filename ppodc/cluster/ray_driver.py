@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from ppodc.cluster import plain_values
 from ppodc.cluster.ray_cluster import (
     Place,
     check_workers,
@@ -30,7 +31,7 @@ from ppodc.cluster.ray_cluster import (
 )
 from ppodc.cluster.ray_folder import RayFolder
 from ppodc.cluster.workers import DIED, Failure, failure_of
-from ppodc.errors import PpodcError
+from ppodc.errors import PpodcError, WireError
 
 _WATCH = "watch"  # the group of methods that answer while the worker works
 _PULSE_SECONDS = 1.0
@@ -53,7 +54,7 @@ class Driver:
         self._answer(_READY, None)
         with contextlib.suppress(EOFError, OSError):
             while True:
-                number, operation, arguments = self._line.recv()
+                number, operation, arguments = plain_values.receive(self._line)
                 if operation == "stop":
                     return
                 self._perform(number, operation, arguments)
@@ -108,11 +109,14 @@ class Driver:
     def _report(self, number: int, done: Any) -> None:
         """In a thread of Ray's."""
         error = done.exception()
-        self._answer(number, done.result() if error is None else _failure(error))
+        try:
+            self._answer(number, done.result() if error is None else _failure(error))
+        except WireError as unfit:
+            self._answer(number, Failure(str(unfit), fatal=True))
 
     def _answer(self, number: int, outcome: Any) -> None:
         with self._sending, contextlib.suppress(OSError):  # without a starter we end anyway
-            self._line.send((number, outcome))
+            plain_values.send(self._line, (number, outcome))
 
     def _show_pulse(self) -> None:
         own = self._place.address == "local"
@@ -143,7 +147,7 @@ def _main() -> None:
     try:
         connect(place, folder)
     except PpodcError as error:
-        line.send((_READY, Failure(str(error), fatal=place.address != "local")))
+        plain_values.send(line, (_READY, Failure(str(error), fatal=place.address != "local")))
     else:
         Driver(line, place).serve()
     leaving.set()

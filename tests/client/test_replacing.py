@@ -86,6 +86,7 @@ def test_the_command_warns_with_both_counts_and_offers_to_replace(platform, comm
     assert "right.csv --replace" in said.output
     said = command("--replace")
     assert said.exit_code == 0
+    assert "(already there; nothing was sent)\n" in said.output, "one line where it is piped"
     assert "withdrawn: 12 records, upload" in said.output
     assert events(platform)[0].count("upload withdrawn") == 1
 

@@ -12,7 +12,9 @@ from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.noisy.job import plan_of
 from ppodc.kmeans.noisy.reference import reference as noisy
 from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.keys import NO_KEY
 from ppodc.linkage.reference import distinct, matches
+from ppodc.linkage.rules import Fields
 from ppodc.service.store import Role, Store
 from ppodc.spec import Spec
 from ppodc.totals.job import Job as TotalsJob
@@ -69,19 +71,17 @@ def _same_totals(result: Any, plain: Any) -> bool:
     return all(getattr(result, name) == getattr(plain, name) for name in exact)
 
 
-def same_links(
-    tables: Sequence[Iterable[Any]], job: LinkageJob, results: Sequence[Any], key: int | None = None
-) -> bool:
+def same_links(tables: Sequence[Iterable[Any]], job: LinkageJob, results: Sequence[Any]) -> bool:
     """Whether the links of owner1, owner2, ... are those of plaintext, by owner and row.
 
-    Rows whose values at `key` differ are not compared.
+    Keys are taken for columns of a rule of fields, with numbers counted from 0.
     """
     rows = [(owner, i, row) for owner, table in enumerate(tables) for i, row in enumerate(table)]
     partners = [
         [
             (f"owner{other + 1}", 0, j)
             for other, j, y in rows
-            if other != own and (key is None or x[key] == y[key]) and matches(job.rule, x, y)
+            if other != own and _meet(job, x, y) and matches(job.rule, x, y)
         ]
         for own, _, x in rows
     ]
@@ -95,3 +95,11 @@ def same_links(
         return same
     found = [sorted(links) for result in results for links in result.links_]
     return same and found == [each if len(each) < most else [] for each in partners]
+
+
+def _meet(job: LinkageJob, x: Any, y: Any) -> bool:
+    """Whether the blocks have the two rows compared."""
+    names = [part.column for part in job.rule.fields] if isinstance(job.rule, Fields) else []
+    keys = [(key, names.index(key.column)) for key in job.blocking.keys]
+    cells = [(key.number(x[at]), key.number(y[at])) for key, at in keys]
+    return not keys or any(NO_KEY != one == other for one, other in cells)

@@ -30,6 +30,7 @@ from ppodc.linkage import rules
 from ppodc.linkage.blocking import Blocking, adtree, by_key, by_length
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.job import Output
+from ppodc.linkage.keys import Key
 from ppodc.linkage.rules import Dice, EditDistance, SquaredDistance
 from ppodc.records.output_half import OpenedResult
 from ppodc.records.schema import Column, Schema, TextColumn
@@ -75,8 +76,7 @@ class SoakJob:
         if isinstance(job, LocalJob):
             return _as_reported(spec, results, files, at)
         if isinstance(job, LinkageJob):
-            return same_links([_compared(job, rows) for rows in self.tables], job, results,
-                              _key(job, spec.schema))  # fmt: skip
+            return same_links([_compared(job, rows) for rows in self.tables], job, results)
         tables = [np.array(rows, np.int64) for rows in self.tables]
         if isinstance(job, NoisyJob):
             return as_noisy(lambda role: _store(at, role), spec, tables, results)
@@ -181,7 +181,8 @@ def _linked_fields(chance: random.Random) -> SoakJob:
         [rules.exact("year"), rules.numeric("height", max=1), rules.edit("name", max=1, weight=2)],
         threshold=3,
     )
-    blocking = chance.choice((Blocking(), by_key("year", **_EPSILON)))
+    year, name = by_key("year", **_EPSILON), Key("name", first=1, buckets=3)
+    blocking = chance.choice((Blocking(), year, by_key("year", name, **_EPSILON)))
 
     def row() -> tuple[Any, ...]:
         values = (chance.randint(0, 3), chance.randint(0, 9), _text(chance, "ab", 5))
@@ -258,11 +259,6 @@ def _compared(job: LinkageJob, rows: Rows) -> Rows:
     if not isinstance(job.rule, Dice):
         return rows
     return [(int.from_bytes(base64.b64decode(text), "big"),) for (text,) in rows]
-
-
-def _key(job: LinkageJob, schema: Schema) -> int | None:
-    keys = job.blocking.keys  # soaks use one at most
-    return schema.names.index(keys[0].column) if keys else None
 
 
 def _store(at: Deployment, role: Role) -> Store:

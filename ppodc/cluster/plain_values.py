@@ -107,7 +107,7 @@ class _Arrays:
             raise WireError("an array that came from a driver of Ray, or for it, does not fit.")
         self._left -= 1
         if array.nbytes:
-            self._line.recv_bytes_into(memoryview(array.reshape(-1).view(np.uint8)))
+            self._line.recv_bytes_into(array.reshape(-1).view(np.uint8).data)
         return array
 
     def check(self) -> None:

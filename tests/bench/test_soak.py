@@ -17,10 +17,10 @@ from ppodc.bench import machine, soak, soak_jobs
 from ppodc.bench.plaintext_results import same_links
 from ppodc.bench.soak_fire import draw_shots
 from ppodc.bench.soak_leaks import Footprint, Held, growth
+from ppodc.linkage import rules
 from ppodc.linkage.blocking import by_key
 from ppodc.linkage.job import Job
 from ppodc.linkage.result import LinkCount
-from ppodc.linkage.rules import SquaredDistance
 from ppodc.spec import Spec
 
 SEED = 9177  # totals; the upload is killed
@@ -63,6 +63,7 @@ def test_every_form_of_every_kind_is_drawn():
     assert {job.rule.name for job in linkages} == {"sse", "edit", "fields", "dice"}
     blocks = {"none", "adtree", "adtree-shared", "length", "key"}
     assert {job.blocking.kind for job in linkages} == blocks
+    assert {len(job.blocking.keys) for job in linkages} == {0, 1, 2}
     assert {job.output for job in linkages} == {"links", "flags", "count"}
     local = {job.mechanism for job in jobs if job.kind == "local"}
     assert local == {"codebook", "privbv", "ldpseg", "joint", "ldpk-modes"}
@@ -86,12 +87,15 @@ def test_services_are_killed_only_when_asked_for():
     assert {action for _, action in actions(True)} == {"kill -9", "stopped for a while", "Ctrl-C"}
 
 
-def test_pairs_of_different_keys_do_not_count():
-    job = Job(SquaredDistance((1, 0), 1), "count", by_key("b", epsilon=1, delta="1/100"))
-    tables = [[(1, 0), (5, 1)], [(1, 0), (5, 0)]]
-    assert same_links(tables, job, [LinkCount(1)], key=1)
-    assert same_links(tables, job, [LinkCount(2)])
-    assert not same_links(tables, job, [LinkCount(2)], key=1)
+def test_pairs_that_no_key_brings_together_do_not_count():
+    rule = rules.fields([rules.exact("a"), rules.numeric("b", max=9)], threshold=1)
+    tables = [[(1, 0), (5, 1), (None, 2)], [(1, 0), (5, None), (None, 2)]]
+    cost = {"epsilon": 1, "delta": "1/100"}
+    every, one = Job(rule, "count"), Job(rule, "count", by_key("a", **cost))
+    both = Job(rule, "count", by_key("a", "b", **cost))
+    for job, links in ((every, 7), (one, 2), (both, 3)):
+        assert same_links(tables, job, [LinkCount(links)])
+        assert not same_links(tables, job, [LinkCount(links), LinkCount(links + 1)])
 
 
 # ------------------------------------------------------------------- what is held

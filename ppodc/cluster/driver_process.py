@@ -151,4 +151,4 @@ def _last_words(log_file: Path) -> str:
         said = log_file.read_text(errors="replace")[-10_000:].strip().splitlines()
     except OSError:
         said = []
-    return printable(_COLOUR.sub("", said[-1])) if said else "nothing was said"
+    return printable(_COLOUR.sub("", said[-1])) if said else "its driver was killed without a word"

@@ -13,7 +13,7 @@ Numbers are of `bits` bits by construction, whatever was uploaded, and the ring 
 distance of such numbers: nothing wraps.
 
 Who learns what: nothing. Rounds: one for the products of each block, and a comparison for all
-blocks of a batch. Bytes per pair and direction: those of the products (90 for 5 values of 8 bits)
+blocks of a batch. Bytes per pair and direction: those of the products (110 for 5 values of 8 bits)
 and of a comparison. Supplies: those of a comparison.
 """
 

@@ -32,9 +32,9 @@ from ppodc.mpc.correlated_ot import top_bytes
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
-_ANDS = 4.7e6  # ANDs a second, made and used
+_ANDS = 1.0e7  # AND pairs a second, made and used
 _PRODUCTS = 7.4e6  # transfers a second
-_COMPARISON = (2.9e-6, 69.0)  # seconds and bytes of a comparison of 17 bits
+_COMPARISON = (1.2e-6, 69.0)  # seconds and bytes of a comparison of 17 bits
 _AND_BYTES = 4.4
 _ROW_BYTES = 60.0  # to take in one uploaded number, roughly
 

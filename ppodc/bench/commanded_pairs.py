@@ -1,7 +1,9 @@
-"""Pairs of processes that do the steps of a k-means job by command, and what each step took.
+"""All pairs of both clouds under measurement, by command: the steps of a job, and what they took.
 
-This process plays the masters of both clouds: it hands the files of their states around and sees no
-more of them than a master does.
+Whoever commands plays the masters of both clouds: states stay in files of their cloud, and their
+names go to the pairs that need them next. Each iteration is told with the cores that were not free
+for it: those of other programs, and those that this process itself used (it forwards all bytes of
+an imitated link).
 """
 
 import json
@@ -12,6 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from ppodc.bench.machine import Load
 from ppodc.kmeans.row_choice import fraction, initial_rows
 from ppodc.local.pair import ROLES, LocalPair
 from ppodc.local.pair_process import load_half
@@ -38,7 +41,7 @@ class Phase:
 
 
 class CommandedPairs:
-    """All pairs of both clouds: the steps of a job by command, and what they took."""
+    """See the module; the first pair leads."""
 
     def __init__(
         self, pairs: Sequence[LocalPair], first_rows: Sequence[int], start_s: float
@@ -49,6 +52,8 @@ class CommandedPairs:
         self.offline: list[Phase] = []  # by iteration
         self.online: list[Phase] = []
         self.cluster: list[float] = []  # seconds of `update`
+        self.loads: list[Load] = []  # while it ran
+        self._scaled: tuple[str | None, str | None] = None, None  # by it, for all pairs
 
     def ingest(self) -> Phase:
         """All records at their pairs."""
@@ -88,10 +93,11 @@ class CommandedPairs:
 
     def assign(self, clusters: State) -> State:
         """The sums over all pairs, once their supplies for an iteration are made."""
+        self.loads.append(Load())
         began = time.perf_counter()
         self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=1)))
         began = time.perf_counter()
-        answers = self._command(self._pairs, "assign", clusters=clusters)
+        answers = self._command(self._pairs, "assign", clusters=clusters, scaled=self._scaled)
         sums = self._on_lead("add", [_results(pair) for pair in answers])
         self.online.append(_phase(began, answers))
         return sums
@@ -100,11 +106,19 @@ class CommandedPairs:
         """New clusters and the stop bit, from the first pair."""
         began = time.perf_counter()
         answers = self._command(
-            self._lead, "update", clusters=clusters, sums=sums, candidates=candidates
+            self._lead,
+            "update",
+            clusters=clusters,
+            sums=sums,
+            candidates=candidates,
+            others=len(self._pairs) > 1,
         )
         self.online[-1] += _phase(began, answers)
+        whole = self.offline[-1] + self.online[-1]
+        self.loads[-1].stop(whole.cpu_c1 + whole.cpu_c2)
         self.cluster.append(max(answer["wall"] for answer in answers[0]))
-        (first, stop), (second, _) = (answer["result"] for answer in answers[0])
+        (first, stop, ours), (second, _, theirs) = (answer["result"] for answer in answers[0])
+        self._scaled = ours, theirs
         return (first, second), stop
 
     def open(self, clusters: State) -> list[int]:

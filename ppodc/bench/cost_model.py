@@ -1,49 +1,49 @@
-"""What an iteration costs a pair, from measured runs, and how psi pairs get through one.
+"""What an iteration costs a pair, step by step, and how psi pairs get through one.
 
 Every step has a part that each pair pays and a part for each of its rows: CPU seconds of either
-cloud, bytes of either direction, rounds. Both come from two measured runs of different size. Two
-more numbers say how a pair uses its time: `serial`, the share of the work in which one cloud waits
-for the other, and `round_s`, what a round takes besides CPU. They are chosen so that the model
-gives the wall time of the larger of the two runs.
+cloud, bytes of either direction, rounds. Since rounds overlap, its waits count apart: how often it
+waits for the link's latency. Two more numbers say how a pair uses its time: `serial`, the share of
+the work in which one cloud waits for the other, and `round_s`, what a wait takes besides the
+latency. All of them are measured (`fitted_costs`).
 
 In the model a pair goes through its steps one after the other; in each, the clouds work (`serial`
-of it in turn, the rest at the same time), then send to each other at the same time, then wait for
-the rounds: each once the one-way latency. In supplies and products, which are most of the bytes, a
-cloud works on the next part while one is on its way: sending overlaps with work, and a part waits
-for half a latency at least. A question of the paillier suite waits for there and back, but several
-are under way. Nothing overlaps between steps, which errs on the slow side. Pairs on the same cores
-fill each other's waits: a phase takes as long as one pair's path through it, or as the work of all
-pairs on these cores. Update and stop test run on one pair while the others wait. It has the next
-centres from there; each other pair computes them itself, which takes about as much again.
+of it in turn, the rest at the same time), send to each other at the same time, and wait: for every
+chunk of records anew where a step goes chunk by chunk. Some overlap sending with work: the look-up
+in scaling, and supplies, of which a lot is on its way while the next is made, so that two lots
+take a latency, their way and their work at least. Supplies beyond what may be kept in memory are
+made online, with each chunk that needs them. Pairs on the same cores fill each other's waits: a
+phase takes as long as one pair's path through it, or as the work of all pairs on these cores.
+Update, stop test and the next centres run on one pair while the others wait.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ppodc.bench.estimate import Line
 from ppodc.bench.network_presets import Link
-from ppodc.kmeans.paillier.half import IN_FLIGHT
+from ppodc.kmeans.shares.half import AHEAD_BYTES
+from ppodc.kmeans.shares.products import AHEAD_BYTES as PRODUCT_BYTES
 from ppodc.kmeans.shares.sums import LARGE
 
 LEAD_ONLY = ("re-seed", "scaling", "stop test", "update")
-CENTRES = ("stop test", "scaling")  # where the lead computes them
-OVERLAPPING = ("leaves", "pairs", "transfers", "products")
-PER_CHUNK = ("SSED_OP", "SMIN_k", "sums")  # the rounds of other steps grow with their bytes
-CHUNK_ROWS = 1 << 14  # rows that the shares suite takes at a time
-_BISECTIONS = 30
+SUPPLIES = ("leaves", "pairs", "transfers")
+STREAMED = ("scaling",)
+PER_CHUNK = ("SSED_OP", "SMIN_k", "sums", "products")
+TAKING_IN = "ingest"
+NOTHING = Line()
 
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """One step of a pair; CPU of C1, bytes of one direction."""
+    """One step of a pair; CPU of C1, bytes of one direction; of PER_CHUNK the waits of a chunk."""
 
     name: str
     offline: bool
     cpu: Line
     sent: Line
     rounds: Line
+    waits: Line = NOTHING
 
     @property
     def lead_only(self) -> bool:
@@ -54,11 +54,31 @@ class StepCost:
         wide = self.sent.at(rows)
         return wide / 2 if self.name == "sums" and rows >= LARGE else wide
 
-    def rounds_at(self, rows: float) -> float:
-        """Steps that work chunk by chunk take their rounds for each."""
-        if self.name not in PER_CHUNK or rows <= CHUNK_ROWS:
-            return self.rounds.at(rows)
-        return math.ceil(rows / CHUNK_ROWS) * self.rounds.at(CHUNK_ROWS)
+
+@dataclass(frozen=True, slots=True)
+class Portions:
+    """In what portions the shares suite works, and what it makes ahead."""
+
+    chunk_rows: float = math.inf
+    supplies: Line = NOTHING  # bytes of the supplies of an iteration
+    product_bytes: float = 0.0  # of a row's random products
+    taken_rows: float = math.inf  # at a time, when records are taken in
+
+    def chunks(self, rows: float) -> int:
+        return max(1, math.ceil(rows / self.chunk_rows))
+
+    def times(self, step: str, rows: float) -> int:
+        """How often a step's waits come."""
+        if step == TAKING_IN:
+            return max(1, math.ceil(rows / self.taken_rows))
+        return self.chunks(rows) if step in PER_CHUNK else 1
+
+    def ahead(self, step: str, rows: float) -> float:
+        """The part of an offline step that is really done before the online part."""
+        if step == "products":
+            return float(self.product_bytes * rows <= PRODUCT_BYTES)
+        size = self.supplies.at(rows) if step in SUPPLIES else 0.0
+        return min(1.0, AHEAD_BYTES / size) if size else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +90,14 @@ class Costs:
     ingest: StepCost
     start_s: float
     round_s: float
-    latencies: float = 1.0  # one-way latencies that a round waits for
+    portions: Portions = Portions()
     serial: float = 0.0
 
     def sent(self, rows: Sequence[int]) -> float:
         """Bytes between the clouds in one iteration, both directions, all pairs."""
         lead = sum(2 * s.sent.at(rows[0]) for s in self.steps if s.lead_only)
         each = [s for s in self.steps if not s.lead_only]
-        others = [*each, *(s for s in self.steps if s.name in CENTRES)]
-        first, *rest = rows
-        return lead + sum(
-            2 * s.sent_at(r)
-            for r, steps in ((first, each), *((r, others) for r in rest))
-            for s in steps
-        )
+        return lead + sum(2 * s.sent_at(r) for r in rows for s in each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,7 @@ class Setting:
     """Where the pairs run: `cores` for all workers, or None for a core each; and their link."""
 
     cores: float | None
-    link: Link | None  # None: loopback, whose cost is in the measured CPU and rounds
+    link: Link | None  # None: loopback, whose cost is in the measured CPU and waits
     dispatch_s: float = 0.0  # of the master for each pair and step
 
 
@@ -108,6 +122,15 @@ class Prediction:
         return self.offline_s + self.online_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """So much of a step, with so many waits for the link."""
+
+    step: StepCost
+    part: float
+    waits: float
+
+
 def split(m: int, pairs: int) -> list[int]:
     """Rows of each pair; the largest first."""
     return [m // pairs + (1 if i < m % pairs else 0) for i in range(pairs)]
@@ -115,141 +138,77 @@ def split(m: int, pairs: int) -> list[int]:
 
 def predict(costs: Costs, rows: Sequence[int], setting: Setting) -> Prediction:
     """Let all pairs go through one iteration, phase after phase."""
-    offline = [s for s in costs.steps if s.offline]
-    online = [s for s in costs.steps if not s.offline and not s.lead_only]
-    last = [s for s in costs.steps if s.lead_only]
-    if len(rows) > 1:
-        online += [s for s in last if s.name in CENTRES]
-    assign = _phase(costs, online, rows, setting)
-    update = _phase(costs, last, rows[:1], setting)
-    taking_in = _phase(replace(costs, c2_share=1.0, serial=0.0), [costs.ingest], rows, setting)
-    return Prediction(_phase(costs, offline, rows, setting), assign + update, taking_in)
+    last = [_whole(costs, step, rows[0]) for step in costs.steps if step.lead_only]
+    alike = replace(costs, c2_share=1.0, serial=0.0)
+    return Prediction(
+        _phase(costs, _offline(costs, rows[0]), rows, setting),
+        _phase(costs, _online(costs, rows[0]), rows, setting)
+        + _phase(costs, last, rows[:1], setting),
+        _phase(alike, [_whole(costs, costs.ingest, rows[0])], rows, setting),
+    )
 
 
-def _phase(costs: Costs, steps: Sequence[StepCost], rows: Sequence[int], setting: Setting) -> float:
-    """Seconds until the last pair is through these steps.
+def _offline(costs: Costs, rows: int) -> list[_Piece]:
+    """What a pair makes before the online part; each kind of supplies waits once."""
+    pieces = []
+    for step in costs.steps:
+        part = costs.portions.ahead(step.name, rows) if step.offline else 0.0
+        if part:
+            whole = _whole(costs, step, rows)
+            pieces.append(replace(whole, part=part, waits=1.0) if _supplies(step) else whole)
+    return pieces
+
+
+def _online(costs: Costs, rows: int) -> list[_Piece]:
+    """What a pair does with the centres; what supplies are missing, it makes for each chunk."""
+    pieces = []
+    for step in costs.steps:
+        part = 1 - costs.portions.ahead(step.name, rows) if step.offline else 1.0
+        if part and not step.lead_only:
+            whole = _whole(costs, step, rows)
+            waits = part * costs.portions.chunks(rows)
+            pieces.append(replace(whole, part=part, waits=waits) if _supplies(step) else whole)
+    return pieces
+
+
+def _supplies(step: StepCost) -> bool:
+    return step.name in SUPPLIES
+
+
+def _whole(costs: Costs, step: StepCost, rows: int) -> _Piece:
+    return _Piece(step, 1.0, costs.portions.times(step.name, rows) * step.waits.at(rows))
+
+
+def _phase(costs: Costs, pieces: Sequence[_Piece], rows: Sequence[int], setting: Setting) -> float:
+    """Seconds until the last pair is through these pieces.
 
     The largest pair needs its own path through them; cores that pairs share need to do the work of
     all. Whichever takes longer counts, since one pair works while another waits.
     """
-    seconds = sum(_step_s(costs, step, rows[0], len(rows), setting) for step in steps)
+    seconds = sum(_piece_s(costs, piece, rows[0], len(rows), setting) for piece in pieces)
     if setting.cores is not None:
-        work = sum(step.cpu.at(each) for step in steps for each in rows) * (1 + costs.c2_share)
-        seconds = max(seconds, work / setting.cores)
+        work = sum(piece.part * piece.step.cpu.at(each) for piece in pieces for each in rows)
+        seconds = max(seconds, work * (1 + costs.c2_share) / setting.cores)
     return setting.dispatch_s * len(rows) + seconds
 
 
-def _step_s(costs: Costs, step: StepCost, rows: int, pairs: int, setting: Setting) -> float:
-    """A step of one of so many pairs: work, then sending, then waiting."""
-    cores = setting.cores or math.inf
-    first = step.cpu.at(rows)
+def _piece_s(costs: Costs, piece: _Piece, rows: int, pairs: int, setting: Setting) -> float:
+    """One of so many pairs: work, sending and waiting."""
+    step, cores = piece.step, setting.cores or math.inf
+    first = piece.part * step.cpu.at(rows)
     second = first * costs.c2_share
     in_turns = (first + second) / min(1.0, cores)
     together = max(first, second, (first + second) / cores)
     work = costs.serial * in_turns + (1 - costs.serial) * together
     sending, latency = 0.0, 0.0
     if setting.link is not None:
-        sending = step.sent_at(rows) / setting.link.bytes_s_of(pairs)
-        latency = costs.latencies * setting.link.one_way_ms / 1e3
-    rounds = step.rounds_at(rows)
-    if step.name in OVERLAPPING:
-        busy = max(work, sending)
-        return busy + latency + max(0.0, rounds * latency / 2 - busy) + rounds * costs.round_s
-    return work + sending + rounds * (latency + costs.round_s)
-
-
-def calibrate(small: dict[str, Any], large: dict[str, Any], cores: float) -> Costs:
-    """Costs from two results of `iteration.Run` with one pair on this many cores."""
-    rows = (int(small["m"]), int(large["m"]))
-    steps = _steps(small, large, rows)
-    costs = Costs(
-        steps=steps,
-        c2_share=large["cpu_c2_s"] / large["cpu_c1_s"],
-        ingest=_ingest(small, large, rows),
-        start_s=large["start_s"],
-        round_s=_round_s(large),
-        latencies=1.0 if large["steps"] else 2 / IN_FLIGHT,
-    )
-    return _fit(costs, rows[1], large["total_s"], cores)
-
-
-def _ingest(small: dict[str, Any], large: dict[str, Any], rows: tuple[int, int]) -> StepCost:
-    """Taking in the records; both clouds are taken to work as long as the one that works more."""
-    costs = [
-        (max(run["ingest_cpu_s"]), sum(run["ingest_bytes"]) / 2, run["ingest_rounds"])
-        for run in (small, large)
-    ]
-    return _step("ingest", True, rows, costs)
-
-
-def _step(
-    name: str, offline: bool, rows: Sequence[int], costs: Sequence[tuple[float, float, float]]
-) -> StepCost:
-    """A step from its CPU seconds, bytes and rounds in two runs."""
-    cpu, sent, rounds = (Line.through(rows, values) for values in zip(*costs, strict=True))
-    return StepCost(name, offline, cpu, sent, rounds)
-
-
-def _steps(
-    small: dict[str, Any], large: dict[str, Any], rows: tuple[int, int]
-) -> tuple[StepCost, ...]:
-    """Each step's lines; what no step was charged with is a step of its own."""
-    runs = (small, large)
-    tables = [
-        {(s["phase"], s["step"]): (s["cpu_s"], s["bytes"], s["rounds"]) for s in run["steps"]}
-        for run in runs
-    ]
-    steps = []
-    for phase, name in sorted({*tables[0], *tables[1]}):
-        costs = [table.get((phase, name), (0.0, 0.0, 0.0)) for table in tables]
-        steps.append(_step(name, phase == "offline", rows, costs))
-    rest = [
-        (
-            max(0.0, run["cpu_c1_s"] - sum(s["cpu_s"] for s in run["steps"])),
-            max(0.0, _sent(run) - sum(s["bytes"] for s in run["steps"])),
-            0.0 if large["steps"] else run["rounds"],
-        )
-        for run in runs
-    ]
-    return (*steps, _step("other", False, rows, rest))
-
-
-def _sent(run: dict[str, Any]) -> float:
-    return float(run["bytes_c1_to_c2"] + run["bytes_c2_to_c1"]) / 2
-
-
-def _round_s(run: dict[str, Any]) -> float:
-    """What a round takes besides CPU, from steps on clusters, which hardly compute."""
-    small = [s for s in run["steps"] if s["step"] in LEAD_ONLY and s["rounds"]]
-    rounds = sum(s["rounds"] for s in small)
-    idle = sum(max(0.0, s["wall_s"] - s["cpu_s"]) for s in small)
-    return float(idle / rounds) if rounds else 0.0
-
-
-def _fit(costs: Costs, rows: int, measured_s: float, cores: float) -> Costs:
-    """Choose `serial` so that the model takes as long as the measured run.
-
-    If it takes longer even without any turns, rounds were measured too long: on a busy machine a
-    worker that waits for a core looks as if it waited for its peer. They are then shortened.
-    """
-
-    def too_fast(changed: Costs) -> bool:
-        return predict(changed, [rows], Setting(cores, None)).iteration_s < measured_s
-
-    if too_fast(costs):
-        serial = _largest(lambda share: too_fast(replace(costs, serial=share)))
-        return replace(costs, serial=serial)
-    part = _largest(lambda share: too_fast(replace(costs, round_s=share * costs.round_s)))
-    return replace(costs, round_s=part * costs.round_s)
-
-
-def _largest(holds: Callable[[float], bool]) -> float:
-    """The largest share, 0 to 1, for which something still holds; 0 if it never does."""
-    low, high = 0.0, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+        sending = piece.part * step.sent_at(rows) / setting.link.bytes_s_of(pairs)
+        latency = setting.link.one_way_ms / 1e3
+    waiting = piece.waits * (latency + costs.round_s)
+    if _supplies(step):
+        # of two lots one is on its way while the other is made
+        lots = piece.part * step.rounds.at(rows)
+        return max(work, sending, (lots * latency + work + sending) / 2) + waiting
+    if step.name in STREAMED:
+        return max(work, sending) + waiting
+    return work + sending + waiting

@@ -11,6 +11,7 @@ costs do not count.
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -41,6 +42,7 @@ from ppodc.local.pair_process import Setting
 WARM_UP: dict[Suite, int] = {"shares": 1, "paillier": 0}  # exponentiations need none
 _SEED = 7
 _PROGRAM = "ppodc.bench.iteration_process"
+_SPENT = ("wall_s", "cpu_s", "bytes", "rounds")
 
 
 def _silent(_: str) -> None:
@@ -184,16 +186,17 @@ def _measure(
         return clouds.records(reseed_rows(_SEED, iteration, m, k))
 
     start = clouds.records(initial_rows(_SEED, m, k))
-    exact = True
+    clouds.steps()  # those of taking in the records are told apart
+    exact, steps = True, []
     for done in iterate(start, assign, clouds.update, candidates, count):
         expected = trace.iterations[done.iteration - 1]
         table = np.array(clouds.open(done.sums), object).reshape(k, -1)
         same = np.array_equal(table[:, :-1], expected.sums)
         same = same and np.array_equal(table[:, -1], expected.sizes)
         exact = exact and same and done.stop == expected.stop
-        if done.iteration == unmeasured:
-            clouds.steps()  # those so far do not count
-    return {**_figures(clouds, ingest, unmeasured), "exact": exact}
+        steps.append(clouds.steps())
+    told = {"steps": _steps(steps[unmeasured:]), "exact": exact}
+    return {**_figures(clouds, ingest, unmeasured), **told}
 
 
 def _spread(
@@ -225,6 +228,15 @@ def _figures(clouds: CommandedPairs, ingest: Phase, unmeasured: int) -> dict[str
         "online_s": online_s,
         "total_s": offline_s + online_s,
         "total_s_range": [min(both.wall for both in whole), max(both.wall for both in whole)],
+        "each": [
+            {
+                "wall_s": both.wall,
+                "cpu_s": both.cpu_c1 + both.cpu_c2,
+                "others": load.others,
+                "own": load.own,
+            }
+            for both, load in zip(whole, clouds.loads[unmeasured:], strict=True)
+        ],
         "cluster_s": statistics.median(clouds.cluster[unmeasured:]),
         "cpu_c1_s": sums.cpu_c1 / count,
         "cpu_c2_s": sums.cpu_c2 / count,
@@ -236,18 +248,26 @@ def _figures(clouds: CommandedPairs, ingest: Phase, unmeasured: int) -> dict[str
         "ingest_cpu_s": [ingest.cpu_c1, ingest.cpu_c2],
         "ingest_bytes": [ingest.sent_c1, ingest.sent_c2],
         "ingest_rounds": ingest.rounds,
-        "steps": _steps(clouds.steps(), count),
     }
 
 
-def _steps(steps: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Costs by step, per iteration."""
-    # What the checks asked for is no part of an iteration.
-    shown = [step for step in steps if step["step"] not in ("output", "start", "ingest")]
-    for step in shown:
-        for name in ("wall_s", "cpu_s", "bytes", "rounds"):
-            step[name] /= count
-    return shown
+def _steps(iterations: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Costs by step: means of the iterations, and the fastest."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for step in (step for steps in iterations for step in steps):
+        # What the checks asked for is no part of an iteration.
+        if step["step"] not in ("output", "start", "ingest"):
+            found.setdefault((step["phase"], step["step"]), []).append(step)
+    count = len(iterations)
+    return [
+        {
+            "step": name,
+            "phase": phase,
+            **{what: sum(step[what] for step in steps) / count for what in _SPENT},
+            "fastest_s": min(step["wall_s"] for step in steps),
+        }
+        for (phase, name), steps in found.items()
+    ]
 
 
 def _start(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import ChoosesStarts, Half, State
+from ppodc.kmeans.half import ChoosesStarts, Half, HandsOnCentres, State
 from ppodc.local.pair_process import LocalCloud, main, save_half, tell
 
 _SHARD = "part"
@@ -54,7 +54,9 @@ class Worker:
     def do_records(self, rows: list[int]) -> str:
         return self._keep(self._half.records(_SHARD, rows))
 
-    def do_assign(self, clusters: str) -> str:
+    def do_assign(self, clusters: str, scaled: str | None) -> str:
+        if scaled is not None and isinstance(self._half, HandsOnCentres):
+            self._half.take_scaled(_load(clusters), _load(scaled))
         return self._keep(self._half.assign(_SHARD, _load(clusters)))
 
     def do_add(self, states: list[str]) -> str:
@@ -63,9 +65,16 @@ class Worker:
     def do_join(self, states: list[str]) -> str:
         return self._keep(self._half.join([_load(state) for state in states]))
 
-    def do_update(self, clusters: str, sums: str, candidates: str) -> tuple[str, bool]:
-        new, stop = self._half.update(_load(clusters), _load(sums), _load(candidates))
-        return self._keep(new), stop
+    def do_update(
+        self, clusters: str, sums: str, candidates: str, others: bool
+    ) -> tuple[str, bool, str | None]:
+        """New clusters, the stop bit and, for `others`, what pairs need of the centres."""
+        half = self._half
+        new, stop = half.update(_load(clusters), _load(sums), _load(candidates))
+        scaled = None
+        if others and not stop and isinstance(half, HandsOnCentres) and len(new) > 1:
+            scaled = self._keep(half.scaled(new))
+        return self._keep(new), stop, scaled
 
     def do_spread(self, chosen: str, start: int) -> str:
         return self._keep(self._chooser().spread(_SHARD, _load(chosen), start))

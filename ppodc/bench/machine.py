@@ -101,14 +101,18 @@ class Load:
         self._busy, self._times, self._began = _busy(), os.times(), time.perf_counter()
         self.seconds = 0.0
         self.others: float | None = None  # cores that others kept busy; None: not known here
+        self.own = 0.0  # cores that this process itself used
 
     def stop(self, children: float | None = None) -> None:
         """`children`: CPU seconds of children, where they began before or go on after this."""
         self.seconds = time.perf_counter() - self._began
         busy = _busy()
-        if self._busy is None or busy is None or self.seconds <= 0:
-            return
         spent = [new - old for new, old in zip(os.times(), self._times, strict=True)]
+        if self.seconds <= 0:
+            return
+        self.own = sum(spent[:2]) / self.seconds
+        if self._busy is None or busy is None:
+            return
         ours = sum(spent[:2]) + (sum(spent[2:4]) if children is None else children)
         self.others = max(0.0, (busy - self._busy - ours) / self.seconds)
 

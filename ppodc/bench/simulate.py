@@ -83,7 +83,7 @@ def simulate(
     if not job.k <= job.m <= MOST_RECORDS or not all(1 <= p <= MOST_PAIRS for p in pairs):
         raise InputError(f"simulate k to {MOST_RECORDS:,} records on 1 to {MOST_PAIRS:,} pairs.")
     measured = calibration.measure_runs(job, runs or RUNS[job.suite], points)
-    costs = cost_model.calibrate(measured[0], measured[1], measured[1]["free_cores"])
+    costs = calibration.calibrate(job, measured)
     predicted = []
     for link in links:
         setting = Setting(None, link, assumed.dispatch_ms / 1e3)

@@ -85,6 +85,17 @@ class Half(Prepares, Protocol):
 
 
 @runtime_checkable
+class HandsOnCentres(Protocol):
+    """A half whose centres can be computed at one pair for all; each cloud hands on its own."""
+
+    def scaled(self, clusters: State) -> State:
+        """What `assign` computes of two clusters or more before it looks at a record."""
+
+    def take_scaled(self, clusters: State, scaled: State) -> None:
+        """Have that from another pair, of clusters that its `update` made. Local."""
+
+
+@runtime_checkable
 class DropsDuplicates(Protocol):
     """A half that can count records of several owners once."""
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import ChoosesStarts, DropsDuplicates, Half, State
-from ppodc.kmeans.plan import Parts
+from ppodc.kmeans.half import ChoosesStarts, DropsDuplicates, Half, HandsOnCentres, State
+from ppodc.kmeans.plan import Iterated, Parts
 from ppodc.pairs.plan import Progress, Task
 from ppodc.records.output_half import OutputHalf
 
@@ -16,16 +16,22 @@ def perform(half: Half, task: Task, progress: Progress) -> Any:
 
 
 def _assign(half: Half, task: Task, progress: Progress) -> State:
-    clusters = _joined(half, task.inputs)
+    parts, scaled = task.inputs
+    clusters = _joined(half, parts)
+    if scaled is not None and isinstance(half, HandsOnCentres):
+        half.take_scaled(clusters, scaled)
     return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
 
 
-def _update(half: Half, task: Task, _progress: Progress) -> tuple[State, State, State, bool]:
-    """(clusters to go on with, those it began with, sums of all pairs, stop bit)."""
+def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
+    """`rows` say whether other pairs will want the centres."""
     clusters, parts, candidates = task.inputs
     began, sums = _joined(half, clusters), half.add(parts)
     new, stop = half.update(began, sums, _joined(half, candidates))
-    return new, began, sums, stop
+    scaled = None
+    if task.rows[0] and not stop and isinstance(half, HandsOnCentres):
+        scaled = half.scaled(new)
+    return Iterated(new, began, sums, stop, scaled)
 
 
 def _dedup(half: Half, task: Task, _progress: Progress) -> None:

@@ -42,6 +42,17 @@ class Best:
     began: Part
 
 
+@dataclass(frozen=True, slots=True)
+class Iterated:
+    """What `update` leaves."""
+
+    clusters: State  # to go on with
+    began: State  # those that the iteration began with
+    sums: State  # of all pairs
+    stop: bool
+    scaled: State | None  # of the clusters, for the next `assign` of other pairs
+
+
 @dataclass(slots=True)
 class KMeansPlan:
     """See the module. `iteration` counts those of all runs, `begun` those of runs before."""
@@ -61,6 +72,7 @@ class KMeansPlan:
     cut_short: int = 0  # runs that ended by max_iter
     stop: bool = False
     clusters: Parts = ()
+    scaled: State | None = None  # of these clusters, if one pair has computed them for all
     began: Parts = ()  # those that the last iteration began with
     sums: tuple[State, ...] = ()
     counted: State | None = None  # sums of the last iteration, from all pairs
@@ -134,12 +146,15 @@ class KMeansPlan:
         self.chosen, self.chosen_for, self.totals = (*self.chosen, *more), self.start, ()
         self._begin()
 
-    def iterated(self, clusters: State, began: State, sums: State, stop: bool) -> None:
-        """An iteration is done: it is on disk before anything follows."""
-        state = {CLUSTERS: clusters, SUMS: sums, BEGAN: began, **self._of_runs()}
-        self.save(Checkpoint(self.iteration + 1, stop, state))
-        self.iteration, self.stop, self.counted = self.iteration + 1, stop, sums
-        self.began, self.clusters = (began,), (clusters,)
+    def iterated(self, done: Iterated) -> None:
+        """An iteration is done: it is on disk before anything follows.
+
+        All but `scaled`, which every pair can compute itself.
+        """
+        state = {CLUSTERS: done.clusters, SUMS: done.sums, BEGAN: done.began, **self._of_runs()}
+        self.save(Checkpoint(self.iteration + 1, done.stop, state))
+        self.iteration, self.stop, self.counted = self.iteration + 1, done.stop, done.sums
+        self.began, self.clusters, self.scaled = (done.began,), (done.clusters,), done.scaled
         self.sums, self.candidates = (), ()
         self._end_first()
 
@@ -148,7 +163,7 @@ class KMeansPlan:
         self.best[self.k] = best
         self.cut_short += not self.stop
         self.run, self.begun, self.stop = self.run + 1, self.iteration, False
-        self.clusters, self.began, self.counted = (), (), None
+        self.clusters, self.scaled, self.began, self.counted = (), None, (), None
         self._begin()
 
     def last(self) -> Best:

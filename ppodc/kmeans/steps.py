@@ -2,9 +2,9 @@
 
 A start by k-means++ has (spread, pick) for each further record behind its `start`. Of several runs
 with the same k each but the first ends with `better`, which leaves the best. `squares` are what the
-inertia takes. `update`, `better` and `output` are cluster-scale and run on one pair, the lead; the
-other steps run on every pair that holds records for them. Each cloud keeps its own states; both
-know which step comes next.
+inertia takes. `update`, `better` and `output` are cluster-scale and run on one pair, the lead: its
+`update` also computes the centres that all pairs need next. The other steps run on every pair that
+holds records for them. Each cloud keeps its own states; both know which step comes next.
 
 Who learns what: both clouds learn the number of iterations of each run and the stop bit of each
 iteration, which `update` opens; not which run is the best. `output` and `labels` give each cloud a
@@ -95,7 +95,9 @@ class Assign(BaseStep[KMeansPlan]):
         return plan.iteration + 1
 
     def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        assign = Task("assign", place.names, inputs=plan.clusters)
+        handed_on = int(plan.scaled is not None)
+        inputs = (plan.clusters, plan.scaled)
+        assign = Task("assign", place.names, rows=(handed_on,), inputs=inputs)
         return [*_fetch(plan.stand_ins(), place), *_dedup(plan, place), assign]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -119,10 +121,12 @@ class Update(BaseStep[KMeansPlan]):
         return [LEAD]
 
     def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
-        return [Task("update", inputs=(plan.clusters, plan.sums, plan.candidates))]
+        others = int(plan.pairs > 1 and plan.k > 1)
+        inputs = (plan.clusters, plan.sums, plan.candidates)
+        return [Task("update", rows=(others,), inputs=inputs)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.iterated(*results.one(LEAD, "update"))
+        plan.iterated(results.one(LEAD, "update"))
 
 
 class Better(BaseStep[KMeansPlan]):
@@ -230,7 +234,7 @@ def _again(plan: KMeansPlan, place: Place, k: int) -> list[Task]:
     that the worker did."""
     if not plan.job.several_runs and place.done.get("assign") == plan.iteration:
         return []
-    return [Task("assign", place.names, inputs=(plan.best[k].began,))]
+    return [Task("assign", place.names, rows=(0,), inputs=((plan.best[k].began,), None))]
 
 
 def _fetch(wanted: Sequence[Run], place: Place) -> list[Task]:

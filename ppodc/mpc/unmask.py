@@ -34,7 +34,7 @@ from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 MAX_BITS = 32
-_VALUES = 1 << 18  # values taken in at a time
+VALUES = 1 << 18  # values taken in at a time
 
 
 @dataclass(slots=True, repr=False)
@@ -175,7 +175,7 @@ def _difference(session: Session, values: Words, bits: int) -> XorShare:
 
 def _stretches(rows: int, columns: int) -> list[tuple[int, int]]:
     """Rows taken in at a time, start and end."""
-    return list(pairwise([*range(0, rows, max(1, _VALUES // columns)), rows]))
+    return list(pairwise([*range(0, rows, max(1, VALUES // columns)), rows]))
 
 
 def _woven(bits: Bits) -> NDArray[np.uint32]:

@@ -5,17 +5,19 @@ from fractions import Fraction
 
 import pytest
 
-from ppodc.bench import calibration, cost_model, network_presets, simulate
+from ppodc.bench import calibration, cost_model, fitted_costs, network_presets, simulate
 from ppodc.bench.calibration import Job, Runs
-from ppodc.bench.cost_model import Costs, Setting, StepCost
+from ppodc.bench.cost_model import Costs, Portions, Setting, StepCost
 from ppodc.bench.estimate import Line
+from ppodc.bench.fitted_costs import Measured
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
 from ppodc.bench.simulate import Assumed
 from ppodc.cli.bench import duration, whole
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
-from ppodc.kmeans.shares import demand, sums
+from ppodc.kmeans.shares import sums
+from ppodc.kmeans.shares.half import AHEAD_BYTES
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.lattice_parameters import choose
 from tests.bench.look import check_document, check_plot
@@ -24,10 +26,11 @@ from tests.bench.look import check_document, check_plot
 def costs(**changes) -> Costs:
     steps = (
         StepCost("leaves", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(2.0)),
-        StepCost("SMIN_k", False, Line(0.0, 0.0005), Line(0.0, 100.0), Line(10.0)),
-        StepCost("stop test", False, Line(0.2), Line(500.0), Line(20.0)),
+        StepCost("SMIN_k", False, Line(0.0, 0.0005), Line(0.0, 100.0), Line(10.0), Line(9.0)),
+        StepCost("stop test", False, Line(0.2), Line(500.0), Line(20.0), Line(12.0)),
     )
-    ingest = StepCost("ingest", True, Line(0.0, 0.0001), Line(0.0, 10.0), Line(0.0, 0.01))
+    taking_in = Line(0.0, 0.0001), Line(0.0, 10.0), Line(0.0, 0.01), Line(7.0)
+    ingest = StepCost("ingest", True, *taking_in)
     base = Costs(steps, 1.0, ingest, start_s=1.0, round_s=0.0)
     return replace(base, **changes)
 
@@ -39,9 +42,7 @@ def test_pairs_with_cores_of_their_own_scale_and_those_that_share_do_not():
     assert one.offline_s == pytest.approx(1.0)
     assert one.online_s == pytest.approx(0.5 + 0.2)
     assert two.offline_s == pytest.approx(0.5)
-    assert two.online_s == pytest.approx(0.25 + 0.2 + 0.2), (
-        "the stop test runs on one pair only, which has the centres from there; the other has not"
-    )
+    assert two.online_s == pytest.approx(0.25 + 0.2), "one pair does the stop test for both"
     shared = cost_model.predict(costs(), cost_model.split(1000, 2), Setting(2, None))
     assert shared.offline_s == pytest.approx(1.0), "four workers, two cores"
 
@@ -57,49 +58,126 @@ def test_work_in_turns_leaves_a_core_idle_that_a_second_pair_uses():
 def test_the_link_adds_its_bytes_and_its_latency():
     slow = Link("slow", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)  # a million bytes a second
     found = cost_model.predict(costs(), [1000], Setting(None, slow))
-    stop_test = 0.2 + 0.0005 + 20 * 0.1
-    assert found.online_s == pytest.approx(0.5 + 0.1 + 10 * 0.1 + stop_test)
+    stop_test = 0.2 + 0.0005 + 12 * 0.1
+    assert found.online_s == pytest.approx(0.5 + 0.1 + 9 * 0.1 + stop_test), "waits, not rounds"
     narrow = replace(slow, one_way_ms=0, total_gbit_s=8e-3)
     shared = cost_model.predict(costs(), [500, 500], Setting(None, narrow))
     assert shared.offline_s == pytest.approx(1.0), "two pairs share what one had alone"
 
 
-def test_products_are_sent_while_the_next_part_is_made():
-    """A second of work, a second of sending; 4 parts that wait for half a latency each."""
+def offline_s(step, link, rows=1000, **changes):
+    found = cost_model.predict(costs(steps=(step,), **changes), [rows], Setting(None, link))
+    return found.offline_s
+
+
+def test_supplies_are_sent_while_the_next_lot_is_made():
+    """A second of work, a second of sending, 4 lots; then the way of the last one."""
     link = Link("slow", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)
-    step = StepCost("products", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(4.0))
-    hidden = cost_model.predict(costs(steps=(step,)), [1000], Setting(None, link))
-    assert hidden.offline_s == pytest.approx(1.0 + 0.1), "work and sending hide all but one latency"
+    step = StepCost("leaves", True, Line(0.0, 0.001), Line(0.0, 1000.0), Line(4.0))
+    hidden = (4 * 0.1 + 1.0 + 1.0) / 2
+    assert offline_s(step, link) == pytest.approx(hidden + 0.1)
+    fast = replace(link, gbit_s=1e9)
+    assert offline_s(step, fast) == pytest.approx(1.0 + 0.1), "work hides all but one latency"
     far = replace(link, one_way_ms=1000)
-    seen = cost_model.predict(costs(steps=(step,)), [1000], Setting(None, far))
-    assert seen.offline_s == pytest.approx(4 * 0.5 + 1.0), "parts wait for each other"
+    assert offline_s(step, far) == pytest.approx((4.0 + 1.0 + 1.0) / 2 + 1.0), "lots wait"
 
 
-def test_a_question_waits_for_there_and_back_with_others_under_way():
+def test_a_look_up_streams_its_table():
+    link = Link("slow", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)
+    step = StepCost("scaling", False, Line(1.0), Line(2e6), Line(120.0), Line(4.0))
+    found = cost_model.predict(costs(steps=(step,)), [10], Setting(None, link))
+    assert found.online_s == pytest.approx(2.0 + 4 * 0.1), "two seconds of sending hide the work"
+
+
+def test_supplies_that_do_not_fit_are_made_online_with_each_chunk():
+    """A quarter fits; 8 chunks, 6 of which make their own and wait for it."""
     link = Link("far", gbit_s=1e9, one_way_ms=100, usd_per_gb=0)
-    step = StepCost("other", False, Line(), Line(), Line(0.0, 8.0))
-    found = cost_model.predict(costs(steps=(step,), latencies=2 / 4), [10], Setting(None, link))
-    assert found.online_s == pytest.approx(80 * 0.2 / 4)
+    step = StepCost("leaves", True, Line(0.0, 0.001), Line(), Line(0.0, 0.004))
+    portions = Portions(1000, Line(0.0, AHEAD_BYTES / 2000), 0.0)
+    small = cost_model.predict(costs(steps=(step,), portions=portions), [2000], Setting(None, link))
+    assert (small.offline_s, small.online_s) == (pytest.approx(2.0 + 0.1), 0)
+    large = cost_model.predict(costs(steps=(step,), portions=portions), [8000], Setting(None, link))
+    assert large.offline_s == pytest.approx(2.0 + 0.1)
+    assert large.online_s == pytest.approx(6.0 + 6 * 0.1)
 
 
-def test_taking_in_records_waits_for_its_rounds_too():
+def test_products_that_do_not_fit_are_made_online():
+    step = StepCost("products", True, Line(0.0, 0.001), Line(), Line(1.0), Line(1.0))
+    made = costs(steps=(step,), portions=Portions(1000, Line(), 2.0**27 / 2000))
+    for rows, offline in ((2000, 2.0), (2001, 0.0)):
+        found = cost_model.predict(made, [rows], Setting(None, None))
+        assert (found.offline_s, found.online_s) == pytest.approx((offline, rows / 1e3 - offline))
+
+
+def run_of(m, steps, **changes):
+    """What `iteration.Run` tells of a run, as far as the model wants it."""
+    keys = ("step", "phase", "fastest_s", "cpu_s", "bytes", "rounds")
+    told = [dict(zip(keys, step, strict=True)) for step in steps]
+    cpu = sum(step["cpu_s"] for step in told)
+    sent = sum(step["bytes"] for step in told)
+    figures = {"m": m, "steps": told, "cpu_c1_s": cpu, "cpu_c2_s": cpu, "total_s": 1.0}
+    figures |= {"bytes_c1_to_c2": sent, "bytes_c2_to_c1": sent, "rounds": 8, "start_s": 1.0}
+    ingest = {"ingest_cpu_s": [1.0, 1.0], "ingest_bytes": [10, 10], "ingest_rounds": 5}
+    return {**figures, **ingest, "ingest_s": 1.0, **changes}
+
+
+def test_waits_are_what_a_far_link_adds_not_the_rounds():
+    small = run_of(
+        100, [("scaling", "online", 0.5, 0.4, 10, 120), ("sums", "online", 0.1, 0, 1, 2)]
+    )
+    large = run_of(
+        200, [("scaling", "online", 0.5, 0.4, 10, 120), ("sums", "online", 0.2, 0, 2, 5)]
+    )
+    far = run_of(
+        100,
+        [("scaling", "online", 1.1, 0.4, 10, 120), ("sums", "online", 0.3, 0, 1, 2)],
+        ingest_s=1.9,
+    )
+    runs = Measured(small, large, far, 0.1, 2.0, quiet=False)
+    found = fitted_costs.calibrate(runs, Portions())
+    waits = {step.name: step.waits.fixed for step in found.steps}
+    assert waits == {"scaling": pytest.approx(6), "sums": pytest.approx(2), "other": 0}
+    assert found.ingest.waits.at(100) == pytest.approx(9)
+    assert found.serial == 0, "a busy machine's wall time is not believed"
+    calm = fitted_costs.calibrate(replace(runs, quiet=True), Portions())
+    assert cost_model.predict(calm, [200], Setting(2.0, None)).iteration_s <= 1.0
+
+
+def test_a_suite_without_steps_waits_in_proportion_to_its_rounds():
+    small, large = run_of(10, [], rounds=80), run_of(20, [], rounds=160)
+    far = run_of(10, [], rounds=80, total_s=3.0)
+    found = fitted_costs.calibrate(
+        Measured(
+            *({**run, "cpu_c1_s": 0.5, "cpu_c2_s": 0.5} for run in (small, large, far)),
+            0.1, 2.0, quiet=False,
+        ),
+        Portions(),
+    )  # fmt: skip
+    (rest,) = found.steps
+    assert rest.waits.at(40) == pytest.approx(4 * 20)
+
+
+def test_taking_in_records_waits_too():
     link = Link("far", gbit_s=8e-3, one_way_ms=100, usd_per_gb=0)
     found = cost_model.predict(costs(), [1000], Setting(None, link))
-    assert found.ingest_s == pytest.approx(0.1 + 0.01 + 10 * 0.1)
+    assert found.ingest_s == pytest.approx(0.1 + 0.01 + 7 * 0.1)
+    stretches = costs(portions=Portions(taken_rows=400))
+    found = cost_model.predict(stretches, [1000], Setting(None, link))
+    assert found.ingest_s == pytest.approx(0.1 + 0.01 + 3 * 7 * 0.1)
 
 
 def test_money_and_bytes_of_a_hand_worked_job():
-    """Two pairs: 4 cores for 0.5 + 0.25 + 0.2 + 0.2 s; bytes both ways at a dollar a GB."""
+    """Two pairs: 4 cores for 0.5 + 0.25 + 0.2 s; bytes both ways at a dollar a GB."""
     job = Job(1000, iterations=3)
     link = Link("dear", gbit_s=1e9, one_way_ms=0, usd_per_gb=1.0)
     point = simulate._point(job, costs(), 2, Setting(None, link), Assumed(3600.0))
-    sent = 2 * (1000 * 1000 + 1000 * 100 + 500 + 500)
+    sent = 2 * (1000 * 1000 + 1000 * 100 + 500)
     assert point["bytes"] == pytest.approx(sent)
-    assert point["iteration_s"] == pytest.approx(1.15)
-    assert point["usd_iteration"] == pytest.approx(4 * 1.15 + sent / 1e9)
-    assert point["job_s"] == pytest.approx(1.0 + 0.05 + 3 * 1.15)
+    assert point["iteration_s"] == pytest.approx(0.95)
+    assert point["usd_iteration"] == pytest.approx(4 * 0.95 + sent / 1e9)
+    assert point["job_s"] == pytest.approx(1.0 + 0.05 + 3 * 0.95)
     taken_in = 2 * 1000 * 10
-    assert point["usd_job"] == pytest.approx(4 * 4.5 + (3 * sent + taken_in) / 1e9)
+    assert point["usd_job"] == pytest.approx(4 * 3.9 + (3 * sent + taken_in) / 1e9)
     assert point["worker_gb"] == simulate.worker_bytes(job, 500) / 1e9
 
 
@@ -145,11 +223,26 @@ def test_where_no_number_suffices_the_fastest_is_told():
     assert fewest(job, best["job_s"], 0.003)["answer"], "what is possible is not denied"
 
 
-def test_rounds_come_back_with_every_chunk():
-    assert cost_model.CHUNK_ROWS == demand.CHUNK_ROWS, "the model must follow the suite"
-    step = StepCost("SMIN_k", False, Line(), Line(), Line(19.0))
-    assert step.rounds_at(cost_model.CHUNK_ROWS) == 19
-    assert step.rounds_at(4 * cost_model.CHUNK_ROWS + 1) == 5 * 19
+def test_waits_come_back_with_every_chunk():
+    portions = calibration.portions(Job(10**6))
+    assert portions.chunk_rows == 1 << 14
+    link = Link("far", gbit_s=1e9, one_way_ms=100, usd_per_gb=0)
+    step = StepCost("SMIN_k", False, Line(), Line(), Line(19.0), Line(17.0))
+    for rows, chunks in ((1 << 14, 1), ((4 << 14) + 1, 5)):
+        made = costs(steps=(step,), portions=portions)
+        found = cost_model.predict(made, [rows], Setting(None, link))
+        assert found.online_s == pytest.approx(chunks * 17 * 0.1)
+
+
+def test_portions_are_those_of_the_suite():
+    wide = calibration.portions(Job(10**6, k=64))
+    assert wide.chunk_rows < 1 << 14, "fewer records at a time where there are many clusters"
+    narrow = calibration.portions(Job(10**6))
+    assert narrow.ahead("leaves", 10_000) == 1
+    assert 0 < narrow.ahead("leaves", 10**6) < 1
+    assert narrow.ahead("products", 10**6) == 1
+    assert narrow.ahead("products", 10**7) == 0
+    assert calibration.portions(Job(100, suite="paillier")) == Portions()
 
 
 def test_sums_of_a_large_shard_take_half_the_bytes():
@@ -188,7 +281,9 @@ LINKS = tuple(network_presets.LINKS.values())
 def calibrated(tmp_path_factory):
     """A real calibration, small, kept on disk as the command keeps it."""
     file = tmp_path_factory.mktemp("simulate") / "points.jsonl"
-    return predicted(file, 1.0), file
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "FAR", replace(calibration.FAR, one_way_ms=20))
+        yield predicted(file, 1.0), file
 
 
 def predicted(file, within_s, pairs=(1, 4, 64), links=LINKS):
@@ -204,9 +299,9 @@ def test_a_run_gives_calibration_checks_and_predictions(calibrated, tmp_path):
     for text in ("SIMULATED", "Model against measurement", "for each record"):
         assert text in shown, text
     checks = result["parameters"]["checks"]
-    assert [c["pairs"] for c in checks] == [1, 1, 1, 2, 1]
-    assert [c["link"] for c in checks] == [None] * 4 + ["wan"]
-    assert [c["used_to_calibrate"] for c in checks] == [True, True, False, False, False]
+    assert [c["pairs"] for c in checks] == [1, 1, 1, 1, 2, 1]
+    assert [c["link"] for c in checks] == [None, None, "far", None, None, "wan"]
+    assert [c["used_to_calibrate"] for c in checks] == [True] * 3 + [False] * 3
     assert all(c["measured_s"] > 0 and c["predicted_s"] > 0 for c in checks)
     plain = [x for x in result["points"] if "answer" not in x]
     assert [x["pairs"] for x in plain] == [1, 4, 64] * 3
@@ -234,18 +329,19 @@ def test_the_answer_names_its_pairs(calibrated):
 @pytest.mark.parametrize("m", [100, 160, 80, 40])
 def test_no_run_both_calibrates_and_checks(m, monkeypatch):
     seen = []
-    monkeypatch.setattr(calibration, "measure", lambda _, tasks, __: seen.extend(tasks))
+    monkeypatch.setattr(calibration, "measure", lambda _, tasks, __: seen.extend(tasks) or [])
     calibration.measure_runs(Job(m, 2, 2), RUNS, Points())
-    assert len({str(sorted(task.key.items(), key=str)) for task in seen}) == 5
+    assert len({str(sorted(task.key.items(), key=str)) for task in seen}) == 6
     rows = [task.key["rows"] for task in seen]
-    assert rows[2] == rows[3] == rows[4]
+    assert rows[0] == rows[2]
+    assert rows[3] == rows[4] == rows[5]
     assert len(set(rows)) == 3
     assert max(rows) <= m
 
 
 def test_more_clusters_than_rows_of_a_run(monkeypatch):
     seen = []
-    monkeypatch.setattr(calibration, "measure", lambda _, tasks, __: seen.extend(tasks))
+    monkeypatch.setattr(calibration, "measure", lambda _, tasks, __: seen.extend(tasks) or [])
     runs = Runs((6, 18), 24, 1)
     calibration.measure_runs(Job(1000, 2, 8, suite="paillier"), runs, Points())
     assert min(task.key["rows"] for task in seen) == 8

@@ -203,6 +203,19 @@ class SharesHalf:
                 self._session.supplies.reserve(self._demand.sums(held.rows, k))
                 return summing.widened(self._session, total)
 
+    def scaled(self, clusters: State) -> State:
+        """What `assign` needs of clusters first; without a round if `update` made them here."""
+        with self._session.step("scaling"):
+            return self._states.centres(self._clusters(clusters)).to_state()
+
+    def take_scaled(self, clusters: State, scaled: State) -> None:
+        """Remember what another pair's `scaled` gave for clusters that its `update` made. Local."""
+        state, centres, limbs = self._clusters(clusters), _checked(scaled), self._rings.distance
+        wanted = (self._p.l + 1, (len(state) - 1) * limbs)
+        if len(state) < 2 or centres.shape != wanted:
+            raise InputError(f"centres of {len(state)} clusters cannot have {centres.shape} words.")
+        self._states.take_over(state, Centres.of_state(centres, limbs))
+
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
         with self._session.step("update"):

@@ -25,7 +25,7 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 
 Chunks = Sequence[tuple[int, int]]  # of rows, start and end
-_AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
+AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
 _LATTICE_ROWS = 1000  # a job of fewer records takes fewer bytes by transfers
 
 
@@ -177,7 +177,7 @@ class ProductsAhead:
     def fill(self, shards: Mapping[str, Shard], iterations: int) -> None:
         """Make those of so many iterations, the nearest ones of all shards first."""
         sizes = {name: self._bytes_per_row * shard.rows for name, shard in shards.items()}
-        left = _AHEAD_BYTES - sum(sizes[name] * self.count(name) for name in shards)
+        left = AHEAD_BYTES - sum(sizes[name] * self.count(name) for name in shards)
         for number in range(iterations):
             for name in shards:
                 if self.count(name) <= number and sizes[name] <= left:

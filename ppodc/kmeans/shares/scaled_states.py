@@ -1,10 +1,13 @@
 """What has been computed from a state, so that nothing is computed twice.
 
 An iteration widens the new clusters for its stop test; the next one needs the same for its
-distances and for its own stop test. One half's state alone may not tell two states apart
-(C2 holds zeros for any public centres), so the halves compare the numbers of what they remember:
-one round, 8 bytes each way. No round for a state that came out of this session's update: its
-shares are random at both clouds, so that both know it again or neither does.
+distances and for its own stop test. Of several pairs one looks the centres up, in a table that
+grows with m; each cloud hands its shares of them on to its other workers (`take_over`).
+
+One half's state alone may not tell two states apart (C2 holds zeros for any public centres), so the
+halves compare the numbers of what they remember: one round, 8 bytes each way. No round for a state
+that an update has made, here or at the pair that handed it on: its shares are random at both
+clouds, so that both know it again or neither does.
 
 Who learns what: whether the other half has just had the same state, which both know anyhow.
 """
@@ -31,7 +34,7 @@ class _Known:
 
     number: int
     state: Words
-    wide: Wide
+    wide: Wide | None = None
     centres: Centres | None = None
     factors: Factors | None = None
     random: bool = False  # both clouds' shares of it are
@@ -48,7 +51,7 @@ class ScaledStates:
     def wide(self, state: Words) -> Wide:
         """The clusters in a ring in which all steps can multiply."""
         with self._session.meter.step("scaling"):
-            return self._find(state).wide
+            return self._widened(self._find(state))
 
     def factors(self, state: Words) -> Factors:
         """The scaling factors of the stop test for beta > 0."""
@@ -57,7 +60,7 @@ class ScaledStates:
             known = self._find(state)
             if known.factors is None:
                 session.supplies.reserve(self._demand.factors(len(state)))
-                known.factors = stop_test.factors(session, known.wide, self._rings)
+                known.factors = stop_test.factors(session, self._widened(known), self._rings)
             return known.factors
 
     def centres(self, state: Words) -> Centres:
@@ -67,19 +70,22 @@ class ScaledStates:
             known = self._find(state)
             if known.centres is None:
                 session.supplies.reserve(self._demand.centres(len(state)))
-                known.centres = scaling.centres(session, known.wide, self._rings)
+                known.centres = scaling.centres(session, self._widened(known), self._rings)
             return known.centres
 
     def made_here(self, state: Words) -> Wide:
         """Widen and remember a state that this session's update has just made."""
         with self._session.meter.step("scaling"):
-            known = self._remember(state)
-            known.random = True
-            return known.wide
+            return self._widened(self._remember(state, random=True))
 
     def add_centres(self, centres: Centres) -> None:
         """The centres of the state remembered last, computed elsewhere."""
         self._known[0].centres = centres
+
+    def take_over(self, state: Words, centres: Centres) -> None:
+        """The centres of a state, both made by the update of another pair of this job."""
+        if not any(known.random and np.array_equal(known.state, state) for known in self._known):
+            self._remember(state, random=True).centres = centres
 
     def _find(self, state: Words) -> _Known:
         known = next((x for x in self._known if np.array_equal(x.state, state)), None)
@@ -91,11 +97,14 @@ class ScaledStates:
             return known
         return self._remember(state)
 
-    def _remember(self, state: Words) -> _Known:
-        session = self._session
-        session.supplies.reserve(self._demand.widening(len(state)))
-        wide = scaling.widened(session, state, self._rings)
+    def _remember(self, state: Words, *, random: bool = False) -> _Known:
         self._count += 1
-        known = _Known(self._count, state.copy(), wide)
+        known = _Known(self._count, state.copy(), random=random)
         self._known = [known, *self._known][:_REMEMBERED]
         return known
+
+    def _widened(self, known: _Known) -> Wide:
+        if known.wide is None:
+            self._session.supplies.reserve(self._demand.widening(len(known.state)))
+            known.wide = scaling.widened(self._session, known.state, self._rings)
+        return known.wide

@@ -41,6 +41,17 @@ class Centres:
     directions: AdditiveShare
     constants: AdditiveShare
 
+    def to_state(self) -> Words:
+        """As one array (l + 1, (k - 1) L), for other pairs of the same cloud."""
+        rows = np.concatenate([self.directions.limbs, self.constants.limbs[None]])
+        return rows.reshape(len(rows), -1)
+
+    @classmethod
+    def of_state(cls, state: Words, limbs: int) -> "Centres":
+        """What `to_state` gave, in a ring of so many limbs."""
+        rows = state.reshape(len(state), -1, limbs)
+        return cls(AdditiveShare(rows[:-1]), AdditiveShare(rows[-1]))
+
 
 def widen_needs(k: int, l: int, rings: Rings) -> Needs:
     """Supplies of `widened`."""

@@ -131,11 +131,12 @@ def test_both_suites_agree():
     assert seen[0] == seen[1]
 
 
-def test_two_pairs_with_two_shards_each():
-    """Partial sums of one cloud add up across pairs; one pair updates for both."""
+@pytest.mark.parametrize("beta", [Fraction(0), Fraction(1, 10**6)])
+def test_two_pairs_with_two_shards_each(beta):
+    """Partial sums of one cloud add up across pairs; one pair updates and scales for both."""
     records = np.random.default_rng(4).integers(0, 51, (90, 2))
     edges = [0, 20, 45, 45, 90]  # one shard is empty
-    params = Parameters(90, 2, 4, 50, Fraction(0))
+    params = Parameters(90, 2, 4, 50, beta)
     share, seed = split(records)
     parts = (share, mask(seed, 0, 90, 2))
     channels = [memory_pair(), memory_pair()]
@@ -174,12 +175,20 @@ def test_two_pairs_with_two_shards_each():
         return clouds[cloud][0].join(states)
 
     clusters = [gather(cloud, initial_rows(1, 90, 4)) for cloud in (0, 1)]
-    for number, expected in enumerate(kmeans(records, 4, beta=0, max_iter=3, seed=1).iterations, 1):
-        partial = each(
-            lambda half, cloud, numbers, now=clusters: half.add(
-                [half.assign(str(n), now[cloud]) for n in numbers]
-            )
-        )
+    scaled = None
+
+    def assign(half, cloud, numbers):
+        if scaled is not None:
+            half.take_scaled(clusters[cloud], scaled[cloud])
+        return half.add([half.assign(str(n), clusters[cloud]) for n in numbers])
+
+    for number, expected in enumerate(
+        kmeans(records, 4, beta=beta, max_iter=3, seed=1).iterations, 1
+    ):
+        clouds[0][1].meter.reset()
+        partial = each(assign)
+        looked_up = clouds[0][1].meter.costs.get(("online", "scaling"))
+        assert (looked_up is not None and looked_up.rounds > 0) == (number == 1)
         sums = [clouds[cloud][0].add(partial[cloud]) for cloud in (0, 1)]
         candidates = [gather(cloud, reseed_rows(1, number, 90, 4)) for cloud in (0, 1)]
         updated = together(
@@ -188,6 +197,11 @@ def test_two_pairs_with_two_shards_each():
             channels[0],
         )
         clusters = [state for state, _ in updated]
+        scaled = together(
+            lambda _, now=clusters: clouds[0][0].scaled(now[0]),
+            lambda _, now=clusters: clouds[1][0].scaled(now[1]),
+            channels[0],
+        )
         assert [stop for _, stop in updated] == [expected.stop] * 2
         table = (clusters[0] + clusters[1]).astype(np.int64)
         assert np.array_equal(table[:, :-1], expected.next_sums)

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 
 from ppodc.cli.bench import bench
-from ppodc.cli.bench_ldp import ldp
 from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
 from ppodc.cli.health import health
@@ -45,7 +44,6 @@ for _name, _group in {
     "link": link,
 }.items():
     app.add_typer(_group, name=_name)
-bench.add_typer(ldp, name="ldp")
 
 
 def _print_version(wanted: bool) -> None:

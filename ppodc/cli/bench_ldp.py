@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from ppodc.cli.bench import Measurement, choice, optional, parsed
+from ppodc.cli.measurement import Measurement, choice, optional, parsed
 from ppodc.errors import InputError
 
 ldp = typer.Typer(

@@ -10,7 +10,7 @@ from ppodc.bench import faults
 from ppodc.bench.fault_points import Fate, Fault, RowWatch
 from ppodc.bench.fault_schedules import Schedule, draw, with_faults
 from ppodc.bench.plaintext_results import exact
-from ppodc.cli.bench import all_parties
+from ppodc.cli.bench_platform import all_parties
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.reference import kmeans
 from ppodc.pairs.cloud_job import CloudJob

@@ -4,7 +4,7 @@ import random
 
 from ppodc.bench import fuzz
 from ppodc.bench.frame_mutations import mutated, renumbered
-from ppodc.cli.bench import all_parties
+from ppodc.cli.bench_platform import all_parties
 from ppodc.transport import wire
 
 FRAMES = 4000

@@ -13,7 +13,7 @@ from ppodc.bench.fitted_costs import Measured
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
 from ppodc.bench.simulate import Assumed
-from ppodc.cli.bench import duration, whole
+from ppodc.cli.written_values import duration, whole
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.shares import sums

@@ -73,6 +73,20 @@ def unpack(words: NDArray[np.uint32], widths: Sequence[int], columns: int) -> Wo
     return out
 
 
+def pack_one(row: NDArray[np.uint32], width: int) -> NDArray[np.uint32]:
+    """`pack` of a single row of numbers of up to 32 bits."""
+    out = np.empty(packed_words([width], row.size), np.uint32)
+    _pack_one(np.ascontiguousarray(row), U64(width), out)
+    return out
+
+
+def unpack_one(words: NDArray[np.uint32], width: int, columns: int) -> NDArray[np.uint32]:
+    """The row that `pack_one` took."""
+    out = np.empty(columns, np.uint32)
+    _unpack_one(np.ascontiguousarray(words), U64(width), out)
+    return out
+
+
 def widths_for(bits: int) -> list[int]:
     """Widths of the digits of numbers of so many bits."""
     return [min(BITS, bits - at) for at in range(0, bits, BITS)]
@@ -156,3 +170,29 @@ def _unpack(words: NDArray[np.uint32], widths: Words, out: Words) -> None:
             out[k, i] = buffer & ((U64(1) << widths[k]) - U64(1))
             buffer >>= widths[k]
             held -= widths[k]
+
+
+@compiled(in_u4, u64, out_u4)
+def _pack_one(row: NDArray[np.uint32], width: np.uint64, out: NDArray[np.uint32]) -> None:
+    buffer, held, at = U64(0), U64(0), 0
+    for i in range(row.size):
+        buffer |= U64(row[i]) << held
+        held += width
+        if held >= _WORD:
+            out[at] = buffer & _LOW
+            at += 1
+            buffer >>= _WORD
+            held -= _WORD
+    if held > U64(0):
+        out[at] = buffer & _LOW
+
+
+@compiled(in_u4, u64, out_u4)
+def _unpack_one(words: NDArray[np.uint32], width: np.uint64, out: NDArray[np.uint32]) -> None:
+    mask = (U64(1) << width) - U64(1)
+    last = words.size - 1
+    for i in range(out.size):
+        at = U64(i) * width
+        place, shift = np.int64(at >> U64(5)), at & U64(31)
+        both = U64(words[place]) | U64(words[min(place + 1, last)]) << _WORD
+        out[i] = (both >> shift) & mask

@@ -53,13 +53,13 @@ def low_words(rows: int, columns: range) -> int:
 
 def pack_polynomial(p: LatticeParameters, polynomial: Residues) -> Packed:
     """A polynomial as it is sent."""
-    return digit_rows.pack(polynomial.reshape(1, -1), [p.prime_bits])
+    return digit_rows.pack_one(polynomial.reshape(-1), p.prime_bits)
 
 
 def unpack_polynomial(p: LatticeParameters, words: Packed) -> Residues:
     """A polynomial as it was received; WireError if a coefficient is not below its prime."""
-    flat = digit_rows.unpack(words, [p.prime_bits], len(p.primes) * DEGREE)
-    rows = flat.reshape(len(p.primes), DEGREE).astype(np.uint32)
+    flat = digit_rows.unpack_one(words, p.prime_bits, len(p.primes) * DEGREE)
+    rows = flat.reshape(len(p.primes), DEGREE)
     if np.any(rows >= np.array(p.primes, np.uint32)[:, None]):
         raise WireError("the peer's ciphertext is none: a coefficient is out of range. Stop both.")
     return rows
@@ -128,9 +128,9 @@ class Products:
         self._flood_powers = self._ring.carrying([1 << (BITS * k) for k in range(len(widths))])
         self._flood_start = self._ring.carrying([-(1 << p.flood)])[:, 0]
 
-    def ciphertext(self, c0: Residues, number: int) -> Residues:
-        """Both halves of a ciphertext whose c1 is polynomial `number`: (2, primes, N)."""
-        return np.stack([c0, uniform(self._ring, self._seed, number)])
+    def second_half(self, number: int) -> Residues:
+        """c1 of a ciphertext, polynomial `number` of the key holder's seed."""
+        return uniform(self._ring, self._seed, number)
 
     def answers(
         self, table: Residues, rows: int, matrix: AdditiveShare

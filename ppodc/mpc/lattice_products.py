@@ -75,6 +75,7 @@ class LatticePair:
         terms = p.attributes * p.digits
         words = 2 * len(p.primes) * terms * DEGREE
         table = EncryptedTable(blocks, rows, Spool(len(blocks), words, np.uint32, budget))
+        kept = np.empty((2, len(p.primes), terms, DEGREE), np.uint32)
         for start, end in blocks:
             own = rows(start, end).limbs
             first, self._polynomials = self._polynomials, self._polynomials + terms
@@ -82,11 +83,10 @@ class LatticePair:
                 column, digit = divmod(term, p.digits)
                 c0 = self._key.encrypt(own[:, column], digit, first + term)
                 session.link.send(_ROWS, pack_polynomial(p, c0))
-            kept = np.empty((2, len(p.primes), terms, DEGREE), np.uint32)
             for term in range(terms):
                 message = session.link.receive(_ROWS, np.uint32, polynomial_words(p))
-                c0 = unpack_polynomial(p, message)
-                kept[:, :, term] = self._peer.ciphertext(c0, first + term)
+                kept[0, :, term] = unpack_polynomial(p, message)
+                kept[1, :, term] = self._peer.second_half(first + term)
             table.peers.append(kept.reshape(1, -1))
         return table
 

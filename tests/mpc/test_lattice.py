@@ -40,7 +40,7 @@ class Both:
             column, digit = divmod(term, p.digits)
             numbers = limbs_of(self.rows[:, column], self.limbs)
             c0 = self.key.encrypt(numbers, digit, 1 + term)
-            parts.append(self.other.ciphertext(c0, 1 + term))
+            parts.append(np.stack([c0, self.other.second_half(1 + term)]))
         self.table = np.ascontiguousarray(np.stack(parts, axis=2))
 
     def wrong(self, matrix: list[list[int]]) -> int:

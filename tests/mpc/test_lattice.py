@@ -188,6 +188,15 @@ def test_packing_keeps_numbers(bits):
     assert np.array_equal(digit_rows.unpack(packed, widths, 77), rows)
 
 
+@pytest.mark.parametrize("width", [1, 4, 28, 29, 31, 32])
+@pytest.mark.parametrize("count", [1, 8, 77])
+def test_packing_a_single_row_gives_the_same_words(width, count):
+    row = (np.arange(1, count + 1, dtype=np.uint64) * np.uint64(2654435761)) % (1 << width)
+    packed = digit_rows.pack_one(row.astype(np.uint32), width)
+    assert np.array_equal(packed, digit_rows.pack(row.reshape(1, -1), [width]))
+    assert np.array_equal(digit_rows.unpack_one(packed, width, count), row)
+
+
 def test_both_clouds_get_shares_of_the_products(pair):
     p, g = choose(96, 3), random.Random(5)
     values = [g.getrandbits(96) for _ in range(50 * 3)]

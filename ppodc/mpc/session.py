@@ -21,6 +21,7 @@ from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.mpc.aes import SEED_BYTES
+from ppodc.mpc.freed_memory import keep_freed
 from ppodc.mpc.messages import Link
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.oblivious_transfer import ObliviousTransfer
@@ -72,6 +73,7 @@ class Session:
         """
         if (role, isinstance(key, SecretKey)) not in ((1, False), (2, True)):
             raise InputError("a session on shares: role 1 has a public key, role 2 a secret one.")
+        keep_freed()
         random = SecureRandom() if random is None else random
         link, meter = Link(channel), Meter(channel.traffic)
         with meter.step("start", offline=True):

@@ -194,5 +194,7 @@ def _unpack_one(words: NDArray[np.uint32], width: np.uint64, out: NDArray[np.uin
     for i in range(out.size):
         at = U64(i) * width
         place, shift = np.int64(at >> U64(5)), at & U64(31)
-        both = U64(words[place]) | U64(words[min(place + 1, last)]) << _WORD
+        both = U64(words[place])
+        if place < last:
+            both |= U64(words[place + 1]) << _WORD
         out[i] = (both >> shift) & mask

@@ -76,7 +76,12 @@ MEASUREMENTS = (
             optional("data", Path, FEBRL_TEXT),
             optional("python", Path, "Interpreter that has the peers, as of `make linkage-peers`."),
             choice(
-                "passes", int, 2, "1: by birth year; 2: also by birth year or postcode.", min=1, max=2
+                "passes",
+                int,
+                2,
+                "1: by birth year; 2: also by birth year or postcode.",
+                min=1,
+                max=2,
             ),
         ],
         draws=False,

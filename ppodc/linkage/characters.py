@@ -21,11 +21,12 @@ from ppodc.linkage.blocks import Block
 from ppodc.linkage.edit_distance import Equal
 from ppodc.mpc import bit_products, unmask
 from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.circuits import Circuit, Gate, run
+from ppodc.mpc.circuits import BLANK, Circuit, Gate, and_pairs, run
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.static_ot import StaticTransfers, StridedKeys
+from ppodc.mpc.supplies import Needs
 from ppodc.mpc.xor_bits import XorShare, pack
 
 SYMBOLS = 32
@@ -87,6 +88,8 @@ def one_hots(session: Session, codes: Words) -> Bits:
     """Shares of the one-hot of every code: (n) -> (n, 32), a byte per bit."""
     bits = unmask.low_bits(session, codes, CODE_BITS)
     planes = [XorShare(pack(np.ascontiguousarray(bits[:, j]))) for j in range(CODE_BITS)]
+    gates = and_pairs(_decode(session.role, [BLANK] * CODE_BITS))
+    session.supplies.reserve(Needs(pairs=gates * len(planes[0].words)))
     (minterms,) = run(session, [_decode(session.role, planes)])
     return np.stack([minterm.unpack(len(codes)) for minterm in minterms], axis=1)
 

@@ -162,6 +162,7 @@ def _difference(session: Session, values: Words, bits: int) -> XorShare:
     if session.role == 2:
         own = ~own
     carry = XorShare(np.zeros_like(own[0])).negated(session.role)
+    session.supplies.reserve(Needs(pairs=(bits - 1) * own.shape[1]))  # or each bit makes its own
     out = np.empty_like(own)
     for j in range(bits):
         with_carry = XorShare(own[j]) ^ carry

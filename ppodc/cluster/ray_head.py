@@ -13,7 +13,7 @@ from pathlib import Path
 from ppodc.cluster.offspring import end_session
 from ppodc.cluster.ray_cluster import end_with_ray, ray_module, settings, start_here
 from ppodc.cluster.ray_folder import RayFolder
-from ppodc.errors import RayUnusableError
+from ppodc.errors import RayUnusableError, printable
 
 _STOP_SECONDS = 20.0
 
@@ -53,7 +53,8 @@ class LocalRay:
             str(folder.path),
             json.dumps(resources),
         ]
-        with open(log_file or folder.path / "log", "ab") as log:
+        told = log_file or folder.path / "log"
+        with open(told, "ab") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -67,9 +68,11 @@ class LocalRay:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         started.address = process.stdout.readline().strip()
         if not started.address:
+            said = told.read_text(errors="replace").strip().rpartition("\n")[2]
             started.stop()
             raise RayUnusableError(
-                "a local Ray could not be started; is there enough memory and disk?"
+                "a local Ray could not be started; is the machine very busy, or short of memory or "
+                f"disk? It said: {printable(said) or 'nothing'}"
             )
         return started
 

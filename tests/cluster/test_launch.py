@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ppodc.cluster import ray_head
 from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
 from ppodc.cluster.workers import launch
 from ppodc.errors import InputError, RayUnusableError
@@ -59,3 +60,12 @@ def test_what_would_come_again_is_said_at_once():
     with pytest.raises(RayUnusableError, match=r"cannot start: no port is free"):
         started(100, lambda: InputError("no port is free."))
     assert Greeter.deaths == 98
+
+
+def test_a_ray_that_does_not_start_says_why(tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho first >&2; echo no room for its plasma store >&2\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(ray_head.sys, "executable", str(program))
+    with pytest.raises(RayUnusableError, match=r"It said: no room for its plasma store$"):
+        ray_head.LocalRay.start({})

@@ -7,7 +7,6 @@ and comes to the same result.
 """
 
 import contextlib
-import fcntl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,13 +17,13 @@ from numpy.typing import NDArray
 
 from cloud1.report_workers import ReportsOnWorkers
 from ppodc.cluster.workers import Workers
-from ppodc.errors import BusyError, InputError, JobFailedError, PpodcError
-from ppodc.files import disk_errors
+from ppodc.errors import InputError, JobFailedError, PpodcError
 from ppodc.ldp.job import mechanism_of, privacy_of
 from ppodc.ldp.result import make_result
 from ppodc.ldp.tallies import Chunks, Reports, ReportsHere
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
+from ppodc.service.store.job_lock import job_lock
 from ppodc.spec import Spec
 
 _CHUNK_BYTES = 16 << 20
@@ -58,7 +57,7 @@ def collect(
     `workers`: count on so many of these instead of here.
     """
     report = privacy_of(store.datasets.spec(dataset))
-    with _alone(store, dataset):
+    with job_lock(store.folder, dataset):
         state = store.jobs.get(dataset).state
         if state == JobState.CANCELLED:
             raise InputError(f"the job of {dataset!r} was cancelled; create a new dataset.")
@@ -90,7 +89,7 @@ def _seal(store: Store, dataset: str) -> None:
 
 def cancel(store: Store, dataset: str) -> JobState:
     """Stop a job for good; refused when it is over, or while another process runs it."""
-    with _alone(store, dataset):
+    with job_lock(store.folder, dataset):
         store.jobs.request_cancel(dataset)
         store.jobs.transition(dataset, JobState.CANCELLED)
     return JobState.CANCELLED
@@ -129,16 +128,3 @@ def _chunks(store: Store, dataset: str, m: int, progress: Progress) -> Iterator[
         count = min(step, m - first)
         yield store.seals.rows(dataset, first, count)
         progress(first + count, m)
-
-
-@contextlib.contextmanager
-def _alone(store: Store, dataset: str) -> Iterator[None]:
-    """One process for each job."""
-    path = store.folder / f"{dataset}.lock"
-    with disk_errors(path), path.open("a") as lock:
-        path.chmod(0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BusyError(f"another process runs the job of {dataset!r}.") from None
-        yield

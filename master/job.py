@@ -6,8 +6,6 @@ and the result is the same to the last bit.
 """
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +17,7 @@ from ppodc.pairs.progress import Listener, ignore
 from ppodc.service.config import Cloud1Config, CollectorConfig
 from ppodc.service.job_state import JobState
 from ppodc.service.store import JobInfo, Store
+from ppodc.service.store.job_lock import job_lock
 
 
 def run_job(
@@ -144,12 +143,5 @@ def _job(means: Means, dataset: str) -> Iterator[Store]:
 def _lock(store: Store, dataset: str) -> Iterator[None]:
     """Hold the job; the lock goes with the process, however it ends."""
     store.datasets.get(dataset)  # a name that is no dataset must not leave a file behind
-    file = os.open(store.folder / f"{dataset}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise BusyError(f"another process is running the job of {dataset!r}.") from error
+    with job_lock(store.folder, dataset):
         yield
-    finally:
-        os.close(file)

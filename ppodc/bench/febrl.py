@@ -45,7 +45,8 @@ FIELDS = (
 COLUMNS = tuple(field.column for field in FIELDS)
 LONGEST = (12, 16, 8, 4, 20, 24, 0)  # characters that count; of an exact field all
 YEARS = (1900, 1999)  # outside them a row has no birth year
-KEYS = {"birth year": Key("birth_year"), "postcode": Key("postcode", buckets=192)}
+# names that no column has: other tools get keys as columns
+KEYS = {"birth year": Key("birth_year"), "post code": Key("postcode", buckets=192)}
 _NUMBERS_OF = ("date_of_birth", "postcode", "street_number")  # columns in which each digit counts
 _POSTCODE = COLUMNS.index("postcode")
 _NUMBERS = str.maketrans("0123456789", LETTERS[:10])  # in a column of numbers each digit counts
@@ -114,7 +115,7 @@ def _owner(rows: Sequence[dict[str, str]]) -> Owner:
     years = range(YEARS[0], YEARS[1] + 1)
     starts = {
         "birth year": (COLUMNS.index("date_of_birth"), 4, years),
-        "postcode": (_POSTCODE, 4, range(10_000)),
+        "post code": (_POSTCODE, 4, range(10_000)),
     }
     keys = {
         key: np.array([_key((values[at] or "")[:length], domain) for values in plain], np.int64)

@@ -43,7 +43,7 @@ from ppodc.linkage.upload import ROW_HALF, PaddedRows
 from ppodc.linkage.work import Rows, Work, all_work
 
 EPSILON, DELTA = 1, 1e-6  # of each pass
-WAYS = (("birth year",), ("birth year", "postcode"))  # keys of which one must agree
+WAYS = (("birth year",), ("birth year", "post code"))  # keys of which one must agree
 Places = NDArray[np.int64]
 EVERYTHING = "whoever runs it: all records of both owners, in the clear"
 SHOWN = {

@@ -75,6 +75,10 @@ def test_the_rule_finds_what_it_was_fitted_to(folder):
     assert ((scores >= rule.threshold) == febrl.matching(people, pairs)).all()
 
 
+def test_keys_are_columns_of_their_own_for_other_tools():
+    assert not set(febrl.KEYS) & set(febrl.COLUMNS)
+
+
 def test_the_best_threshold_has_the_highest_f1():
     scores = [9.0, 8.0, 8.0, 5.0, 1.0]
     match = [True, True, False, True, False]
@@ -84,7 +88,7 @@ def test_the_best_threshold_has_the_highest_f1():
 
 def test_ours_runs_on_shares_and_missing_tools_are_named(folder, monkeypatch):
     monkeypatch.setattr(febrl, "YEARS", (1980, 1981))
-    monkeypatch.setitem(febrl.KEYS, "postcode", Key("postcode", buckets=4))
+    monkeypatch.setitem(febrl.KEYS, "post code", Key("postcode", buckets=4))
     monkeypatch.setattr(linkage_peers, "EPSILON", 16)  # few dummies
     monkeypatch.setattr(linkage_peers, "WAYS", linkage_peers.WAYS[1:])
     result = linkage_peers.run(

@@ -110,6 +110,16 @@ def _aligned(tables: list[Any]) -> list[Any]:
     return [table[names] for table in tables]
 
 
+def named_columns(tables: Sequence[Any], schema: Schema) -> list[Any]:
+    """Of every owner's DataFrame the columns of the schema, in its order."""
+    names = [*schema.names, *(text.name for text in schema.texts)]
+    for number, table in enumerate(tables, 1):
+        missing = [name for name in names if name not in getattr(table, "columns", ())]
+        if missing:
+            raise DataError(f"the table of owner {number} has no column {missing[0]!r}.")
+    return [table[names] for table in tables]
+
+
 def schema_of(
     tables: Tables, bounds: Bounds, ub: int, names: Sequence[str] | None = None
 ) -> Schema:

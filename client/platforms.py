@@ -126,12 +126,17 @@ def _differences(own: Spec, shown: Spec) -> list[str]:
 
 
 def _flat(spec: Spec) -> dict[str, Any]:
-    columns = spec.schema.columns
+    columns, texts, document = spec.schema.columns, spec.schema.texts, spec.to_dict()
+    if "linkage" in document:  # then columns are known by name
+        columns = tuple(sorted(columns, key=lambda column: column.name))
     return {
-        **spec.to_dict()["job"],
+        **document["job"],
+        "linkage": document.get("linkage"),
         "ub": spec.schema.ub,
-        "names": spec.schema.names,
+        "names": [column.name for column in columns],
         "bounds": [(column.low, column.high) for column in columns],
+        "uses": [column.use for column in columns],
+        "texts": sorted((text.name, text.signs, text.longest) for text in texts),
     }
 
 

@@ -1,13 +1,22 @@
 """`RecordLinkage`: which rows of several owners are the same, without showing a row to anybody."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from client.owner_tables import Bounds, DataError, as_data_errors, schema_of, tables_of
+from client.owner_tables import (
+    Bounds,
+    DataError,
+    as_data_errors,
+    named_columns,
+    schema_of,
+    tables_of,
+)
 from client.platforms import NAME, PLATFORMS, Platform, run_job
 from ppodc.linkage.blocking import Blocking
 from ppodc.linkage.estimate import Estimate, estimate
@@ -49,7 +58,8 @@ class RecordLinkage(BaseEstimator):
     blocks : which pairs are compared: None for all, or `by_key` (rows that agree in one of some
         columns), `by_length`, `adtree` of `ppodc.linkage.blocking`, which cost every owner some of
         its privacy budget.
-    output : "links" (partners of each row), "flags" (whether it has any) or "count" (of all links).
+    output : "links" (partners of each row), "flags" (whether it has any) or "count" (of all links);
+        "shared" for one that is only there for `SecureKMeans(dedup=...)`, which tells no links.
     max_links : a row with more partners than this is told nothing of them but that.
     platform, verbose : as in `SecureKMeans`.
 
@@ -134,10 +144,49 @@ class RecordLinkage(BaseEstimator):
         with as_data_errors():
             return preview(spec, own)
 
-    def numbers_rule(self, columns: int, ub: int) -> SquaredDistance:
-        """When two rows of so many columns of values 0..ub match."""
+    def inside(self, clustered: Schema) -> tuple[Schema, Job]:
+        """Columns and job of this linkage inside a k-means job that clusters these columns."""
+        job = Job(self._rule(clustered), "shared", self.blocks or Blocking())
+        if self.rule is None:
+            return clustered, job
+        own = self._named_schema(None)
+        known = {column.name: column for column in own.columns}
+        named = {*known, *(key.column for key in job.blocking.keys)}
+        if isinstance(job.rule, Fields):
+            named |= {part.column for part in job.rule.fields}
+        for column in clustered.columns:
+            if known.get(column.name, column) != column:
+                raise DataError(
+                    f"column {column.name!r} has other bounds to link than to cluster: give it the "
+                    "same, or leave it out of the linkage's."
+                )
+        columns = [c if c.name in named else replace(c, use="cluster") for c in clustered.columns]
+        columns += [replace(c, use="link") for c in own.columns if c.name not in clustered.names]
+        return Schema(tuple(columns), clustered.ub, own.texts), job
+
+    @classmethod
+    def from_inside(cls, schema: Schema, job: Job) -> Self:
+        """The linkage that is inside a k-means job with these columns."""
+        if not isinstance(job.rule, SquaredDistance):
+            linking = [column for column in schema.columns if column.use != "cluster"]
+            return cls(
+                rule=job.rule,
+                bounds={column.name: (column.low, column.high) for column in linking},
+                texts={text.name: (text.signs, text.longest) for text in schema.texts},
+                blocks=job.blocking if job.blocking.padded else None,
+            )
+        if any(column.use != "both" for column in schema.columns):
+            raise DataError("the spec links numbers by other columns than it clusters.")
+        theta = Fraction(job.rule.limit, schema.ub**2)
+        blocks = job.blocking if job.blocking.padded else None
+        return cls(theta=str(theta), weights=job.rule.weights, blocks=blocks)
+
+    def _rule(self, schema: Schema) -> Rule:
+        if self.rule is not None:
+            return self.rule
+        columns = len(schema.columns)
         weights = (1,) * columns if self.weights is None else tuple(self.weights)
-        return SquaredDistance.scaled(weights, fraction(self.theta, "theta"), ub)
+        return SquaredDistance.scaled(weights, fraction(self.theta, "theta"), schema.ub)
 
     def _prepared(self, data: Sequence[Any]) -> tuple[Spec, list[Any]]:
         """The spec, and what each owner uploads."""
@@ -146,19 +195,12 @@ class RecordLinkage(BaseEstimator):
             names = getattr(self, "feature_names_in_", None)
             return self._spec(schema_of(tables, self.bounds, self.ub, names)), list(tables)
         schema = self._named_schema(None)
-        names = [*schema.names, *(text.name for text in schema.texts)]
-        for number, table in enumerate(data, 1):
-            missing = [name for name in names if name not in getattr(table, "columns", ())]
-            if missing:
-                raise DataError(f"the table of owner {number} has no column {missing[0]!r}.")
-        return self._spec(schema), [table[names] for table in data]
+        return self._spec(schema), named_columns(data, schema)
 
     def _spec(self, schema: Schema) -> Spec:
-        rule: Rule | None = self.rule
         with as_data_errors():
-            if rule is None:
-                rule = self.numbers_rule(len(schema.columns), self.ub)
-            job = Job(rule, self.output, self.blocks or Blocking(), int(self.max_links))
+            blocks = self.blocks or Blocking()
+            job = Job(self._rule(schema), self.output, blocks, int(self.max_links))
             return Spec(NAME, schema, job)
 
     def _named_schema(self, columns: int | None) -> Schema:

@@ -8,6 +8,7 @@ here, on the records given, from the centres: `predict`, `transform` and `score`
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, get_args
@@ -31,6 +32,7 @@ from client.owner_tables import (
     Tables,
     as_data_errors,
     check_rows,
+    named_columns,
     refuse,
     schema_of,
     seed_of,
@@ -53,6 +55,7 @@ from ppodc.kmeans.noisy.job import DELTA, NoisyJob
 from ppodc.kmeans.noisy.result import PrivateResult
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
+from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
@@ -89,8 +92,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     inertia : whether owners learn the inertia too.
     suite : "shares" (fast) or "paillier" (as published).
     pairs : worker pairs, if `fit` starts a platform.
-    dedup : a `RecordLinkage` whose theta and weights say which records of different owners are the
-        same: such a record counts once, and nobody learns which. Needs the shares suite.
+    dedup : a `RecordLinkage` that says which records of different owners are the same: such a
+        record counts once, and nobody learns which. With a `rule`, tables are DataFrames with the
+        columns that it compares and those to cluster, which `bounds` must name; its blocks cost
+        every owner some of its privacy budget. Needs the shares suite.
     epsilon, delta : with epsilon, noise inside the two clouds keeps (epsilon, delta)-differential
         privacy for one record, against either cloud and all other owners; owners are charged for
         it, and usually allow 10. Needs the shares suite; init, n_init, tol, beta, min_size, inertia
@@ -188,9 +193,12 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         job, dedup = job_of(spec), None
         if job.ks:
             raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
+        columns = job.clustered(spec.schema).columns
+        bounds: Any = [(column.low, column.high) for column in columns]
         if job.dedup is not None:
-            theta = Fraction(job.dedup.limit, spec.schema.ub**2)
-            dedup = RecordLinkage(theta=str(theta), weights=job.dedup.weights)
+            dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
+            if dedup.rule is not None:
+                bounds = {column.name: (column.low, column.high) for column in columns}
         return cls(
             job.k,
             init=job.init if isinstance(job.init, str) else np.array(job.init),
@@ -198,7 +206,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             max_iter=job.max_iter,
             beta=str(job.beta),
             random_state=job.seed,
-            bounds=[(column.low, column.high) for column in spec.schema.columns],
+            bounds=bounds,
             ub=spec.schema.ub,
             min_size=job.min_size,
             inertia=job.inertia,
@@ -271,20 +279,17 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
         self._validate_params()
-        tables = tables_of(self, data, reset=True)
+        tables = tables_of(self, self._clustered(data), reset=True)
         if isinstance(self.init, str):
             check_rows(tables, self.n_clusters)
         names = getattr(self, "feature_names_in_", None)
-        schema = schema_of(tables, self.bounds, self.ub, names)
-        with as_data_errors():
-            exact = self.epsilon is None
-            job = self._job(len(schema.columns), counts) if exact else self._private_job(counts)
-            spec = Spec(NAME, schema, job)
-        if not exact and not isinstance(self.platform, RemotePlatform):  # or others have rows too
-            self._warn_of_noise(spec, sum(map(len, tables)))
+        spec = self._spec(schema_of(tables, self.bounds, self.ub, names), counts)
+        if self.epsilon is not None and not isinstance(self.platform, RemotePlatform):
+            self._warn_of_noise(spec, sum(map(len, tables)))  # there others may have rows too
+        by_name = self.dedup is not None and self.dedup.rule is not None
         ran = run_job(
             spec,
-            tables,
+            named_columns(data if _is_list(data) else [data], spec.schema) if by_name else tables,
             self.platform,
             suite=self.suite,
             pairs=self.pairs,
@@ -306,7 +311,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return self.result_
 
     def _rows(self, data: Any) -> NDArray[np.float64]:
-        return np.concatenate(tables_of(self, data, reset=False))
+        return np.concatenate(tables_of(self, self._clustered(data), reset=False))
 
     def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
         first = results[0]
@@ -323,7 +328,29 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         ]
         self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
 
-    def _job(self, columns: int, counts: Sequence[int] = ()) -> Job:
+    def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
+        """The spec that this estimator asks for, over these columns to cluster."""
+        with as_data_errors():
+            job: Job | NoisyJob = self._private_job(counts) if self.epsilon else self._job(counts)
+            if self.dedup is not None and isinstance(job, Job):
+                schema, linkage = self.dedup.inside(schema)
+                job = replace(job, dedup=linkage)
+            return Spec(NAME, schema, job)
+
+    def _clustered(self, data: Any) -> Any:
+        """The columns to cluster of tables that have some to link by name as well."""
+        if self.dedup is None or self.dedup.rule is None:
+            return data
+        if not isinstance(self.bounds, Mapping):
+            raise DataError("with a rule to link by, bounds must name the columns to cluster.")
+        names = list(self.bounds)
+        tables = [
+            table[names] if set(names) <= set(getattr(table, "columns", ())) else table
+            for table in (data if _is_list(data) else [data])
+        ]
+        return tables if _is_list(data) else tables[0]
+
+    def _job(self, counts: Sequence[int] = ()) -> Job:
         init: Any = self.init
         if not isinstance(init, str):
             init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
@@ -334,7 +361,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             init=init,
             seed=seed_of(self.random_state),
             labels=True,
-            dedup=None if self.dedup is None else self.dedup.numbers_rule(columns, self.ub),
             min_size=int(self.min_size),
             n_init=self._starts(),
             inertia=self.inertia,
@@ -372,3 +398,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if tol:
             raise DataError("tol and beta say the same in two units: give one of them.")
         return parse_beta(self.beta)
+
+
+def _is_list(data: Any) -> bool:
+    """Whether there is a table for each owner."""
+    return isinstance(data, list | tuple)

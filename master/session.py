@@ -61,8 +61,7 @@ class MasterSession:
         self._setup = self.side.setup(link_timeout, config.pools)
         self._ticket = b""
         self.seconds = 0.0  # of all iterations of this session
-        # rows that lie on several pairs are worked on as often
-        self._rows = sum(shard.rows for shard in self.side.shards)
+        self._rows = self._rows_now()
         self._clock = Clock(self._rows, self.side.plan.max_iter)
         self._counts: dict[int, int] = {}
         self._asked: dict[Any, int] = {}
@@ -73,6 +72,7 @@ class MasterSession:
         self._open()
         while (step := self.side.next_step()) is not None:
             began, before = time.monotonic(), self.side.plan.iteration
+            self._rows = self._clock.rows = self._rows_now()
             self._clock.begin(step.iteration)
             self._run_step(step)
             if step.iteration > before:
@@ -214,11 +214,15 @@ class MasterSession:
         max_iter = side.plan.max_iter
         self._tell(Event(self._dataset, phase, iteration, max_iter, done, rows, *left, message))
 
+    def _rows_now(self) -> int:
+        """Rows that lie on several pairs are worked on as often."""
+        return sum(map(self.side.rows_at, range(self.side.pairs)))
+
     def _rows_done(self) -> int:
         """Rows of finished slots in full, of the others as far as they have told."""
         done, _, _ = self.side.wait(0)
         total = 0
         for shard_slot in range(self.side.pairs):
-            rows = sum(s.rows for s in self.side.shards if s.slot == shard_slot)
+            rows = self.side.rows_at(shard_slot)
             total += rows if shard_slot in done else min(rows, self._counts.get(shard_slot, 0))
         return total

@@ -23,6 +23,7 @@ from ppodc.records.schema import Schema
 from ppodc.records.toml_document import check_keys, parse_toml
 
 _VERSION = 1
+_TABLES = ("privacy", "linkage")  # parts of a job that have tables of their own
 _SAMPLE_HEAD = """\
 # A ppodc dataset: its columns and the job that all owners agree to.
 # Every owner must use this very file: its digest is the identity of the dataset.
@@ -83,16 +84,21 @@ class Spec:
     @classmethod
     def from_dict(cls, document: Any) -> "Spec":
         required = ("name", "schema", "job")
-        check_keys(document, "the spec", required=required, optional=("owners", "privacy"))
+        check_keys(document, "the spec", required=required, optional=("owners", *_TABLES))
         schema, table = Schema.from_dict(document["schema"]), document["job"]
         if not isinstance(table, dict):
             raise InputError("job must be a table")
         rest = {key: value for key, value in table.items() if key != "kind"}
         name = table.get("kind", job_kinds.DEFAULT)
-        if "privacy" in rest:
-            raise InputError("job: unknown key 'privacy'; [privacy] is a table of its own")
-        if "privacy" in document:  # a part of the job that has a table of its own
-            name, rest["privacy"] = job_kinds.with_privacy(name), document["privacy"]
+        for part in _TABLES:
+            if part in rest:
+                raise InputError(f"job: unknown key {part!r}; [{part}] is a table of its own")
+            if part in document:
+                rest[part] = document[part]
+        if "privacy" in document:
+            name = job_kinds.with_privacy(name)
+        if "linkage" in document and name != job_kinds.DEFAULT:
+            raise InputError(f"a job of the kind {name!r} takes no table [linkage]")
         kind = job_kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
         return cls(document["name"], schema, kind.parse_job(rest), owners)
@@ -130,8 +136,8 @@ class Spec:
         job = self.job.to_dict()
         if self.job.kind != job_kinds.DEFAULT:  # left out: digests from before there were kinds
             job = {"kind": self.job.kind, **job}
-        privacy = {"privacy": job.pop("privacy")} if "privacy" in job else {}
-        document = {"name": self.name, "schema": self.schema.to_dict(), "job": job, **privacy}
+        own = {part: job.pop(part) for part in _TABLES if part in job}
+        document = {"name": self.name, "schema": self.schema.to_dict(), "job": job, **own}
         if self.owners is not None:  # left out: digests from before specs named their owners
             document["owners"] = self.owners.to_dict()
         return document
@@ -144,8 +150,9 @@ class Spec:
         lines += ["]", "", "[job]"]
         document = self.to_dict()
         lines += _keys(document["job"])
-        if "privacy" in document:
-            lines += ["", "[privacy]", *_keys(document["privacy"])]
+        for part in _TABLES:
+            if part in document:
+                lines += ["", f"[{part}]", *_keys(document[part])]
         if self.owners is not None:
             lines += ["", self.owners.to_toml().rstrip()]
         return "\n".join(lines) + "\n"

@@ -19,7 +19,8 @@ from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.linkage.rules import SquaredDistance
+from ppodc.linkage.work import Rows, Work
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.pairs.plan import Prepares, Progress
 from ppodc.records.output_half import OutputHalf
 
@@ -96,14 +97,25 @@ class HandsOnCentres(Protocol):
 
 
 @runtime_checkable
-class DropsDuplicates(Protocol):
-    """A half that can count records of several owners once."""
+class CountsOnce(Protocol):
+    """A half that can link the records of several owners, and count each entity once."""
 
-    def drop_duplicates(
-        self, rule: SquaredDistance, shards: Sequence[str], uploads: Sequence[tuple[int, int]]
-    ) -> None:
-        """From now on sums leave out records that match one of an owner before; nobody learns
-        which. `uploads` are (owner, rows) in the order of the shards' records."""
+    def link(
+        self,
+        work: Sequence[Work],
+        uploads: Sequence[Rows],
+        before: Bits,
+        rows: int,
+        progress: Progress,
+    ) -> Bits:
+        """Shares of [row matches one of an owner before] of all rows, over a portion of pairs."""
+
+    def count_once(self, shards: Sequence[str], parts: Sequence[Bits]) -> None:
+        """From now on sums leave out rows that are not real, or that match one of an owner before,
+        as what `link` gave for all portions says of each shard; nobody learns which."""
+
+    def own_rows(self, shard: str, upload: NDArray[np.uint64]) -> OutputHalf:
+        """This cloud's half of which of its owner's rows each row of the shard is."""
 
 
 @runtime_checkable

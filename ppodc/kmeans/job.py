@@ -7,6 +7,10 @@ written out: the sample has it, and so has a `Job` made in Python without saying
 `n_init`, `inertia` and a list of several k are younger still; a spec without them means one start,
 no inertia and one k. A spec file without `init` means "random"; the sample and the estimator say
 "k-means++".
+
+A table [linkage] (`linked_columns`) makes records that several owners hold count once. The keys
+`dedup_limit` and `dedup_weights` are older, and short for one with the rule sse and no blocks; such
+a linkage is always written by them, so that it has one digest.
 """
 
 import re
@@ -19,7 +23,9 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Parameters, Products
+from ppodc.kmeans.linked_columns import LinkedColumns, clustered_columns
 from ppodc.kmeans.row_choice import MAX_SEED
+from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from ppodc.records.schema import Schema
@@ -35,6 +41,8 @@ _MAX_MIN_SIZE = 1 << 20
 _MAX_BETA = 1 << 64
 _MAX_DENOMINATOR = 10**18
 _BETA = re.compile(r"\d{1,30}(/\d{1,30}|(\.\d{1,30})?([eE][+-]?\d{1,2})?)")
+
+_SHORT = ("dedup_limit", "dedup_weights")
 
 Centres = tuple[tuple[float, ...], ...]
 ByRecords = Literal["random", "k-means++"]  # the clusters start from records
@@ -67,14 +75,19 @@ min_size = 5
 # May owners learn the inertia, the sum of squared distances to the centres in units of 0..ub, over
 # the clusters that they are told of? Suite shares.
 # inertia = false
-# A record that matches one of an owner before (in order of upload) counts once, and nobody learns
-# which: sum of weight * (difference)^2 over the columns <= dedup_limit, in units of 0..ub. One
-# pair, suite shares. Owners learn the number of distinct records through the cluster sizes.
-# dedup_limit = 0
-# dedup_weights = [1, 1, 1]
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
+
+# A record that matches one of an owner before (in order of upload) counts once, and nobody learns
+# which. Rules and blocks are those of `ppodc sample-spec --kind linkage`; columns may say what they
+# are for: use = "link", "cluster" or "both" (the default; texts are for linking). Owners learn the
+# number of distinct records through the cluster sizes. Suite shares.
+# [linkage]
+# rule = "sse"               # sum of weight * (difference)^2 over the columns that link <= limit
+# weights = [1, 1, 1]        # in units of 0..ub
+# limit = 0
+# blocks = "none"
 """
 )
 
@@ -113,7 +126,7 @@ class Job:
     init: ByRecords | Centres = "random"
     seed: int = 0
     labels: bool = False
-    dedup: SquaredDistance | None = None
+    dedup: LinkageJob | None = None  # which records of different owners are the same
     products: Products = "auto"
     min_size: int = MIN_SIZE
     n_init: int = 1
@@ -136,6 +149,8 @@ class Job:
             raise InputError("job.inertia must be true or false")
         if self.products not in get_args(Products):
             raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
+        if self.dedup is not None and self.dedup.output != "shared":
+            raise InputError('linkage.output can only be "shared": k-means tells no links')
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
         if not self.from_records and (self.n_init > 1 or self.ks):
@@ -148,7 +163,7 @@ class Job:
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
         later = ("n_init", "inertia")
-        dedup = ("dedup_limit", "dedup_weights")
+        dedup = (*_SHORT, "linkage")
         check_keys(table, "job", required=("k",), optional=(*optional, *later, *dedup))
         own = {key: value for key, value in table.items() if key not in dedup}
         own |= _parse_k(table["k"])
@@ -168,8 +183,7 @@ class Job:
         public = self.init if isinstance(self.init, str) else [list(row) for row in self.init]
         later: dict[str, Any] = {}  # left out where they say what specs without them mean
         if self.dedup is not None:
-            later["dedup_limit"] = self.dedup.limit
-            later["dedup_weights"] = list(self.dedup.weights)
+            later |= _dedup_to_dict(self.dedup)
         if self.products != "auto":
             later["products"] = self.products
         if self.min_size != _ANY_SIZE:
@@ -207,6 +221,7 @@ class Job:
                 if self.ks and self.min_size > 1
                 else []
             ),
+            *([] if self.dedup is None else self.dedup.in_words()),
             *(
                 ["An entity that several owners hold counts once; owners learn how many there are."]
                 if self.dedup is not None
@@ -224,7 +239,7 @@ class Job:
     def beyond_published(self) -> list[str]:
         """Keys whose steps only the shares suite has, as the spec says them."""
         return [
-            *(["dedup_limit"] if self.dedup is not None else []),
+            *([] if self.dedup is None else [*_dedup_to_dict(self.dedup)][:1]),
             *(['init = "k-means++"'] if self.init == "k-means++" else []),
             *(["n_init"] if self.n_init > 1 else []),
             *(["inertia"] if self.inertia else []),
@@ -250,22 +265,32 @@ class Job:
 
         Of equal centres all but the first stay empty: a spec could ask for that on purpose.
         """
-        schema.require_numbers()
+        if self.dedup is None:
+            schema.require_numbers()
+        else:
+            self.linked(schema)
         centres = self.initial_centres(schema)
         if centres is not None and len(np.unique(centres, axis=0)) < len(centres):
             raise InputError("job.init has two centres that are equal once they are encoded")
-        if self.dedup is not None:
-            self.dedup.check_columns(len(schema.columns), schema.ub)
+
+    def linked(self, schema: Schema) -> LinkedColumns | None:
+        """What the linkage inside the job works on; None if there is none."""
+        return None if self.dedup is None else LinkedColumns.of(self.dedup, schema)
+
+    def clustered(self, schema: Schema) -> Schema:
+        """The columns whose values are clustered."""
+        return schema if self.dedup is None else clustered_columns(schema)
 
     def initial_centres(self, schema: Schema) -> NDArray[np.int64] | None:
         """The public initial centres in encoded units, or None if records are chosen instead."""
         if isinstance(self.init, str):
             return None
-        columns = len(schema.columns)
+        clustered = self.clustered(schema)
+        columns = len(clustered.columns)
         if any(len(centre) != columns for centre in self.init):
             raise InputError(f"each centre of job.init must have {columns} values, one per column")
         try:
-            return encode(np.array(self.init), schema)
+            return encode(np.array(self.init), clustered)
         except InputError as error:
             raise InputError(f"job.init: {error}") from error
 
@@ -274,7 +299,7 @@ class Job:
         least = self.k if self.from_records else 1
         if m < least:
             raise InputError(f"the job needs at least {least} records, but there are {m}")
-        columns = len(schema.columns)
+        columns = len(self.clustered(schema).columns)
         return Parameters(
             m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products
         )
@@ -304,12 +329,26 @@ def _parse_init(init: Any, k: int) -> ByRecords | Centres:
     return tuple(tuple(double(x, what) + 0.0 for x in centre) for centre in init)
 
 
-def _parse_dedup(table: Any) -> SquaredDistance | None:
-    if "dedup_limit" not in table and "dedup_weights" not in table:
+def _parse_dedup(table: Any) -> LinkageJob | None:
+    if "linkage" in table:
+        if any(key in table for key in _SHORT):
+            raise InputError("job.dedup_limit is short for a table [linkage]: give one of them")
+        if not isinstance(table["linkage"], dict):
+            raise InputError("linkage must be a table")
+        return LinkageJob.from_dict({"output": "shared", **table["linkage"]})
+    if not any(key in table for key in _SHORT):
         return None
     if "dedup_limit" not in table or not isinstance(table.get("dedup_weights"), list):
         raise InputError("job.dedup_limit needs job.dedup_weights, a list with one for each column")
-    return SquaredDistance(tuple(table["dedup_weights"]), table["dedup_limit"])
+    rule = SquaredDistance(tuple(table["dedup_weights"]), table["dedup_limit"])
+    return LinkageJob(rule, "shared")
+
+
+def _dedup_to_dict(job: LinkageJob) -> dict[str, Any]:
+    """The keys that read as this linkage."""
+    if isinstance(job.rule, SquaredDistance) and not job.blocking.padded:
+        return {"dedup_limit": job.rule.limit, "dedup_weights": list(job.rule.weights)}
+    return {"linkage": job.to_dict()}
 
 
 def job_of(spec: Spec) -> Job:

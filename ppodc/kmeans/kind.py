@@ -7,10 +7,15 @@ from ppodc.errors import InputError
 from ppodc.kmeans import suites
 from ppodc.kmeans.half import Half
 from ppodc.kmeans.job import SAMPLE, Job, job_of
+from ppodc.kmeans.linked_upload import linked_form
+from ppodc.kmeans.linking import Linking
 from ppodc.kmeans.perform import perform
 from ppodc.kmeans.plan import KMeansPlan
 from ppodc.kmeans.result import LABELS, Result, ResultsByK, ending, name_of, open_result
 from ppodc.kmeans.steps import TABLE
+from ppodc.linkage.comparisons import is_side
+from ppodc.linkage.plan import shards as linkage_shards
+from ppodc.linkage.result import ROWS
 from ppodc.pairs.plan import Material, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.output_half import OpenedResult
@@ -32,14 +37,18 @@ class KMeansKind:
         return Job.from_dict(table)
 
     def upload(self, spec: Spec) -> UploadForm:
-        return TwoShares(spec.schema)
+        linked = job_of(spec).linked(spec.schema)
+        return TwoShares(spec.schema) if linked is None else linked_form(linked)
 
     def in_words(self, spec: Spec) -> list[str]:
         return job_of(spec).in_words()
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         job = job_of(spec)
-        return tuple(name_of(job, LABELS, k) for k in job.clusters) if job.labels else ()
+        if not job.labels:
+            return ()
+        own = (ROWS,) if job.dedup is not None and job.dedup.blocking.padded else ()
+        return (*own, *(name_of(job, LABELS, k) for k in job.clusters))
 
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
         try:
@@ -58,7 +67,15 @@ class KMeansKind:
         suites.check_starts(params, several=job_of(spec).n_init > 1, told=job_of(spec).inertia)
 
     def most_pairs(self, spec: Spec) -> int | None:
-        return None if job_of(spec).dedup is None else 1  # records of all owners meet
+        return None
+
+    def shards(
+        self, spec: Spec, sealed: Sealed, pairs: int, usual: Sequence[Shard]
+    ) -> Sequence[Shard]:
+        """Uploads stand on every pair beside the records to cluster, if they are linked first."""
+        linked = job_of(spec).linked(spec.schema)
+        sides = [] if linked is None else linkage_shards(linked.spec, sealed, pairs)
+        return [*sides, *usual]
 
     def plan(
         self,
@@ -68,13 +85,18 @@ class KMeansKind:
         pairs: int,
         save: Callable[[Checkpoint], None],
     ) -> KMeansPlan:
-        return KMeansPlan(job_of(spec), spec.schema, sealed, shards, pairs, save, TABLE)
+        job = job_of(spec)
+        linked, own = job.linked(spec.schema), [s for s in shards if not is_side(s.name)]
+        linking = None if linked is None else Linking(linked, sealed, pairs)
+        return KMeansPlan(job, spec.schema, sealed, own, pairs, save, TABLE, linking)
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> Half:
-        params = job_of(spec).parameters(spec.schema, m)
-        return suites.open_half(suites.named(suite), role, channel, params, material)
+        job = job_of(spec)
+        params, linked = job.parameters(spec.schema, m), job.linked(spec.schema)
+        chosen = suites.named(suite)
+        return suites.open_half(chosen, role, channel, params, material, linked=linked)
 
     def perform(self, half: Half, task: Task, progress: Progress) -> Any:
         return perform(half, task, progress)

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import ChoosesStarts, DropsDuplicates, Half, HandsOnCentres, State
+from ppodc.kmeans.half import ChoosesStarts, CountsOnce, Half, HandsOnCentres, State
 from ppodc.kmeans.plan import Iterated, Parts
+from ppodc.linkage.plan import checked_portion
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.pairs.plan import Progress, Task
 from ppodc.records.output_half import OutputHalf
 
@@ -34,11 +36,18 @@ def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
     return Iterated(new, began, sums, stop, scaled)
 
 
+def _link(half: Half, task: Task, progress: Progress) -> Bits:
+    _, uploads, before = task.inputs
+    return _once(half).link(checked_portion(task), uploads, before, task.rows[3], progress)
+
+
 def _dedup(half: Half, task: Task, _progress: Progress) -> None:
-    if not isinstance(half, DropsDuplicates):
-        raise InputError("only the shares suite drops duplicates.")
-    uploads = list(zip(task.rows[0::2], task.rows[1::2], strict=True))
-    half.drop_duplicates(task.inputs[0], task.shards, uploads)
+    _once(half).count_once(task.shards, task.inputs)
+
+
+def _own_rows(half: Half, task: Task, _progress: Progress) -> list[OutputHalf]:
+    pairs = zip(task.shards, task.inputs, strict=True)
+    return [_once(half).own_rows(shard, upload) for shard, upload in pairs]
 
 
 def _spread(half: Half, task: Task, _progress: Progress) -> State:
@@ -82,7 +91,9 @@ def _output(half: Half, task: Task, _progress: Progress) -> OutputHalf:
 
 _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "records": lambda half, task, _: half.records(task.shards[0], task.rows),
+    "link": _link,
     "dedup": _dedup,
+    "own-rows": _own_rows,
     "centres": lambda half, task, _: half.centres(task.inputs[0]),
     "spread": _spread,
     "pick": _pick,
@@ -93,6 +104,12 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "output": _output,
     "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
 }
+
+
+def _once(half: Half) -> CountsOnce:
+    if not isinstance(half, CountsOnce):
+        raise InputError("only the shares suite links records.")
+    return half
 
 
 def _able(half: Half) -> ChoosesStarts:

@@ -5,12 +5,16 @@ for. Of runs with the same k the best stays (`Best`), and its sums are the resul
 counted through all runs. The records that a start by k-means++ has chosen serve all its runs; they
 are in no checkpoint, since whoever goes on from one chooses the same again.
 
+Where records that several owners hold count once, a linkage comes first (`linking`). Its rounds
+count as iterations, and each leaves a checkpoint, but no result counts them.
+
 What owners get are the sums of a run's last iteration as its records were assigned: a record that
 re-seeds an empty cluster is nobody's result. Their labels belong to the clusters that this
 iteration began with.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +23,12 @@ import numpy as np
 from ppodc.errors import InputError
 from ppodc.kmeans.half import State
 from ppodc.kmeans.job import Job
+from ppodc.kmeans.linking import Linking
 from ppodc.kmeans.result import CLUSTERS, LABELS, SUMS, name_of
 from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
+from ppodc.linkage.comparisons import is_side
+from ppodc.linkage.result import ROWS
+from ppodc.mpc.correlated_ot import Bits
 from ppodc.pairs.plan import PlanStep
 from ppodc.pairs.shards import Run, Shard, runs
 from ppodc.records.output_half import OutputHalf, ResultHalf
@@ -32,6 +40,7 @@ Part = State | tuple[State, ...]  # clusters, or states of several pairs that ad
 Parts = tuple[Part, ...]  # one behind the other
 BEGAN = "began"  # in a checkpoint: the clusters that its iteration began with
 _PLACE, _BEST = "place", "best"  # in one of a job of several runs
+_LINKED = "linked"  # in one of a job with a linkage: iterations that it took
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,10 @@ class Iterated:
 
 @dataclass(slots=True)
 class KMeansPlan:
-    """See the module. `iteration` counts those of all runs, `begun` those of runs before."""
+    """See the module. `iteration` counts those of all runs, `begun` those of runs before.
+
+    `shards` are those whose records are clustered.
+    """
 
     job: Job
     schema: Schema
@@ -64,9 +76,11 @@ class KMeansPlan:
     pairs: int
     save: Callable[[Checkpoint], None]
     table: Sequence[PlanStep[Any]]
+    linking: Linking | None = None
     prepare: int = 0
     ready: bool = False
     iteration: int = 0
+    linked: int = 0  # iterations that were rounds of the linkage
     run: int = 0
     begun: int = 0
     cut_short: int = 0  # runs that ended by max_iter
@@ -84,6 +98,7 @@ class KMeansPlan:
     squares: dict[int, tuple[State, ...]] = field(default_factory=dict)
     outputs: dict[int, OutputHalf] = field(default_factory=dict)
     labels: dict[int, OutputHalf] = field(default_factory=dict)
+    own_rows: OutputHalf | None = None  # which of its owner's each row is, where there are dummies
 
     @property
     def m(self) -> int:
@@ -96,7 +111,17 @@ class KMeansPlan:
 
     @property
     def max_iter(self) -> int:
-        return self.job.max_iter * len(self.runs)
+        ahead = len(self.linking.rounds) if self.linking is not None else 0
+        return self.linked + ahead + self.job.max_iter * len(self.runs)
+
+    @property
+    def links(self) -> bool:
+        """Whether pairs of records are still to be compared."""
+        return self.linking is not None and bool(self.linking.rounds)
+
+    def in_turn(self, shard: Shard) -> bool:
+        """Uploads are taken in for comparisons first, then records to cluster."""
+        return is_side(shard.name) == (self.links and not self.prepare)
 
     @property
     def over(self) -> bool:
@@ -141,6 +166,16 @@ class KMeansPlan:
 
     # ----------------------------------------------------------------- moving
 
+    def link(self, parts: Sequence[Bits]) -> None:
+        """A round of the linkage is done; after the last, records are taken in to be clustered."""
+        if self.linking is None:
+            raise InputError("this job links no records.")
+        after, count = copy(self.linking), self.iteration + 1
+        after.take(parts)
+        self.save(Checkpoint(count, False, _of_linking(after, count), event=""))
+        self.linking, self.iteration, self.linked, self.begun = after, count, count, count
+        self.ready = self.links
+
     def choose(self, more: Parts) -> None:
         """Records that the start has chosen; the run begins when there are enough."""
         self.chosen, self.chosen_for, self.totals = (*self.chosen, *more), self.start, ()
@@ -152,6 +187,7 @@ class KMeansPlan:
         All but `scaled`, which every pair can compute itself.
         """
         state = {CLUSTERS: done.clusters, SUMS: done.sums, BEGAN: done.began, **self._of_runs()}
+        state |= _of_linking(self.linking, self.linked)
         self.save(Checkpoint(self.iteration + 1, done.stop, state))
         self.iteration, self.stop, self.counted = self.iteration + 1, done.stop, done.sums
         self.began, self.clusters, self.scaled = (done.began,), (done.clusters,), done.scaled
@@ -200,18 +236,30 @@ class KMeansPlan:
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
         """A finished iteration is of use only with its sums and, for labels, the clusters that it
         began with: older releases kept those in the checkpoint before, or not at all."""
-        final = checkpoint.stop or checkpoint.iteration >= self.job.max_iter
+        arrays, linked = checkpoint.arrays, 0
+        if self.linking is not None:
+            if not self.linking.fits(arrays) or _LINKED not in arrays:
+                return False
+            linked = int(arrays[_LINKED][0])
+        if CLUSTERS not in arrays:
+            return self.linking is not None
+        final = checkpoint.stop or checkpoint.iteration - linked >= self.job.max_iter
         if not final or self.job.several_runs:
             return True
         has_labels = not self.job.labels or checkpoint.iteration - 1 in kept
-        has_labels = has_labels or BEGAN in checkpoint.arrays
-        return has_labels and SUMS in checkpoint.arrays
+        has_labels = has_labels or BEGAN in arrays
+        return has_labels and SUMS in arrays
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
         arrays = checkpoint.arrays
         self.iteration, self.stop = checkpoint.iteration, checkpoint.stop
+        if self.linking is not None:
+            self.linking.restore(arrays)
+            self.linked = self.begun = int(arrays[_LINKED][0])
+        if CLUSTERS not in arrays:  # the linkage is not over, or has just ended
+            return
         self.clusters, self.counted = (arrays[CLUSTERS],), arrays.get(SUMS)
-        if previous is not None:
+        if previous is not None and CLUSTERS in previous.arrays:
             self.began = (previous.arrays[CLUSTERS],)
         if BEGAN in arrays:
             self.began = (arrays[BEGAN],)
@@ -226,7 +274,15 @@ class KMeansPlan:
     def result(self) -> ResultHalf:
         if set(self.outputs) != set(self.job.clusters):
             raise InputError("the job has no output yet.")
-        facts = {"n_iter": self.iteration, "converged": not self.cut_short}
-        rows = {name_of(self.job, LABELS, k): half for k, half in self.labels.items()}
+        facts = {"n_iter": self.iteration - self.linked, "converged": not self.cut_short}
+        rows = {} if self.own_rows is None else {ROWS: self.own_rows}
+        rows |= {name_of(self.job, LABELS, k): half for k, half in self.labels.items()}
         halves = {name_of(self.job, CLUSTERS, k): half for k, half in self.outputs.items()}
         return ResultHalf(facts, halves, rows)
+
+
+def _of_linking(linking: Linking | None, linked: int) -> dict[str, State]:
+    """In a checkpoint: what the linkage has found, and how many iterations it took."""
+    if linking is None:
+        return {}
+    return {**linking.kept(), _LINKED: np.array([linked], np.uint64)}

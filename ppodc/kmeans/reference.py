@@ -9,8 +9,9 @@ the result: sums and sizes are told as they were before, and zeros for clusters 
 *k-means++*: the first record is that of the first initial row. For each further one, D_i is the
 squared distance of record i to the nearest chosen one and P_i = D_0 + ... + D_i; with u, a fraction
 of 64 bits from the seed, the first record with P_i > u P_(m-1) is chosen, or the last record where
-none is (all D are 0). *Several starts*: the least inertia, sum ||x||^2 - sum ||lambda_h||^2 / n_h,
-wins, the earlier one on ties.
+none is (all D are 0). *Rows that do not count* (dummies, duplicates): their D are 0, so that no
+further record is one of them; the first, those of "random" and stand-ins may be. *Several starts*:
+the least inertia, sum ||x||^2 - sum ||lambda_h||^2 / n_h, wins, the earlier one on ties.
 """
 
 import hashlib
@@ -139,11 +140,19 @@ def _first_rows(seed: int, m: int, k: int, start: int) -> list[int]:
     return chosen
 
 
-def spread_rows(records: NDArray[Any], seed: int, k: int, start: int = 0) -> list[int]:
-    """The rows that k-means++ chooses."""
+def spread_rows(
+    records: NDArray[Any],
+    seed: int,
+    k: int,
+    start: int = 0,
+    keep: NDArray[np.bool_] | None = None,
+) -> list[int]:
+    """The rows that k-means++ chooses, all but the first among those that `keep` leaves."""
     points = _integers(records, "the records")
     chosen = _first_rows(seed, len(points), 1, start)
     distances = _squared_distances(points, chosen[0])
+    if keep is not None:
+        distances = np.where(keep, distances, 0)
     while len(chosen) < k:
         word = next(chosen_rows("k-means++", seed, 2**64, len(chosen), *_place(start)))
         sums = list(itertools.accumulate(distances.tolist()))
@@ -180,7 +189,8 @@ def kmeans(
     """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
 
     `init` is "random" or "k-means++", `start` the number of the start.
-    Records that `keep` leaves out have a label, and may start a cluster, but are in no sum. The
+    Records that `keep` leaves out have a label, and may start a cluster where rows follow from the
+    seed, but are in no sum. The
     result says nothing of clusters that end with fewer than `min_size` records.
     """
     points = _integers(records, "the records")
@@ -191,7 +201,7 @@ def kmeans(
         raise InputError("the seed must be a whole number from 0 to 2^63 - 1")
     if centres is None:
         if init == "k-means++":
-            sums = points[spread_rows(points, seed, k, start)]
+            sums = points[spread_rows(points, seed, k, start, keep)]
         else:
             sums = points[_first_rows(seed, len(points), k, start)]
     else:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.kmeans import placement
 from ppodc.kmeans.job import Job, job_of
+from ppodc.linkage.result import ROWS, in_own_order
 from ppodc.records.encode import decode_centres, on_grid
 from ppodc.records.output_half import OpenedResult, Table
 from ppodc.records.schema import Schema
@@ -171,27 +172,28 @@ def open_result(spec: Spec, opened: OpenedResult) -> Result | ResultsByK:
 def open_one(spec: Spec, opened: OpenedResult, k: int) -> Result:
     """The result of one k; InputError if the halves cannot belong together."""
     values = opened.values.get(name_of(job_of(spec), CLUSTERS, k), [])
-    count = k * (len(spec.schema.columns) + 1)
+    schema = job_of(spec).clustered(spec.schema)
+    count = k * (len(schema.columns) + 1)
     sums, sizes = _clusters(spec, values[:count], k)
     try:
         n_iter, converged = int(opened.facts["n_iter"]), bool(opened.facts["converged"])
     except (KeyError, TypeError, ValueError):
         raise _mismatch() from None
     return Result(
-        cluster_centers_=decode_centres(sums, sizes, spec.schema),
+        cluster_centers_=decode_centres(sums, sizes, schema),
         sizes_=sizes,
         sums_=sums,
         n_iter_=n_iter,
         converged_=converged,
         labels_=_labels(spec, opened, k),
-        schema=spec.schema,
+        schema=schema,
         inertia_=_inertia(spec, values[count:], sums, sizes),
     )
 
 
 def _clusters(spec: Spec, values: list[int], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(sums, sizes) from the k * (l + 1) opened values."""
-    columns = len(spec.schema.columns)
+    columns = len(job_of(spec).clustered(spec.schema).columns)
     if len(values) != k * (columns + 1):
         raise _mismatch()
     rows = [values[h * (columns + 1) : (h + 1) * (columns + 1)] for h in range(k)]
@@ -217,7 +219,7 @@ def _inertia(
     clusters = zip(sums.tolist(), sizes.tolist(), strict=True)
     parts = [Fraction(sum(x * x for x in row), size) for row, size in clusters if size]
     inertia = values[0] - sum(parts, Fraction(0))
-    most = int(sizes.sum()) * len(spec.schema.columns) * spec.schema.ub**2
+    most = int(sizes.sum()) * sums.shape[1] * spec.schema.ub**2
     if not 0 <= inertia <= most:
         raise _mismatch()
     return inertia
@@ -227,7 +229,13 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     job = job_of(spec)
     if not job.labels:
         return None
-    values = opened.rows.get(name_of(job, LABELS, k), [])
+    name = name_of(job, LABELS, k)
+    values = opened.rows.get(name, [])
+    if job.dedup is not None and job.dedup.blocking.padded:
+        own = opened.rows.get(ROWS, [])
+        if len(own) != len(values):
+            raise _mismatch()
+        values = in_own_order(own, {name: values})[name]
     if values and max(values) >= k:
         raise _mismatch()
     return np.array(values, np.int64)

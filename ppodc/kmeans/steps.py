@@ -1,10 +1,11 @@
-"""The steps of a k-means job: start | (assign, update) for each iteration | output | labels.
+"""The steps of a k-means job: link | start | (assign, update) for each iteration | output | labels.
 
-A start by k-means++ has (spread, pick) for each further record behind its `start`. Of several runs
-with the same k each but the first ends with `better`, which leaves the best. `squares` are what the
-inertia takes. `update`, `better` and `output` are cluster-scale and run on one pair, the lead: its
-`update` also computes the centres that all pairs need next. The other steps run on every pair that
-holds records for them. Each cloud keeps its own states; both know which step comes next.
+`link` is there for each round of a linkage ahead, if entities count once. A start by k-means++ has
+(spread, pick) for each further record behind its `start`. Of several runs with the same k each but
+the first ends with `better`, which leaves the best. `squares` are what the inertia takes. `update`,
+`better` and `output` are cluster-scale and run on one pair, the lead: its `update` also computes
+the centres that all pairs need next. The other steps run on every pair that holds records for them.
+Each cloud keeps its own states; both know which step comes next.
 
 Who learns what: both clouds learn the number of iterations of each run and the stop bit of each
 iteration, which `update` opens; not which run is the best. `output` and `labels` give each cloud a
@@ -14,10 +15,33 @@ half that only an owner adds up.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ppodc.errors import InputError
+from ppodc.kmeans.linking import Linking
 from ppodc.kmeans.plan import Best, KMeansPlan, Parts
 from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, StepResults, Task
 from ppodc.pairs.shards import Run
 from ppodc.records.output_half import OutputHalf
+
+
+class Link(BaseStep[KMeansPlan]):
+    """Every pair compares a portion of the records of different owners."""
+
+    name, counts_rows = "link", True
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.links
+
+    def iteration(self, plan: KMeansPlan) -> int:
+        return plan.iteration + 1
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return list(range(len(_linking(plan).rounds[0])))
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        return [_linking(plan).task(place)]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.link([results.one(slot, "link") for slot in results.slots])
 
 
 class Start(BaseStep[KMeansPlan]):
@@ -57,7 +81,8 @@ class Spread(BaseStep[KMeansPlan]):
 
     def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
         public = (plan.start, len(plan.chosen))
-        return [Task("spread", place.names, public, inputs=(plan.start, plan.chosen))]
+        spread = Task("spread", place.names, public, inputs=(plan.start, plan.chosen))
+        return [*_dedup(plan, place), spread]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         plan.totals = tuple(results.one(slot, "spread") for slot in results.slots)
@@ -76,7 +101,7 @@ class Pick(BaseStep[KMeansPlan]):
         first = plan.shards.index(place.shards[0])
         last = plan.shards[-1] in place.shards
         spread = Spread().tasks(plan, place)
-        where = (*spread[0].rows, first, int(last))
+        where = (*spread[-1].rows, first, int(last))
         return [*spread, Task("pick", place.names, where, inputs=(plan.word(), plan.totals))]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -204,16 +229,25 @@ class Labels(BaseStep[KMeansPlan]):
         # A worker that did the last `squares` did them on the assignment that is asked for.
         at_hand = plan.job.inertia and place.done.get("squares") == plan.iteration
         again = [] if at_hand else _again(plan, place, _left(plan, plan.labels)[0])
-        return [*again, Task("labels", place.names)]
+        return [*again, Task("labels", place.names), *_own_rows(plan, place)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         halves = [half for slot in results.slots for half in results.one(slot, "labels")]
         plan.labels[_left(plan, plan.labels)[0]] = OutputHalf.joined(halves)
+        own = [part for slot in results.slots for part in results.all(slot, "own-rows")]
+        if own:
+            plan.own_rows = OutputHalf.joined(half for part in own for half in part)
 
 
 TABLE: Sequence[PlanStep[Any]] = (
-    Start(), Spread(), Pick(), Assign(), Update(), Better(), Squares(), Output(), Labels(),
+    Link(), Start(), Spread(), Pick(), Assign(), Update(), Better(), Squares(), Output(), Labels(),
 )  # fmt: skip
+
+
+def _linking(plan: KMeansPlan) -> Linking:
+    if plan.linking is None:
+        raise InputError("this job links no records.")
+    return plan.linking
 
 
 def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:
@@ -222,11 +256,18 @@ def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:
 
 
 def _dedup(plan: KMeansPlan, place: Place) -> list[Task]:
-    """Which records count once: before their first sums, at each worker."""
-    if plan.job.dedup is None or "dedup" in place.done:
+    """Which records count: before their first distances and sums, at each worker."""
+    if plan.linking is None or "dedup" in place.done:
         return []
-    flat = tuple(number for upload in plan.sealed.owned_rows for number in upload)
-    return [Task("dedup", place.names, rows=flat, inputs=(plan.job.dedup,))]
+    return [Task("dedup", place.names, inputs=tuple(map(plan.linking.parts, place.shards)))]
+
+
+def _own_rows(plan: KMeansPlan, place: Place) -> list[Task]:
+    """Where there are dummies, owners must find their rows among those that have labels."""
+    if plan.linking is None or not plan.linking.columns.job.blocking.padded or plan.own_rows:
+        return []
+    numbers = tuple(map(plan.linking.uploads_of, place.shards))
+    return [Task("own-rows", place.names, inputs=numbers)]
 
 
 def _again(plan: KMeansPlan, place: Place, k: int) -> list[Task]:

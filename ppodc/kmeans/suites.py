@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ppodc.crypto.paillier import PublicKey, SecretKey
     from ppodc.crypto.paillier_arithmetic import RandomiserSource
     from ppodc.kmeans.half import Half, Parameters
+    from ppodc.kmeans.linked_columns import LinkedColumns
     from ppodc.pairs.plan import Material
     from ppodc.transport.channel import Channel
 
@@ -63,12 +64,20 @@ def open_half(
     material: "Material",
     *,
     pipelined: bool = True,
+    linked: "LinkedColumns | None" = None,
 ) -> "Half":
     """This cloud's half of a pair; both clouds call it at the same time.
+
+    `linked`: records are linked first, which the shares suite alone can do.
 
     Without `pipelined` the clouds of the paillier suite take turns; the other suite always does.
     """
     if suite == "shares":
+        if linked is not None:
+            from ppodc.kmeans.shares.distinct import DistinctHalf
+
+            key, pools = material.key, material.pools
+            return DistinctHalf(role, channel, params, key, linked=linked, pools=pools)
         from ppodc.kmeans.shares.half import SharesHalf
 
         return SharesHalf(role, channel, params, material.key, pools=material.pools)

@@ -273,7 +273,7 @@ class DirectLinkage:
         self, half: LinkageHalf, sealed: Sealed, own: _Sent, theirs: _Sent, progress: Listener
     ) -> LinkagePlan:
         """All steps of the job on this end's half."""
-        shards = KIND.shards(self.spec, sealed, 1)
+        shards = KIND.shards(self.spec, sealed, 1, [])
         plan = KIND.plan(self.spec, sealed, shards, 1, lambda _: None)
         share = np.concatenate([sent.share for sent in self._in_order(own, theirs)])
         progress(self._event("taking in"))

@@ -10,15 +10,14 @@ own rows, or the number of links. Rounds, bytes: see `matchers` and `outcome`.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.linkage.comparisons import Comparisons
 from ppodc.linkage.encoding import link_columns
 from ppodc.linkage.job import job_of
-from ppodc.linkage.matchers import matcher_of
 from ppodc.linkage.outcome import Count, Links
 from ppodc.linkage.passes import (
     EXTRA,
@@ -34,21 +33,12 @@ from ppodc.mpc.additive import AdditiveShare, Words, public, zeros
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.remask import remask_limbs
 from ppodc.mpc.session import Session
-from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Material, Progress
 from ppodc.records.output_half import OutputHalf
 from ppodc.records.upload_form import Cloud
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
-
-LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
-_MEMORY_BYTES = 256 << 20  # what shares and keys of records may keep in memory
-
-
-def shard_name(upload: int, side: str) -> str:
-    """What an upload is called that is taken in for one side of comparisons."""
-    return f"{upload}{side}"
 
 
 class LinkageHalf:
@@ -58,11 +48,8 @@ class LinkageHalf:
         self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> None:
         self._job = job = job_of(spec)
-        self._matcher = matcher_of(job, spec.schema)
         self._columns, self._m = link_columns(job, spec.schema), m
         self._all = upload_columns(job, spec.schema)
-        self._budget = Budget(_MEMORY_BYTES)
-        self._rows: dict[str, Any] = {}
         self._numbers: dict[int, list[AdditiveShare]] = {}  # of the rows of each upload
         self._tokens: dict[int, AdditiveShare] = {}
         self._keys: dict[int, Bits] = {}  # of earlier passes
@@ -70,29 +57,23 @@ class LinkageHalf:
         self._expected = Needs()
         text = f"linkage m={m} {spec.digest}"
         self._session = Session.start(role, channel, text, material.key, pools=material.pools)
+        self._compared = Comparisons(self._session, job, spec.schema)
 
     # ------------------------------------------------------------------ taking in
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload: t + r at C1 and r at C2."""
         padded = self._job.blocking.padded
-        upload, side = int(shard[:-1]), shard[-1]
+        upload = int(shard[:-1])
         with self._session.step("ingest"):
             if share.ndim != 2 or share.shape[1] != self._all or len(share) > self._m:
                 raise InputError(f"shard {shard!r} does not fit the job.")
             link, extra = np.split(share, [self._columns], axis=1)
-            real = np.ascontiguousarray(extra[:, :1]) if padded else None
-            self._rows[shard] = self._matcher.take_in(
-                self._session,
-                np.ascontiguousarray(link),
-                real,
-                self._budget,
-                first=side == LEFT,
-            )
+            self._compared.take_in(shard, link, extra[:, :1] if padded else None)
             if self._job.output != "count" and upload not in self._numbers:
                 own = np.ascontiguousarray(extra[:, 1:EXTRA]) if padded else None
                 self._numbers[upload] = row_numbers(
-                    self._session, own, len(share), self._job.max_links, self._budget
+                    self._session, own, len(share), self._job.max_links, self._compared.budget
                 )
             later = self._job.blocking.passes - 1
             if later and upload not in self._keys:
@@ -107,39 +88,34 @@ class LinkageHalf:
         """This cloud's share of what these blocks add to the sums, told as `rows` of progress."""
         with self._session.step("link"):
             found: Links | Count = Count() if self._job.output == "count" else Links(*self._sizes())
-            total, done, told = max(1, pairs_of(work)), 0, 0
-            for batch in grouped(work, batch_pairs(self._job)):
-                self._compare(batch, uploads, found)
-                done += pairs_of(batch)
-                progress(rows * done // total - told)
-                told = rows * done // total
+            for batch in self._compared.matched(work, self._sums_need, rows, progress):
+                for (each, _), bits in zip(batch, self._counted(batch), strict=True):
+                    if isinstance(found, Count):
+                        found.add(self._session, bits)
+                    else:
+                        self._add(each, uploads, bits, found)
             return found.sums
 
     def _sizes(self) -> tuple[int, int, int]:
         return self._m, self._m, self._job.max_links
 
-    def _compare(
-        self, batch: Sequence[Work], uploads: Sequence[Rows], found: Links | Count
-    ) -> None:
-        x, y = batch[0].x, batch[0].y
-        left, right = self._rows[shard_name(x, LEFT)], self._rows[shard_name(y, RIGHT)]
-        self._session.supplies.reserve(self._needs(batch))
-        matched = self._matcher.match(self._session, left, right, batch)
-        if earlier := batch[0].earlier:
-            blocks = [work.block for work in batch]
-            keys = self._keys[x], self._keys[y]
-            matched = counted_first(self._session, *keys, earlier, blocks, matched)
-        for work, bits in zip(batch, matched, strict=True):
-            if isinstance(found, Count):
-                found.add(self._session, bits)
-            else:
-                self._add(work, uploads, bits, found)
-
     def _needs(self, batch: Sequence[Work]) -> Needs:
-        """Supplies for comparing a batch, and for a select of every pair on each side."""
+        """Supplies for comparing a batch, and for what becomes of it."""
+        return self._compared.needs(batch) + self._sums_need(batch)
+
+    def _sums_need(self, batch: Sequence[Work]) -> Needs:
+        """Supplies for a select of every pair on each side, if it counts in this pass."""
         pairs, sides = pairs_of(batch), 1 if self._job.output == "count" else 2
-        total = self._matcher.needs(batch) + Needs(transfers=sides * pairs)
-        return total + first_needs(batch[0].earlier, pairs)
+        return Needs(transfers=sides * pairs) + first_needs(batch[0].earlier, pairs)
+
+    def _counted(self, batch: Sequence[tuple[Work, Bits]]) -> list[Bits]:
+        """Match bits of a batch without those of pairs that an earlier pass has."""
+        earlier, matched = batch[0][0].earlier, [bits for _, bits in batch]
+        if not earlier:
+            return matched
+        keys = self._keys[batch[0][0].x], self._keys[batch[0][0].y]
+        blocks = [work.block for work, _ in batch]
+        return counted_first(self._session, *keys, earlier, blocks, matched)
 
     def _add(self, work: Work, uploads: Sequence[Rows], bits: Bits, found: Links) -> None:
         """Links of both sides of a block."""
@@ -231,7 +207,7 @@ class LinkageHalf:
 
     def close(self) -> None:
         """End the pair's session."""
-        self._rows.clear()
+        self._compared.close()
         self._numbers.clear()
         self._tokens.clear()
         self._keys.clear()

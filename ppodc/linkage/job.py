@@ -12,7 +12,7 @@ from ppodc.records.schema import Schema, TextColumn
 from ppodc.records.toml_document import check_whole
 from ppodc.spec import Spec
 
-Output = Literal["links", "flags", "count"]
+Output = Literal["links", "flags", "count", "shared"]  # shared: inside another job, to nobody
 MAX_LINKS = 8
 _OWN = ("output", "max_links")
 SAMPLE = """\
@@ -103,6 +103,7 @@ class Job:
 
     def check(self, schema: Schema) -> None:
         """Refuse a rule or blocks that do not fit the columns."""
+        schema.refuse_uses()
         for column in schema.columns:
             if column.values:
                 raise InputError(f'column {column.name!r}: a linkage takes words as text = "words"')
@@ -128,7 +129,17 @@ class Job:
             "The clouds learn nothing of the matches, not even their number.",
         ]
 
+    def require_output(self) -> None:
+        """Refuse a linkage of which nobody learns anything, as a job of its own."""
+        if self.output == "shared":
+            raise InputError(
+                'output = "shared" tells nobody anything: it is for a table [linkage] in the spec '
+                "of a k-means job."
+            )
+
     def _learns(self) -> str:
+        if self.output == "shared":
+            return "Nobody learns which records match."
         if self.output == "count":
             return "Every owner learns, once, how many pairs of records match, and nothing else."
         learns = "whether it has a partner"

@@ -27,7 +27,9 @@ class LinkageKind:
     suites = ("shares",)
 
     def parse_job(self, table: Any) -> Job:
-        return Job.from_dict(table)
+        job = Job.from_dict(table)
+        job.require_output()
+        return job
 
     def upload(self, spec: Spec) -> UploadForm:
         return upload_form(spec)
@@ -40,12 +42,13 @@ class LinkageKind:
         return () if job.output == "count" else output_names(job)
 
     def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
+        job_of(spec).require_output()
         job_of(spec).check(spec.schema)
 
     def most_pairs(self, spec: Spec) -> int | None:
         return None
 
-    def shards(self, spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
+    def shards(self, spec: Spec, sealed: Sealed, pairs: int, usual: Sequence[Shard]) -> list[Shard]:
         return plan.shards(spec, sealed, pairs)
 
     def plan(

@@ -7,26 +7,26 @@ anyone may open it. The owner of row i gets both halves: of at most K partners i
 number and the power sums of their tokens, which are their tokens (`power_sums`); of more partners
 nothing but that. Sums do not depend on the order of blocks, so any worker may compare any of them.
 
-*Duplicates.* Row j of a later owner is a duplicate if it matches any row of an earlier one:
-dup_j = OR_i m_ij, an AND a pair, folded along i. keep_j = real_j and not dup_j stays shared, and
-(keep t, keep) replaces (t, 1) in whatever sums over rows: each entity counts once, and which rows
-were dropped nobody learns. The first owner's copy stays; for a rule that is an equivalence these
-are the groups of equal records, one of each.
+*Duplicates.* Row j of a later owner is a duplicate if it matches any row of an earlier one: dup_j =
+OR_i m_ij, an AND a pair, all rows of a batch at once. keep_j = real_j and not dup_j stays shared,
+and (keep t, keep) replaces (t, 1) in whatever sums over rows: each entity counts once, and which
+rows were dropped nobody learns. The first owner's copy stays; for a rule that is an equivalence
+these are the groups of equal records, one of each.
 
-Who learns what: the clouds nothing; opened are masked bits only. Rounds: 2 a block for links,
-1 + log2(height) for duplicates; at the end those of a comparison and a select. Bytes per pair and
-direction: 8 K (K + 1) for links of one owner, 1/4 for duplicates.
+Who learns what: the clouds nothing; opened are masked bits only. Rounds: 2 a block for links, 1 +
+log2(rows of the others) a batch for duplicates; at the end those of a comparison and a select.
+Bytes per pair and direction: 8 K (K + 1) for links of one owner, 1/4 for duplicates.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.linkage.blocks import Block
 from ppodc.mpc import and_bits, compare, select
 from ppodc.mpc.additive import U64, AdditiveShare, Words, public, zeros
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.xor_bits import XorShare, pack
+from ppodc.mpc.supplies import Needs
+from ppodc.mpc.xor_bits import WORD, XorShare, pack
 
 NONE, ONE, SEVERAL = 0, 1, 2  # partners of a row, as its owner is told if it may have one link
 
@@ -114,34 +114,53 @@ def _ones(session: Session, rows: int) -> Words:
 
 
 class Duplicates:
-    """One cloud's shares of dup_j for the rows of one owner."""
+    """One cloud's shares of dup_j for some rows."""
 
     def __init__(self, rows: int) -> None:
-        self._bits = np.zeros(rows, np.uint8)
+        self.bits: Bits = np.zeros(rows, np.uint8)
 
-    def add(self, session: Session, block: Block, bits: Bits) -> None:
-        """dup_j |= OR_i m_ij for the match bits (height, width) of a block."""
-        before = self._bits[block.columns]
-        rows = np.ascontiguousarray(np.concatenate([before[None], bits]))
-        found = any_row(session, XorShare(pack(rows)))
-        self._bits[block.columns] = found.unpack(block.width)
+    def add(self, session: Session, rows: NDArray[np.intp], bits: Bits) -> None:
+        """dup_j |= OR of all bits of the row j; `rows` says which row each bit is of."""
+        told = np.unique(rows)
+        both = np.concatenate([told, rows]), np.concatenate([self.bits[told], bits])
+        self.bits[told] = any_of_row(session, *both)
+
+    def add_parts(self, session: Session, parts: Bits) -> None:
+        """dup_j |= OR of parts that were found elsewhere: (any number, rows)."""
+        if parts.size:
+            self.add(session, np.tile(np.arange(len(self.bits)), len(parts)), parts.reshape(-1))
 
     def keep(self, session: Session, real: Bits) -> Bits:
         """This cloud's shares of real_j and not dup_j."""
         kept = and_bits.and_one(
-            session, XorShare(pack(real)), XorShare(pack(self._bits)).negated(session.role)
+            session, XorShare(pack(real)), XorShare(pack(self.bits)).negated(session.role)
         )
         return kept.unpack(len(real))
 
 
-def any_row(session: Session, rows: XorShare) -> XorShare:
-    """OR of all rows, bit by bit: (n, words) -> (words); a | b = a ^ b ^ (a & b)."""
-    while (count := len(rows.words)) > 1:
-        half = count // 2
-        a, b = rows[:half], rows[half : 2 * half]
-        joined = a ^ b ^ and_bits.and_one(session, a, b)
-        rows = XorShare.concat([joined, rows[2 * half :]])
-    return rows[0]
+def any_needs(bits: int) -> Needs:
+    """Supplies of `any_of_row`; half a word is lost in each of its rounds."""
+    return Needs(pairs=bits // WORD + WORD)
+
+
+def any_of_row(session: Session, rows: NDArray[np.intp], bits: Bits) -> Bits:
+    """The OR of the bits of each row, rows in ascending order; a | b = a ^ b ^ (a & b).
+
+    All rows at once, two bits of each becoming one in every round: log2 of the most that one has.
+    """
+    order = np.argsort(rows, kind="stable")
+    rows, bits = rows[order], bits[order]
+    while True:
+        starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])) if len(rows) else rows
+        sizes = np.diff(np.append(starts, len(rows)))
+        place = np.arange(len(rows)) - np.repeat(starts, sizes)  # within its row
+        first = np.flatnonzero((place % 2 == 0) & (place + 1 < np.repeat(sizes, sizes)))
+        if not len(first):
+            return bits
+        a, b = bits[first], bits[first + 1]
+        both = and_bits.and_one(session, XorShare(pack(a)), XorShare(pack(b)))
+        bits[first] = a ^ b ^ both.unpack(len(first))
+        rows, bits = rows[place % 2 == 0], bits[place % 2 == 0]
 
 
 def kept_rows(session: Session, keep: Bits, values: AdditiveShare) -> Words:

@@ -17,7 +17,8 @@ import numpy as np
 
 from ppodc.errors import InputError
 from ppodc.linkage import work
-from ppodc.linkage.half import LEFT, RIGHT, LinkageHalf, shard_name
+from ppodc.linkage.comparisons import LEFT, RIGHT, shard_name
+from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.result import output_names
 from ppodc.linkage.tokens import UPLOAD_BITS
@@ -31,6 +32,35 @@ from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 
 _SUMS, _DONE = "sums", "done"  # arrays of a checkpoint: shares, and how many blocks are in them
+
+
+Round = list[list[Work]]  # a portion for each slot
+
+
+def rounds_left(
+    spec: Spec, sealed: Sealed, uploads: Sequence[work.Rows], pairs: int, done: int
+) -> list[Round]:
+    """All work behind the first `done` blocks."""
+    job = job_of(spec)
+    outlines = [sealed.outlines.get(upload.upload_id) for upload in sealed.uploads]
+    blocks = work.all_work(job, spec.schema, uploads, outlines)
+    return work.rounds(blocks[done:], pairs, work.portion_pairs(job))
+
+
+def link_task(
+    portion: Sequence[Work], uploads: Sequence[work.Rows], done: int, place: Place, *more: Any
+) -> Task:
+    """Compare this portion; `more` is what the half is given besides."""
+    told = (done, len(portion), work.digest(portion), sum(s.rows for s in place.shards))
+    return Task("link", (), told, (tuple(portion), tuple(uploads), *more))
+
+
+def checked_portion(task: Task) -> Sequence[Work]:
+    """The portion of such a task, if it is the one that both clouds speak of."""
+    portion: Sequence[Work] = task.inputs[0]
+    if work.digest(portion) != task.rows[2]:
+        raise InputError("a portion of the work does not fit its digest.")
+    return portion
 
 
 def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
@@ -62,7 +92,7 @@ class LinkagePlan:
     table: Sequence[PlanStep[Any]] = field(default_factory=lambda: TABLE)
     sums: Words = field(init=False, repr=False)
     uploads: list[work.Rows] = field(init=False)
-    rounds: list[list[list[Work]]] = field(init=False, repr=False)  # that are still to come
+    rounds: list[Round] = field(init=False, repr=False)  # that are still to come
 
     def __post_init__(self) -> None:
         if len(self.sealed.owners) < 2:
@@ -82,10 +112,8 @@ class LinkagePlan:
         most = self.job.max_links
         return (1, 1) if self.job.output == "count" else (self.sealed.m, most + 1, most)
 
-    def _rounds(self) -> list[list[list[Work]]]:
-        outlines = [self.sealed.outlines.get(upload.upload_id) for upload in self.sealed.uploads]
-        blocks = work.all_work(self.job, self.spec.schema, self.uploads, outlines)
-        return work.rounds(blocks[self.done :], self.pairs, work.portion_pairs(self.job))
+    def _rounds(self) -> list[Round]:
+        return rounds_left(self.spec, self.sealed, self.uploads, self.pairs, self.done)
 
     @property
     def max_iter(self) -> int:
@@ -150,8 +178,7 @@ class Link(BaseStep[LinkagePlan]):
 
     def tasks(self, plan: LinkagePlan, place: Place) -> list[Task]:
         portion = plan.rounds[0][place.slot]
-        told = (plan.done, len(portion), work.digest(portion), sum(s.rows for s in place.shards))
-        return [Task("link", (), told, (tuple(portion), tuple(plan.uploads)))]
+        return [link_task(portion, plan.uploads, plan.done, place)]
 
     def keep(self, plan: LinkagePlan, results: StepResults) -> None:
         plan.take([results.one(slot, "link") for slot in results.slots])
@@ -182,8 +209,5 @@ TABLE: Sequence[PlanStep[Any]] = (Link(), Output())
 def perform(half: LinkageHalf, task: Task, progress: Progress) -> Any:
     """What a worker's half does for each task of the plan."""
     if task.name == "link":
-        blocks, uploads = task.inputs
-        if work.digest(blocks) != task.rows[2]:
-            raise InputError("a portion of the work does not fit its digest.")
-        return half.link(blocks, uploads, task.rows[3], progress)
+        return half.link(checked_portion(task), task.inputs[1], task.rows[3], progress)
     return half.output(*task.inputs)

@@ -124,7 +124,11 @@ def _ordered(job: Job, rows: Mapping[str, list[int]]) -> dict[str, list[int]]:
     columns = {name: rows[name] for name in names}
     if ROWS not in columns:
         return columns
-    own = columns.pop(ROWS)
+    return in_own_order(columns.pop(ROWS), columns)
+
+
+def in_own_order(own: list[int], columns: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """Columns by row of the owner's own table, from the number of each row; 0 is a dummy."""
     real = [place for place, number in enumerate(own) if number % (1 << ROW_BITS)]
     if len({own[place] for place in real}) != len(real):
         raise _mismatch()

@@ -31,6 +31,7 @@ from ppodc.pairs.plan import (
     StepResults,
     due_step,
     pair_kind,
+    shards_at,
     suite_of,
 )
 from ppodc.pairs.progress import Event, Listener, ignore
@@ -110,11 +111,9 @@ class _Side:
         self._kind, self._spec, self._share, self.channel = pair_kind(spec), spec, share, channel
         self._opening = (suite, role, channel, spec, len(share), Material(key))
         kind = self._kind
-        self._shards: list[Shard] = (
-            kind.shards(spec, sealed, 1)
-            if isinstance(kind, PlacesRows)
-            else split(len(share), 1, 1)
-        )
+        self._shards: Sequence[Shard] = split(len(share), 1, 1)
+        if isinstance(kind, PlacesRows):
+            self._shards = kind.shards(spec, sealed, 1, self._shards)
         self._plan: Plan = kind.plan(spec, sealed, self._shards, 1, lambda _: None)
         if isinstance(self._plan, DrawsNoise):
             self._plan.noise_key = secrets.token_bytes(32)  # the job lives as long as this object
@@ -124,13 +123,16 @@ class _Side:
         """Walk the plan to its end."""
         half = self._kind.open_half(*self._opening)
         with closing(half) if hasattr(half, "close") else nullcontext():  # type: ignore[type-var]
-            for shard in self._shards:
-                half.ingest(shard.name, self._share[shard.first : shard.first + shard.rows])
-            number, done = 0, dict[str, int]()
+            number, done, held = 0, dict[str, int](), set[Shard]()
             while (line := due_step(self._plan)) is not None:
                 number += 1
                 step = Step(number, line.name, line.iteration(self._plan))
-                tasks = line.tasks(self._plan, Place(LEAD, tuple(self._shards), done))
+                own = shards_at(self._plan, self._shards, LEAD)
+                for shard in own:
+                    if shard not in held:
+                        half.ingest(shard.name, self._share[shard.first : shard.first + shard.rows])
+                held |= set(own)
+                tasks = line.tasks(self._plan, Place(LEAD, own, done))
                 tell = self._teller(step)
                 results = [self._kind.perform(half, task, tell) for task in tasks]
                 line.keep(self._plan, StepResults(step, {LEAD: tasks}, {LEAD: results}))

@@ -33,7 +33,9 @@ from ppodc.pairs.plan import (
     Task,
     due_step,
     pair_kind,
+    shards_at,
 )
+from ppodc.pairs.shards import Shard
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Checkpoint, Store
 
@@ -102,11 +104,9 @@ class CloudJob:
         self.pairs = shards.usable_pairs(
             self.sealed.m, min(pairs, kind.most_pairs(self.spec) or pairs)
         )
-        self.shards = (
-            kind.shards(self.spec, self.sealed, self.pairs)
-            if isinstance(kind, PlacesRows)
-            else shards.split(self.sealed.m, self.pairs, shards_per_pair)
-        )
+        self.shards: Sequence[Shard] = shards.split(self.sealed.m, self.pairs, shards_per_pair)
+        if isinstance(kind, PlacesRows):
+            self.shards = kind.shards(self.spec, self.sealed, self.pairs, self.shards)
         self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
         self.plan.prepare = prepare
         if isinstance(self.plan, DrawsNoise):
@@ -168,6 +168,10 @@ class CloudJob:
             self._current.forget(slot)
         generation = old.generation + (not again) if old is not None else 0
         self.slots[slot] = Slot(worker, generation)
+
+    def rows_at(self, slot: int) -> int:
+        """Rows that a slot works on now."""
+        return sum(shard.rows for shard in shards_at(self.plan, self.shards, slot))
 
     def pair_name(self, slot: int) -> str:
         """How both ends of the slot's channel know their pair."""
@@ -321,7 +325,7 @@ class CloudJob:
 
     def _tasks(self, line: PlanStep[Any], slot: int) -> list[Task]:
         """The line's tasks for the slot; what its worker lacks of its records comes first."""
-        own = tuple(shard for shard in self.shards if shard.slot == slot)
+        own = shards_at(self.plan, self.shards, slot)
         held = self.slots[slot]
         tasks = line.tasks(self.plan, Place(slot, own, held.done))
         missing = [shard for shard in own if shard.name not in held.ingested]

@@ -181,6 +181,21 @@ class KnowsAhead(Protocol):
         """What the pair's half is to `expect` before it makes supplies."""
 
 
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A plan whose steps do not all work on the same shards."""
+
+    def in_turn(self, shard: Shard) -> bool:
+        """Whether the step that comes now, and those like it, work on this shard."""
+
+
+def shards_at(plan: "Plan", shards: Sequence[Shard], slot: int) -> tuple[Shard, ...]:
+    """The shards that a slot holds, as far as the plan works on them now."""
+    own = (shard for shard in shards if shard.slot == slot)
+    turns = plan if isinstance(plan, TakesTurns) else None
+    return tuple(shard for shard in own if turns is None or turns.in_turn(shard))
+
+
 class BaseStep(Generic[Q]):
     """What most steps have in common; a step says what differs."""
 
@@ -322,8 +337,10 @@ class PairKind(Kind, Protocol):
 class PlacesRows(Protocol):
     """A kind that says itself which rows lie on which pair; they may lie on several."""
 
-    def shards(self, spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
-        """From public facts alone, so that both clouds agree."""
+    def shards(
+        self, spec: Spec, sealed: Sealed, pairs: int, usual: Sequence[Shard]
+    ) -> Sequence[Shard]:
+        """From public facts alone, so that both clouds agree; `usual` has every row once."""
 
 
 def pair_kind(spec: Spec) -> PairKind:

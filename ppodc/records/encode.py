@@ -7,6 +7,7 @@ a whole: nothing is clipped, filled in or left out. Only records that are never 
 their owner asks for their clusters, may lie outside the bounds.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,19 @@ def encode(
     `header=False` reads a CSV file whose first line is already a record.
     """
     return scaled(fitting(data, schema, header=header), schema)
+
+
+def encode_some(
+    data: "pd.DataFrame | NDArray[Any] | str | Path",
+    schema: Schema,
+    every: Sequence[str],
+    *,
+    header: bool = True,
+) -> NDArray[np.int64]:
+    """The same for a table that has other columns too; without names they are `every`."""
+    table = read(data, header=header).some_columns(schema.names, every)
+    _check_values(table, schema)
+    return scaled(table, schema)
 
 
 def on_grid(data: "pd.DataFrame | NDArray[Any] | str | Path", schema: Schema) -> NDArray[np.int64]:

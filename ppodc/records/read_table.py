@@ -11,7 +11,7 @@ import gzip
 import math
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
@@ -45,6 +45,17 @@ class Table:
     row_name: Callable[[int], str]
     not_numbers: set[tuple[int, int]] = field(default_factory=set)
     aside: list[str] = field(default_factory=list)
+
+    def some_columns(self, wanted: Sequence[str], every: Sequence[str]) -> "Table":
+        """The columns of these names, in this order; a table without names has `every`."""
+        names = every if self.names is None else self.names
+        missing = [name for name in wanted if name not in names]
+        if missing or self.values.shape[1] != len(names):
+            what = f"no column {missing[0]!r}" if missing else f"not {len(names)} columns"
+            raise InputError(f"{self.source} has {what}")
+        places = [names.index(name) for name in wanted]
+        texts = {(row, places.index(s)) for row, s in self.not_numbers if s in places}
+        return Table(self.source, list(wanted), self.values[:, places], self.row_name, texts)
 
 
 Words = Mapping[int, Mapping[str, int]]  # of each column of words, by its place: their numbers

@@ -2,13 +2,14 @@
 
 A column holds numbers between public bounds, or one of some public words (`values`), which count as
 0, 1, ... in the order given; jobs that need numbers refuse columns of words. A kind of job that
-compares texts may have columns of texts behind them.
+compares texts may have columns of texts behind them. A job that links records and clusters them
+says of each column what it is used for; columns of texts are for linking.
 """
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from ppodc.errors import InputError
@@ -21,6 +22,7 @@ MAX_TEXT = {"words": 64, "digits": 64, "filter": 1 << 14}  # characters, or bits
 _MAX_NAME = 128
 
 Signs = Literal["words", "digits", "filter"]
+Use = Literal["link", "cluster", "both"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,14 @@ class Column:
     """One attribute: its name and the public bounds that no value may leave.
 
     With `values` it holds these words instead of numbers; low is 0 and high the last one's number.
+    `use` other than "both" is for jobs that link and cluster.
     """
 
     name: str
     low: float
     high: float
     values: tuple[str, ...] = ()
+    use: Use = "both"
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -49,6 +53,8 @@ class Column:
             raise InputError(f"{where}: low must be less than high")
         if math.isinf(self.high - self.low):
             raise InputError(f"{where}: low and high are too far apart")
+        if self.use not in get_args(Use):
+            raise InputError(f"{where}: use must be one of {', '.join(get_args(Use))}")
 
     @classmethod
     def of_words(cls, name: str, values: Sequence[str]) -> "Column":
@@ -63,19 +69,21 @@ class Column:
         if isinstance(entry, Mapping) and "values" in entry:
             check_keys(entry, where, required=("name", "values"))
             return cls.of_words(entry["name"], entry["values"])
-        check_keys(entry, where, required=("name", "low", "high"))
+        check_keys(entry, where, required=("name", "low", "high"), optional=("use",))
         return cls(**entry)
 
     def to_dict(self) -> dict[str, Any]:
         if self.values:
             return {"name": self.name, "values": list(self.values)}
-        return {"name": self.name, "low": self.low, "high": self.high}
+        use = {} if self.use == "both" else {"use": self.use}  # left out: older digests
+        return {"name": self.name, "low": self.low, "high": self.high, **use}
 
     def in_words(self) -> str:
         """What it may hold, for people."""
         if self.values:
             return f"one of {', '.join(self.values)}"
-        return f"from {self.low:g} to {self.high:g}"
+        used = "" if self.use == "both" else f", to {self.use} records only"
+        return f"from {self.low:g} to {self.high:g}{used}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +111,11 @@ class TextColumn:
 
     @classmethod
     def from_dict(cls, entry: Any, where: str) -> "TextColumn":
-        """From {"name", "text", "longest"} and perhaps "other"."""
-        check_keys(entry, where, required=("name", "text", "longest"), optional=("other",))
+        """From {"name", "text", "longest"} and perhaps "other"; a `use` can only be "link"."""
+        optional = ("other", "use")
+        check_keys(entry, where, required=("name", "text", "longest"), optional=optional)
+        if entry.get("use", "link") != "link":
+            raise InputError(f"{where}: texts can be linked, not clustered")
         return cls(entry["name"], entry["text"], entry["longest"], entry.get("other", ""))
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,8 +183,22 @@ class Schema:
             if column.values
         }
 
+    def used_to(self, use: Use) -> "Schema":
+        """The columns of numbers that are there for this, whatever else they are for."""
+        columns = [replace(c, use="both") for c in self.columns if c.use in (use, "both")]
+        return Schema(tuple(columns), self.ub)
+
+    def refuse_uses(self) -> None:
+        """Refuse columns that are not for everything, for a job that does one thing."""
+        named = [column.name for column in self.columns if column.use != "both"]
+        if named:
+            raise InputError(
+                f"columns {quoted(named)} have a `use`, which is for jobs that link and cluster"
+            )
+
     def refuse_texts(self) -> None:
         """Refuse columns of texts, for a job that does not compare them."""
+        self.refuse_uses()
         if self.texts:
             named = quoted([text.name for text in self.texts])
             raise InputError(f"columns {named} hold texts, which this job does not take")

@@ -116,11 +116,11 @@ def test_several_numbers_of_clusters_from_one_job(threads):
 
 
 def test_tol_and_beta_are_the_same_in_two_units():
-    spec = Spec("any", SCHEMA, SecureKMeans(3, tol=1e-4)._job(2))
+    spec = Spec("any", SCHEMA, SecureKMeans(3, tol=1e-4)._job())
     assert spec.job.beta == 100  # of ub = 1000
-    assert SecureKMeans(3, beta="1/3")._job(2).beta.denominator == 3
+    assert SecureKMeans(3, beta="1/3")._job().beta.denominator == 3
     with pytest.raises(ValueError, match="give one of them"):
-        SecureKMeans(3, tol=1, beta=1)._job(2)
+        SecureKMeans(3, tol=1, beta=1)._job()
 
 
 def test_a_drawn_seed_is_kept(threads):
@@ -131,12 +131,12 @@ def test_a_drawn_seed_is_kept(threads):
 
 
 def test_the_estimator_of_a_spec_asks_for_that_spec():
-    job = SecureKMeans(
+    spec = SecureKMeans(
         3, beta="1/3", random_state=8, min_size=2, n_init=4, inertia=True,
         dedup=RecordLinkage(theta="1/7", weights=[2, 1]),
-    )._job(2)  # fmt: skip
-    again = SecureKMeans.from_spec(Spec("any", SCHEMA, job), verbose=True)
-    assert again._job(2) == job
+    )._spec(SCHEMA)  # fmt: skip
+    again = SecureKMeans.from_spec(spec, verbose=True)
+    assert again._spec(SCHEMA) == spec
     assert again.verbose
 
 

@@ -11,7 +11,6 @@ from ppodc.linkage import work
 from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.job import SAMPLE, Job
 from ppodc.linkage.kind import KIND
-from ppodc.linkage.pieces import pieces
 from ppodc.linkage.reference import matches
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.linkage.tokens import ROW_BITS, UPLOAD_BITS
@@ -284,16 +283,6 @@ def test_filters_by_dice(tmp_path):
 
 
 # ------------------------------------------------------------------------------------ specs
-
-
-def test_pieces_follow_shards_and_uploads():
-    listed = list(pieces([("s", 3), ("t", 4)], [(0, 2), (1, 4), (0, 1)]))
-    assert [(p.owner, p.shard, p.rows, p.first) for p in listed] == [
-        (0, "s", (0, 2), 0),
-        (1, "s", (2, 3), 2),
-        (1, "t", (0, 3), 3),
-        (0, "t", (3, 4), 6),
-    ]
 
 
 def test_one_owner_alone_is_refused():

@@ -1,4 +1,4 @@
-"""A whole linkage job in this process: owners' tables, uploads, both clouds' plans and halves."""
+"""A whole job with linkage in this process: tables, uploads, both clouds' plans and halves."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ppodc.linkage.half import LinkageHalf
-from ppodc.linkage.kind import KIND
-from ppodc.pairs.plan import Material, Place, StepResults, due_step
+from ppodc.pairs.plan import Material, Place, StepResults, Task, due_step, pair_kind, shards_at
+from ppodc.pairs.shards import Shard, split
 from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.sharing import combine, mask
 from ppodc.records.upload_form import Arranges
@@ -34,7 +33,7 @@ class Uploaded:
 def give(spec: Spec, tables, folder: Path) -> Uploaded:
     """What both clouds have of [(owner, table), ...], in this order."""
     spec = replace(spec, owners=members(*sorted({owner for owner, _ in tables})))
-    form = KIND.upload(spec)
+    form = spec.kind.upload(spec)
     uploads, outlines, parts, extents = [], {}, [], None
     for number, (owner, table) in enumerate(tables):
         values, outline, secret = form.encode(table), None, bytes([number]) * 32
@@ -62,58 +61,75 @@ class TwoClouds:
 
     def __init__(self, given: Uploaded, pairs: int = 1) -> None:
         self.given, self.pairs = given, pairs
+        self.kind = pair_kind(given.spec)
         self.saved: tuple[list, list] = ([], [])
-        shards = KIND.shards(given.spec, given.sealed, pairs)
+        usual = split(given.sealed.m, pairs, 1)
+        self.shards = self.kind.shards(given.spec, given.sealed, pairs, usual)
         self.plans = [
-            KIND.plan(given.spec, given.sealed, shards, pairs, self.saved[cloud].append)
+            self.kind.plan(given.spec, given.sealed, self.shards, pairs, self.saved[cloud].append)
             for cloud in (0, 1)
         ]
-        self.shards = shards
         self.progress: list[int] = []
+        self.names: list[str] = []
 
     def start(self) -> None:
         """Fresh halves that have taken their records in."""
         self.ends, self.halves = [], []
+        self.held = [set() for _ in range(self.pairs)]
+        self.done = [{} for _ in range(self.pairs)]
         for slot in range(self.pairs):
-            ends = memory_pair()
-
-            def made(role, channel, slot=slot):
-                given = self.given
-                half = LinkageHalf(role, channel, given.spec, given.sealed.m, Material(key(role)))
-                for shard in self.shards:
-                    if shard.slot == slot:
-                        rows = slice(shard.first, shard.first + shard.rows)
-                        half.ingest(shard.name, given.shares[role - 1][rows])
-                return half
-
-            self.halves.append(together(lambda c: made(1, c), lambda c: made(2, c), ends))
-            self.ends.append(ends)
+            self.ends.append(memory_pair())
+            self.halves.append(together(self.half(1), self.half(2), self.ends[slot]))
+            self.take_in(slot)
         for plan in self.plans:
             plan.ready = True
+
+    def half(self, role):
+        """How a half of the cloud `role` is made."""
+        opening = self.given.spec, self.given.sealed.m, Material(key(role))
+        return lambda channel: self.kind.open_half("shares", role, channel, *opening)
+
+    def take_in(self, slot: int) -> tuple[Shard, ...]:
+        """What the pair lacks of the rows that it works on now; all of these."""
+        own = shards_at(self.plans[0], self.shards, slot)
+        for shard in own:
+            if shard not in self.held[slot]:
+                rows = slice(shard.first, shard.first + shard.rows)
+                parts = [share[rows] for share in self.given.shares]
+                self.both(slot, lambda half, part, s=shard: half.ingest(s.name, part), parts)
+        self.held[slot] |= set(own)
+        return own
+
+    def both(self, slot: int, act, inputs):
+        """The same at both halves of a pair, at the same time."""
+        one, two = zip(self.halves[slot], inputs, strict=True)
+        return together(lambda _: act(*one), lambda _: act(*two), self.ends[slot])
 
     def step(self) -> bool:
         """Do the step that is due; False if all is done."""
         due = [due_step(plan) for plan in self.plans]
         if due[0] is None:
             return False
-        assert due[0] is due[1]
-        tasks = [{}, {}]
-        results = [{}, {}]
+        assert due[0].name == due[1].name
+        self.names.append(due[0].name)
+        iteration = due[0].iteration(self.plans[0])
+        tasks, results = [{}, {}], [{}, {}]
         for slot in due[0].slots(self.plans[0]):
-            place = Place(slot, tuple(s for s in self.shards if s.slot == slot), {})
-            (one,), (two,) = (due[0].tasks(plan, place) for plan in self.plans)
-            assert (one.name, one.shards, one.rows) == (two.name, two.shards, two.rows)
-            first, second = self.halves[slot]
-            outcome = together(
-                lambda _, half=first, task=one: KIND.perform(half, task, self.progress.append),
-                lambda _, half=second, task=two: KIND.perform(half, task, lambda _: None),
-                self.ends[slot],
-            )
-            for cloud, task in enumerate((one, two)):
-                tasks[cloud][slot], results[cloud][slot] = [task], [outcome[cloud]]
+            place = Place(slot, self.take_in(slot), dict(self.done[slot]))
+            lists = [due[0].tasks(plan, place) for plan in self.plans]
+            gave = [self.do(slot, one, two) for one, two in zip(*lists, strict=True)]
+            self.done[slot] |= {task.name: iteration for task in lists[0]}
+            for cloud in (0, 1):
+                tasks[cloud][slot] = lists[cloud]
+                results[cloud][slot] = [each[cloud] for each in gave]
         for plan, done, gave in zip(self.plans, tasks, results, strict=True):
             due[0].keep(plan, StepResults(None, done, gave))
         return True
+
+    def do(self, slot: int, one: Task, two: Task):
+        assert (one.name, one.shards, one.rows) == (two.name, two.shards, two.rows)
+        listeners = (one, self.progress.append), (two, lambda _: None)
+        return self.both(slot, lambda half, task: self.kind.perform(half, *task), listeners)
 
     def run(self):
         """All steps; what every owner opens, by name."""
@@ -123,14 +139,14 @@ class TwoClouds:
         return self.opened()
 
     def opened(self):
-        spec, sealed = self.given.spec, self.given.sealed
+        spec, sealed, kind = self.given.spec, self.given.sealed, self.kind
         first, second = (plan.result() for plan in self.plans)
         assert first.facts == second.facts
         values = {n: open_output(first.halves[n], second.halves[n]) for n in first.halves}
         rows = {n: open_output(first.row_halves[n], second.row_halves[n]) for n in first.row_halves}
-        assert tuple(rows) == KIND.row_outputs(spec)
+        assert tuple(rows) == kind.row_outputs(spec)
         return {
-            owner: KIND.open_result(
+            owner: kind.open_result(
                 spec,
                 OpenedResult(
                     first.facts,

@@ -28,9 +28,6 @@ from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
-from ppodc.linkage import duplicates
-from ppodc.linkage.distances import Numbers
-from ppodc.linkage.rules import SquaredDistance
 from ppodc.mpc import select
 from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.meter import Meter
@@ -129,17 +126,6 @@ class SharesHalf:
             if self._p.k > 1:
                 chunks = self._demand.chunks(held.rows)
                 self._makers[shard] = self._products.take_in(self._session, held, chunks)
-
-    def drop_duplicates(
-        self, rule: SquaredDistance, shards: Sequence[str], uploads: Sequence[tuple[int, int]]
-    ) -> None:
-        """Sums leave out records that match one of an owner before (`linkage.duplicates`)."""
-        with self._session.step("dedup"):
-            numbers = Numbers(rule, self._rings.bits)
-            tables = {name: self._shard(name).table for name in shards}
-            keep = duplicates.kept(self._session, numbers, tables, uploads)
-            for name, bits in keep.items():
-                self._shards[name].keep_only(self._session, bits, self._budget)
 
     def records(self, shard: str, rows: Sequence[int]) -> State:
         """Clusters of one record each (count 1). Local."""

@@ -84,6 +84,11 @@ def distances(
     return norms + masked_products(session, records.low(1), doubled, once).reshape(-1) + square
 
 
+def counted(session: Session, keep: Bits, distances: AdditiveShare) -> AdditiveShare:
+    """Distances of the rows that count, 0 of the others: (n)."""
+    return select.select(session, keep, distances.reshape(-1, 1)).reshape(-1)
+
+
 def nearer_needs(rows: int, bits: SpreadBits) -> Needs:
     """Supplies of `nearer` and `widened`."""
     both = compare.needs(rows, bits.distance) + select.needs(rows)

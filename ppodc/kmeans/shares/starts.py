@@ -122,6 +122,8 @@ class Starts:
             found = spread.distances(session, records, norms[first:end], both, random)
             if near is not None:
                 found = spread.nearer(session, near.values[first:end], found, self._bits)
+            elif shard.keep is not None:  # rows that do not count are never drawn: 0 stays least
+                found = spread.counted(session, shard.keep[first:end], found)
             values.append(found)
             wide.append(widen.widen(session, found, self._bits.limbs))
         count = 1 + (near.chosen if near else 0)

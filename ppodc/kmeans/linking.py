@@ -1,0 +1,92 @@
+"""The linkage ahead of the clusters of a k-means job: one cloud's state of it between rounds.
+
+Portions of pairs go to worker pairs as in a linkage (`ppodc.linkage.plan`). A portion leaves shares
+of dup_j for all rows j, which no party opens: [j matches a row of an owner before its own, in order
+of first upload]. The lead's portion takes in what was found before, so that there are never more
+parts than pairs. Each round ends in a checkpoint. Workers turn the parts into keep_j = real_j and
+not dup_j of their own records before they first use them.
+
+Who learns what: the clouds what a linkage with these blocks tells them; nothing of the matches.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ppodc.errors import InputError
+from ppodc.kmeans.half import State
+from ppodc.kmeans.linked_columns import LinkedColumns
+from ppodc.linkage.plan import Round, link_task, rounds_left
+from ppodc.linkage.tokens import ROW_BITS, UPLOAD_BITS
+from ppodc.linkage.work import Rows, rows_of
+from ppodc.mpc.additive import U64, Words
+from ppodc.mpc.correlated_ot import Bits
+from ppodc.pairs.plan import LEAD, Place, Task
+from ppodc.pairs.shards import Shard
+from ppodc.service.upload import Sealed
+
+_FOUND, _DONE = "found", "done"  # arrays of a checkpoint
+
+
+@dataclass(slots=True)
+class Linking:
+    """See the module; `found` are the parts (any number, m), a byte per bit."""
+
+    columns: LinkedColumns
+    sealed: Sealed
+    pairs: int
+    done: int = 0  # blocks whose match bits are in the parts
+    found: Bits = field(init=False, repr=False)
+    uploads: list[Rows] = field(init=False)
+    rounds: list[Round] = field(init=False, repr=False)  # that are still to come
+
+    def __post_init__(self) -> None:
+        self.uploads = rows_of(self.columns.spec, self.sealed)
+        if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
+            raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
+        self.found = np.zeros((1, self.sealed.m), np.uint8)
+        self._count_rounds()
+
+    def _count_rounds(self) -> None:
+        spec, sealed = self.columns.spec, self.sealed
+        self.rounds = rounds_left(spec, sealed, self.uploads, self.pairs, self.done)
+
+    def task(self, place: Place) -> Task:
+        """What a slot compares in this round."""
+        before = self.found if place.slot == LEAD else self.found[:0]
+        return link_task(self.rounds[0][place.slot], self.uploads, self.done, place, before)
+
+    def take(self, parts: Sequence[Bits]) -> None:
+        """What a round has found, and all before it."""
+        self.found, self.done = np.stack(parts), self.done + sum(map(len, self.rounds[0]))
+        self.rounds = self.rounds[1:]
+
+    def parts(self, shard: Shard) -> Bits:
+        """Those of a shard's rows."""
+        return self.found[:, shard.first : shard.first + shard.rows]
+
+    def uploads_of(self, shard: Shard) -> Words:
+        """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
+        numbers = [rows.number << ROW_BITS for rows in self.uploads]
+        every = np.repeat(np.array(numbers, U64), [rows.count for rows in self.uploads])
+        return every[shard.first : shard.first + shard.rows]
+
+    # ------------------------------------------------------------ checkpoints
+
+    def kept(self) -> dict[str, State]:
+        """What a checkpoint holds of it."""
+        done = np.array([self.done], U64)
+        return {_FOUND: np.packbits(self.found, axis=1), _DONE: done}
+
+    def fits(self, arrays: Mapping[str, State]) -> bool:
+        """Whether a checkpoint of these arrays holds it."""
+        found = arrays.get(_FOUND)
+        return found is not None and found.shape[1:] == (-(-self.sealed.m // 8),)
+
+    def restore(self, arrays: Mapping[str, State]) -> None:
+        """Go back to what was kept."""
+        packed = arrays[_FOUND].astype(np.uint8, copy=False)
+        self.found = np.unpackbits(packed, axis=1, count=self.sealed.m)
+        self.done = int(arrays[_DONE][0])
+        self._count_rounds()

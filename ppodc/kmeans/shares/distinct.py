@@ -1,0 +1,107 @@
+"""A half of the shares suite that links records first, so that each entity counts once.
+
+It holds uploads for comparisons (`ppodc.linkage.comparisons`) until the first of its own records
+are taken in; from then on it is a `SharesHalf` whose sums leave out the rows that do not count.
+
+Who learns what: nothing. Rounds, bytes: those of the rule, an AND a pair; then once an AND and a
+select a row. Iterations cost what they cost without.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.kmeans.linked_columns import LinkedColumns
+from ppodc.kmeans.shares.half import SharesHalf
+from ppodc.linkage.comparisons import Comparisons, is_side
+from ppodc.linkage.outcome import Duplicates, any_needs
+from ppodc.linkage.tokens import row_numbers
+from ppodc.linkage.work import Rows, Work, pairs_of
+from ppodc.mpc import unmask
+from ppodc.mpc.additive import Words, public
+from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.remask import remask
+from ppodc.mpc.supplies import Needs
+from ppodc.pairs.plan import Progress
+from ppodc.records.output_half import OutputHalf
+
+
+def _needs(batch: Sequence[Work]) -> Needs:
+    """Supplies for what becomes of the match bits of a batch."""
+    return any_needs(pairs_of(batch))
+
+
+class DistinctHalf(SharesHalf):
+    """See the module."""
+
+    def __init__(self, *arguments: Any, linked: LinkedColumns, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._linked = linked
+        self._compared = Comparisons(self._session, linked.job, linked.spec.schema)
+        self._real: dict[str, Bits] = {}
+        self._own: dict[str, NDArray[np.uint64]] = {}  # uploaded numbers of each shard's rows
+
+    def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
+        """Take in an upload for comparisons, or a shard's records: rows as uploaded."""
+        linked = self._linked
+        if share.ndim != 2 or share.shape[1] != linked.width or len(share) > self._p.m:
+            raise InputError(f"shard {shard!r} does not fit the job.")
+        real = linked.real(share)
+        if is_side(shard):
+            with self._session.step("ingest"):
+                self._compared.take_in(shard, share[:, : linked.link], real)
+            return
+        self._compared.close()  # all pairs were compared before
+        super().ingest(shard, np.ascontiguousarray(share[:, list(linked.places)]))
+        if real is None:
+            self._real[shard] = np.full(len(share), self.role == 1, np.uint8)
+            return
+        with self._session.step("ingest"):
+            flat = np.ascontiguousarray(real).reshape(-1)
+            self._real[shard] = unmask.low_bits(self._session, flat, 1).reshape(-1)
+        self._own[shard] = np.ascontiguousarray(linked.own_numbers(share))
+
+    def link(
+        self,
+        work: Sequence[Work],
+        uploads: Sequence[Rows],
+        before: Bits,
+        rows: int,
+        progress: Progress,
+    ) -> Bits:
+        """This cloud's shares of dup_j over all rows, of these blocks and of the parts `before`."""
+        with self._session.step("link"):
+            found = Duplicates(self._p.m)
+            found.add_parts(self._session, before)
+            for batch in self._compared.matched(work, _needs, rows, progress):
+                at = [
+                    np.tile(uploads[w.y].first + w.block.columns, w.block.height) for w, _ in batch
+                ]
+                bits = [match.reshape(-1) for _, match in batch]
+                found.add(self._session, np.concatenate(at), np.concatenate(bits))
+            return found.bits
+
+    def count_once(self, shards: Sequence[str], parts: Sequence[Bits]) -> None:
+        """From now on sums leave out dummies and duplicates; parts of dup_j for each shard."""
+        with self._session.step("dedup"):
+            for name, bits in zip(shards, parts, strict=True):
+                found = Duplicates(self._shard(name).rows)
+                found.add_parts(self._session, bits)
+                keep = found.keep(self._session, self._real[name])
+                self._shards[name].keep_only(self._session, keep, self._budget)
+
+    def own_rows(self, shard: str, upload: Words) -> OutputHalf:
+        """This cloud's half of the numbers of a shard's rows in their owners' uploads."""
+        with self._session.step("labels"):
+            own = self._own[shard]
+            (numbers,) = row_numbers(self._session, own, len(own), 1, self._budget)
+            placed = numbers.low(1) + public(upload.tolist(), 1, self.role)
+            return OutputHalf.of_words(remask(self._session, placed.limbs.reshape(-1)))
+
+    def close(self) -> None:
+        """End the pair's session and forget all records."""
+        self._compared.close()
+        super().close()

@@ -110,12 +110,18 @@ class CountsOnce(Protocol):
     ) -> Bits:
         """Shares of [row matches one of an owner before] of all rows, over a portion of pairs."""
 
-    def count_once(self, shards: Sequence[str], parts: Sequence[Bits]) -> None:
-        """From now on sums leave out rows that are not real, or that match one of an owner before,
-        as what `link` gave for all portions says of each shard; nobody learns which."""
+    def home(self, found: Bits, uploads: Sequence[Rows]) -> Bits:
+        """What all portions have found of a row in any pass, at its place in the first."""
 
-    def own_rows(self, shard: str, upload: NDArray[np.uint64]) -> OutputHalf:
-        """This cloud's half of which of its owner's rows each row of the shard is."""
+    def count_once(self, shard: str, parts: Bits, first: NDArray[np.bool_]) -> None:
+        """From now on sums leave out rows that are not real, or that match one of an owner before,
+        as these parts say of the shard, or do not belong to the `first` pass; nobody learns which.
+        """
+
+    def own_rows(
+        self, shard: str, upload: NDArray[np.uint64], first: NDArray[np.bool_]
+    ) -> OutputHalf:
+        """This cloud's half of which of its owner's rows each row of the shard is; 0: none."""
 
 
 @runtime_checkable

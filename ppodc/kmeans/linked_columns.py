@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage.encoding import link_columns
 from ppodc.linkage.job import Job
-from ppodc.linkage.passes import EXTRA
+from ppodc.linkage.passes import EXTRA, extra_columns
 from ppodc.linkage.rules import Fields, Rule, SquaredDistance
 from ppodc.linkage.upload import upload_columns
 from ppodc.records.schema import Column, Schema
@@ -62,6 +62,12 @@ class LinkedColumns:
         """The columns that say which of its owner's rows each is, of rows with dummies."""
         return share[:, self.link + 1 : self.link + EXTRA]
 
+    def switches(self, share: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The columns that lead the rows of later passes to those of the first."""
+        passes = self.job.blocking.passes
+        first = self.link + EXTRA + passes - 1
+        return share[:, first : self.link + extra_columns(passes)]
+
 
 def clustered_columns(schema: Schema) -> Schema:
     """The columns whose values are clustered."""
@@ -86,8 +92,6 @@ def _over_all(rule: Rule, schema: Schema) -> Rule:
 
 def _check_linking(dedup: Job, schema: Schema) -> None:
     """Refuse a rule or blocks by columns that are there to cluster only."""
-    if dedup.blocking.passes > 1:
-        raise InputError("a linkage inside k-means takes blocks by one key.")
     named = [key.column for key in dedup.blocking.keys]
     if isinstance(dedup.rule, Fields):
         named += [part.column for part in dedup.rule.fields]

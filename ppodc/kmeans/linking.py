@@ -3,7 +3,9 @@
 Portions of pairs go to worker pairs as in a linkage (`ppodc.linkage.plan`). A portion leaves shares
 of dup_j for all rows j, which no party opens: [j matches a row of an owner before its own, in order
 of first upload]. The lead's portion takes in what was found before, so that there are never more
-parts than pairs. Each round ends in a checkpoint. Workers turn the parts into keep_j = real_j and
+parts than pairs. Each round ends in a checkpoint. With several keys a row is there once for each,
+and what was found of it is brought to its place in the first pass (`ppodc.linkage.passes`); only
+there it counts. Workers turn the parts into keep_j = real_j and
 not dup_j of their own records before they first use them.
 
 Who learns what: the clouds what a linkage with these blocks tells them; nothing of the matches.
@@ -13,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.kmeans.half import State
@@ -40,6 +43,7 @@ class Linking:
     found: Bits = field(init=False, repr=False)
     uploads: list[Rows] = field(init=False)
     rounds: list[Round] = field(init=False, repr=False)  # that are still to come
+    home: bool = field(init=False)  # what was found stands at the rows that count
 
     def __post_init__(self) -> None:
         self.uploads = rows_of(self.columns.spec, self.sealed)
@@ -47,10 +51,15 @@ class Linking:
             raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
         self.found = np.zeros((1, self.sealed.m), np.uint8)
         self._count_rounds()
+        self.home = self.columns.job.blocking.passes == 1 or not self.rounds
 
     def _count_rounds(self) -> None:
         spec, sealed = self.columns.spec, self.sealed
         self.rounds = rounds_left(spec, sealed, self.uploads, self.pairs, self.done)
+
+    @property
+    def over(self) -> bool:
+        return not self.rounds and self.home
 
     def task(self, place: Place) -> Task:
         """What a slot compares in this round."""
@@ -62,9 +71,25 @@ class Linking:
         self.found, self.done = np.stack(parts), self.done + sum(map(len, self.rounds[0]))
         self.rounds = self.rounds[1:]
 
+    def home_task(self) -> Task:
+        """Bring what was found to the rows of the first pass."""
+        return Task("home", inputs=(self.found, tuple(self.uploads)))
+
+    def bring_home(self, bits: Bits) -> None:
+        """What that task gave."""
+        self.found, self.home = bits[None], True
+
     def parts(self, shard: Shard) -> Bits:
         """Those of a shard's rows."""
         return self.found[:, shard.first : shard.first + shard.rows]
+
+    def first_pass(self, shard: Shard) -> NDArray[np.bool_]:
+        """Which of a shard's rows belong to the first pass: the others never count."""
+        own = [
+            np.arange(rows.count) < (rows.passes[0] if rows.passes else rows.count)
+            for rows in self.uploads
+        ]
+        return np.concatenate(own)[shard.first : shard.first + shard.rows]
 
     def uploads_of(self, shard: Shard) -> Words:
         """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
@@ -76,7 +101,7 @@ class Linking:
 
     def kept(self) -> dict[str, State]:
         """What a checkpoint holds of it."""
-        done = np.array([self.done], U64)
+        done = np.array([self.done, self.home], U64)
         return {_FOUND: np.packbits(self.found, axis=1), _DONE: done}
 
     def fits(self, arrays: Mapping[str, State]) -> bool:
@@ -88,5 +113,5 @@ class Linking:
         """Go back to what was kept."""
         packed = arrays[_FOUND].astype(np.uint8, copy=False)
         self.found = np.unpackbits(packed, axis=1, count=self.sealed.m)
-        self.done = int(arrays[_DONE][0])
+        self.done, self.home = int(arrays[_DONE][0]), bool(arrays[_DONE][1])
         self._count_rounds()

@@ -42,12 +42,13 @@ def _link(half: Half, task: Task, progress: Progress) -> Bits:
 
 
 def _dedup(half: Half, task: Task, _progress: Progress) -> None:
-    _once(half).count_once(task.shards, task.inputs)
+    for shard, told in zip(task.shards, task.inputs, strict=True):
+        _once(half).count_once(shard, *told)
 
 
 def _own_rows(half: Half, task: Task, _progress: Progress) -> list[OutputHalf]:
     pairs = zip(task.shards, task.inputs, strict=True)
-    return [_once(half).own_rows(shard, upload) for shard, upload in pairs]
+    return [_once(half).own_rows(shard, *told) for shard, told in pairs]
 
 
 def _spread(half: Half, task: Task, _progress: Progress) -> State:
@@ -92,6 +93,7 @@ def _output(half: Half, task: Task, _progress: Progress) -> OutputHalf:
 _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "records": lambda half, task, _: half.records(task.shards[0], task.rows),
     "link": _link,
+    "home": lambda half, task, _: _once(half).home(*task.inputs),
     "dedup": _dedup,
     "own-rows": _own_rows,
     "centres": lambda half, task, _: half.centres(task.inputs[0]),

@@ -28,7 +28,6 @@ from ppodc.kmeans.result import CLUSTERS, LABELS, SUMS, name_of
 from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
 from ppodc.linkage.comparisons import is_side
 from ppodc.linkage.result import ROWS
-from ppodc.mpc.correlated_ot import Bits
 from ppodc.pairs.plan import PlanStep
 from ppodc.pairs.shards import Run, Shard, runs
 from ppodc.records.output_half import OutputHalf, ResultHalf
@@ -111,13 +110,14 @@ class KMeansPlan:
 
     @property
     def max_iter(self) -> int:
-        ahead = len(self.linking.rounds) if self.linking is not None else 0
+        linking = self.linking
+        ahead = 0 if linking is None else len(linking.rounds) + (not linking.home)
         return self.linked + ahead + self.job.max_iter * len(self.runs)
 
     @property
     def links(self) -> bool:
-        """Whether pairs of records are still to be compared."""
-        return self.linking is not None and bool(self.linking.rounds)
+        """Whether the linkage is not over yet."""
+        return self.linking is not None and not self.linking.over
 
     def in_turn(self, shard: Shard) -> bool:
         """Uploads are taken in for comparisons first, then records to cluster."""
@@ -166,12 +166,12 @@ class KMeansPlan:
 
     # ----------------------------------------------------------------- moving
 
-    def link(self, parts: Sequence[Bits]) -> None:
-        """A round of the linkage is done; after the last, records are taken in to be clustered."""
+    def link(self, act: Callable[[Linking], None]) -> None:
+        """A step of the linkage is done; after the last, records are taken in to be clustered."""
         if self.linking is None:
             raise InputError("this job links no records.")
         after, count = copy(self.linking), self.iteration + 1
-        after.take(parts)
+        act(after)
         self.save(Checkpoint(count, False, _of_linking(after, count), event=""))
         self.linking, self.iteration, self.linked, self.begun = after, count, count, count
         self.ready = self.links

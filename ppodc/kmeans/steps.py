@@ -29,7 +29,7 @@ class Link(BaseStep[KMeansPlan]):
     name, counts_rows = "link", True
 
     def due(self, plan: KMeansPlan) -> bool:
-        return plan.links
+        return plan.links and bool(_linking(plan).rounds)
 
     def iteration(self, plan: KMeansPlan) -> int:
         return plan.iteration + 1
@@ -41,7 +41,29 @@ class Link(BaseStep[KMeansPlan]):
         return [_linking(plan).task(place)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.link([results.one(slot, "link") for slot in results.slots])
+        parts = [results.one(slot, "link") for slot in results.slots]
+        plan.link(lambda linking: linking.take(parts))
+
+
+class Home(BaseStep[KMeansPlan]):
+    """With several keys, what was found of each row in all passes is brought together."""
+
+    name = "home"
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.links
+
+    def iteration(self, plan: KMeansPlan) -> int:
+        return plan.iteration + 1
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return [LEAD]
+
+    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+        return [_linking(plan).home_task()]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.link(lambda linking: linking.bring_home(results.one(LEAD, "home")))
 
 
 class Start(BaseStep[KMeansPlan]):
@@ -240,7 +262,8 @@ class Labels(BaseStep[KMeansPlan]):
 
 
 TABLE: Sequence[PlanStep[Any]] = (
-    Link(), Start(), Spread(), Pick(), Assign(), Update(), Better(), Squares(), Output(), Labels(),
+    Link(), Home(), Start(), Spread(), Pick(), Assign(), Update(), Better(), Squares(), Output(),
+    Labels(),
 )  # fmt: skip
 
 
@@ -259,15 +282,18 @@ def _dedup(plan: KMeansPlan, place: Place) -> list[Task]:
     """Which records count: before their first distances and sums, at each worker."""
     if plan.linking is None or "dedup" in place.done:
         return []
-    return [Task("dedup", place.names, inputs=tuple(map(plan.linking.parts, place.shards)))]
+    linking = plan.linking
+    inputs = tuple((linking.parts(s), linking.first_pass(s)) for s in place.shards)
+    return [Task("dedup", place.names, inputs=inputs)]
 
 
 def _own_rows(plan: KMeansPlan, place: Place) -> list[Task]:
     """Where there are dummies, owners must find their rows among those that have labels."""
     if plan.linking is None or not plan.linking.columns.job.blocking.padded or plan.own_rows:
         return []
-    numbers = tuple(map(plan.linking.uploads_of, place.shards))
-    return [Task("own-rows", place.names, inputs=numbers)]
+    linking = plan.linking
+    inputs = tuple((linking.uploads_of(s), linking.first_pass(s)) for s in place.shards)
+    return [Task("own-rows", place.names, inputs=inputs)]
 
 
 def _again(plan: KMeansPlan, place: Place, k: int) -> list[Task]:

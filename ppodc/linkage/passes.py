@@ -30,9 +30,9 @@ from ppodc.errors import InputError
 from ppodc.linkage.blocks import Block
 from ppodc.linkage.field_match import equal_planes
 from ppodc.linkage.keys import KEY_BITS, NO_KEY
+from ppodc.mpc import compare, select, unmask
 from ppodc.mpc import permutation_network as network
-from ppodc.mpc import unmask
-from ppodc.mpc.additive import AdditiveShare
+from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.circuits import BLANK, Circuit, Gate, all_ones, and_pairs, run
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
@@ -169,3 +169,18 @@ def brought_home(
         moved = network.permuted(session, bits[: network.switch_count(size)], part)
         home = home + moved[: sizes[0]]
     return home
+
+
+def any_pass(
+    session: Session, bits: Bits, switches: NDArray[np.uint64], sizes: Sequence[int]
+) -> Bits:
+    """Whether a bit of a row is set in any pass: (places of all passes) -> (of pass 1).
+
+    Rounds: those of `brought_home` and of a comparison.
+    """
+    ones = public([1] * len(bits), 1, session.role).reshape(-1, 1)
+    home = brought_home(session, select.select(session, bits, ones), switches, sizes)
+    # sum - 1 < 0 where there is none
+    none = home.reshape(-1) - public([1], 1, session.role)
+    signs = compare.sign(session, none, len(sizes).bit_length() + 1)
+    return signs.negated(session.role).unpack(sizes[0])

@@ -9,6 +9,7 @@ from ppodc.kmeans.expected import Expected, expected
 from ppodc.linkage.reference import matches
 from ppodc.linkage.rules import Dice, EditDistance, Fields
 from ppodc.linkage.upload import ROW_HALF
+from ppodc.linkage.work import rows_of
 from ppodc.records.encode import encode
 from ppodc.spec import Spec
 from tests.linkage.whole_job import TwoClouds, Uploaded
@@ -103,7 +104,9 @@ class Sealed:
             own = values[:, linked.link + 1 : linked.link + 3]
             self.row = (own[:, 0] | own[:, 1] << ROW_HALF) - 1
             assert (values[:, linked.link] == (self.row >= 0)).all()
-        self.real = self.row >= 0
+        uploads = rows_of(linked.spec, given.sealed)
+        first = [np.arange(u.count) < (u.passes[0] if u.passes else u.count) for u in uploads]
+        self.real = (self.row >= 0) & np.concatenate(first)
         self.keep = self.real & ~self._duplicates(tables)
         self._check_values(tables, linked.clustered)
 

@@ -18,6 +18,7 @@ from ppodc.kmeans.linked_columns import LinkedColumns
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.linkage.comparisons import Comparisons, is_side
 from ppodc.linkage.outcome import Duplicates, any_needs
+from ppodc.linkage.passes import any_pass
 from ppodc.linkage.tokens import row_numbers
 from ppodc.linkage.work import Rows, Work, pairs_of
 from ppodc.mpc import unmask
@@ -41,6 +42,7 @@ class DistinctHalf(SharesHalf):
         super().__init__(*arguments, **options)
         self._linked = linked
         self._compared = Comparisons(self._session, linked.job, linked.spec.schema)
+        self._switches: dict[int, NDArray[np.uint64]] = {}  # of each upload
         self._real: dict[str, Bits] = {}
         self._own: dict[str, NDArray[np.uint64]] = {}  # uploaded numbers of each shard's rows
 
@@ -53,8 +55,11 @@ class DistinctHalf(SharesHalf):
         if is_side(shard):
             with self._session.step("ingest"):
                 self._compared.take_in(shard, share[:, : linked.link], real)
+            if linked.job.blocking.passes > 1:
+                self._switches[int(shard[:-1])] = linked.switches(share)
             return
         self._compared.close()  # all pairs were compared before
+        self._switches.clear()
         super().ingest(shard, np.ascontiguousarray(share[:, list(linked.places)]))
         if real is None:
             self._real[shard] = np.full(len(share), self.role == 1, np.uint8)
@@ -84,22 +89,35 @@ class DistinctHalf(SharesHalf):
                 found.add(self._session, np.concatenate(at), np.concatenate(bits))
             return found.bits
 
-    def count_once(self, shards: Sequence[str], parts: Sequence[Bits]) -> None:
-        """From now on sums leave out dummies and duplicates; parts of dup_j for each shard."""
-        with self._session.step("dedup"):
-            for name, bits in zip(shards, parts, strict=True):
-                found = Duplicates(self._shard(name).rows)
-                found.add_parts(self._session, bits)
-                keep = found.keep(self._session, self._real[name])
-                self._shards[name].keep_only(self._session, keep, self._budget)
+    def home(self, found: Bits, uploads: Sequence[Rows]) -> Bits:
+        """Shares of dup_j of the rows of first passes, from all passes; 0 for later ones."""
+        with self._session.step("home"):
+            whole = Duplicates(self._p.m)
+            whole.add_parts(self._session, found)
+            for number, rows in enumerate(uploads):
+                own = slice(rows.first, rows.first + rows.count)
+                bits = np.zeros(rows.count, np.uint8)
+                bits[: rows.passes[0]] = any_pass(
+                    self._session, whole.bits[own], self._switches[number], rows.passes
+                )
+                whole.bits[own] = bits
+            return whole.bits
 
-    def own_rows(self, shard: str, upload: Words) -> OutputHalf:
+    def count_once(self, shard: str, parts: Bits, first: NDArray[np.bool_]) -> None:
+        """From now on sums leave out dummies, duplicates and all but the first pass."""
+        with self._session.step("dedup"):
+            found = Duplicates(self._shard(shard).rows)
+            found.add_parts(self._session, parts)
+            keep = found.keep(self._session, self._real[shard]) * first.astype(np.uint8)
+            self._shards[shard].keep_only(self._session, keep, self._budget)
+
+    def own_rows(self, shard: str, upload: Words, first: NDArray[np.bool_]) -> OutputHalf:
         """This cloud's half of the numbers of a shard's rows in their owners' uploads."""
         with self._session.step("labels"):
             own = self._own[shard]
             (numbers,) = row_numbers(self._session, own, len(own), 1, self._budget)
-            placed = numbers.low(1) + public(upload.tolist(), 1, self.role)
-            return OutputHalf.of_words(remask(self._session, placed.limbs.reshape(-1)))
+            placed = (numbers.low(1) + public(upload.tolist(), 1, self.role)).limbs.reshape(-1)
+            return OutputHalf.of_words(remask(self._session, placed * first.astype(np.uint64)))
 
     def close(self) -> None:
         """End the pair's session and forget all records."""

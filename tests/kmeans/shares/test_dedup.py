@@ -29,6 +29,7 @@ FIELDS = {
     ],
 }
 KEY = {"blocks": "key", "key": "year", "lossy": True, **COST}
+TWO_KEYS = [{"column": "year", **COST}, {"column": "code", "buckets": 3, **COST}]
 CASES = {
     "sse": (SSE, COLUMNS, 0.0),
     "sse adtree": ({**SSE, "blocks": "adtree", **COST}, COLUMNS, 0.0),
@@ -42,6 +43,11 @@ CASES = {
     "edit length": ({**EDIT, "blocks": "length", "shortest": 2, **COST}, [*COLUMNS, *TEXTS], 0.0),
     "fields": (FIELDS, [*COLUMNS, *TEXTS], 0.1),
     "fields key": ({**FIELDS, **KEY}, [*COLUMNS, *TEXTS], 0.1),
+    "fields keys": (
+        {**FIELDS, "blocks": "key", "lossy": True, "keys": TWO_KEYS},
+        [*COLUMNS, *TEXTS],
+        0.1,
+    ),
     "exact": ({"rule": "exact", "columns": ["year", "height"]}, [*COLUMNS, *TEXTS], 0.0),
     "numeric key": (
         {"rule": "numeric", "columns": ["height"], "max": 1, **KEY},

@@ -65,6 +65,7 @@ def draw(seed: int) -> Schedule:
         if suite == "shares":
             starts = random.Random(f"starts of {seed}")
             job = job if starts.random() < 0.5 else with_starts(job, starts)
+            job = with_linkage(job, random.Random(f"linkage inside {seed}"), columns)
     faults = tuple(_fault(chance) for _ in range(chance.randint(1, 5)))
     spec = Spec(f"schedule-{seed}", schema, job)
     prepare = chance.choice((0, 0, 1))
@@ -74,6 +75,14 @@ def draw(seed: int) -> Schedule:
         spec = Spec(spec.name, schema, linkage_job(linkage, columns))
         suite = "shares"
     return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
+
+
+def with_linkage(job: KMeansJob, chance: random.Random, columns: int) -> KMeansJob:
+    """Some jobs count records that several owners hold once."""
+    if chance.random() < 0.7:
+        return job
+    rule = SquaredDistance((1,) * columns, chance.choice((0, 2, 10)))
+    return replace(job, dedup=LinkageJob(rule, "shared"))
 
 
 def with_starts(job: KMeansJob, chance: random.Random) -> KMeansJob:

@@ -35,7 +35,7 @@ def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     keep = None
     if job.dedup is not None:
         owners = [owner for owner, table in enumerate(tables) for _ in table]
-        keep = distinct(job.dedup, list(records), owners)
+        keep = distinct(job.dedup.rule, list(records), owners)
     centres = job.initial_centres(spec.schema)
     return is_exact(job, results, expected(job, records, centres=centres, keep=keep))
 

@@ -122,7 +122,7 @@ def _dedup(chance: random.Random) -> SoakJob:
     drawn = _kmeans(chance, one_start=chance.random() < 0.5)
     job: Any = drawn.spec.job
     weights = (1,) * len(drawn.spec.schema.columns)
-    job = replace(job, dedup=SquaredDistance(weights, chance.choice((0, 2))))
+    job = replace(job, dedup=LinkageJob(SquaredDistance(weights, chance.choice((0, 2))), "shared"))
     return replace(drawn, spec=replace(drawn.spec, job=job), pairs=1)
 
 

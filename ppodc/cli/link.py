@@ -22,7 +22,9 @@ link = typer.Typer(
     ),
     no_args_is_help=True,
 )
-SpecFile = Annotated[Path, typer.Argument(help="Spec file of the kind linkage.")]
+SpecFile = Annotated[
+    Path, typer.Argument(help="Spec file of the kind linkage, or of k-means with one inside.")
+]
 
 link.command("run")(run_command)
 
@@ -38,6 +40,7 @@ def estimate_command(
     With blocks, rows are taken to spread evenly over the cells; real data leave more pairs. Beside
     it stands what comparing all pairs would cost, which tells the clouds nothing but sizes.
     """
+    from ppodc.kmeans.linked_columns import linkage_of
     from ppodc.linkage.estimate import estimate, without_blocks
     from ppodc.spec import Spec
 
@@ -45,7 +48,7 @@ def estimate_command(
         counts = [int(part) for part in rows.split(",")]
     except ValueError:
         raise InputError("--rows takes whole numbers with commas between them.") from None
-    agreed = Spec.load(spec)
+    agreed = linkage_of(Spec.load(spec))
     found = estimate(agreed, counts)
     both = [found, without_blocks(agreed, counts)] if found.epsilon else [found]
     table = Table("", *(["with these blocks"] * bool(found.epsilon)), "all pairs")
@@ -78,10 +81,11 @@ def preview_command(
 
     Nothing is sent and nothing is charged; what cannot be used is named by row and column.
     """
+    from ppodc.kmeans.linked_columns import linkage_of
     from ppodc.linkage.preview import preview
     from ppodc.spec import Spec
 
-    found = preview(Spec.load(spec), data, header=header)
+    found = preview(linkage_of(Spec.load(spec)), data, header=header)
     out.print(
         f"{found.rows} rows in {found.cells} cells with {found.dummies} dummies (another draw "
         f"gives other numbers); the largest cell holds {found.largest_cell}"

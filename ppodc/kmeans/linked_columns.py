@@ -69,6 +69,12 @@ class LinkedColumns:
         return share[:, first : self.link + extra_columns(passes)]
 
 
+def linkage_of(spec: Spec) -> Spec:
+    """The linkage that a spec asks for: its job, or the one inside its k-means job."""
+    inside = getattr(spec.job, "dedup", None)
+    return spec if inside is None else LinkedColumns.of(inside, spec.schema).spec
+
+
 def clustered_columns(schema: Schema) -> Schema:
     """The columns whose values are clustered."""
     if all(column.use == "link" for column in schema.columns):

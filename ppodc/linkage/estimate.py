@@ -125,7 +125,7 @@ def _pair_cost(job: Job, schema: Schema) -> tuple[float, float]:
     ands = (job.blocking.passes - 1) / 2 * (KEY_BITS + 2)  # whether an earlier key agrees
     seconds, size = seconds + ands / _ANDS, size + ands * _AND_BYTES
     words = 1 if job.output == "count" else job.max_links * (job.max_links + 1)
-    sides = 1 if job.output == "count" else 2
+    sides = {"count": 1, "shared": 0}.get(job.output, 2)
     return seconds + sides * (1 + words / 4) / _PRODUCTS, size + sides * (8.0 * words + 4)
 
 

@@ -43,10 +43,12 @@ def explain_command(
 
 def show_explanation(spec: "Spec", rows: int | None = None) -> None:
     """The table and the notes of `privacy explain`."""
+    from ppodc.kmeans.linked_columns import linkage_of
     from ppodc.kmeans.noisy import explain as private_kmeans
     from ppodc.ldp import explain as local
     from ppodc.linkage import explain as linkage
 
+    spec = linkage_of(spec)  # of k-means what its cells cost, if it links records
     kinds = {"local": local, "private-kmeans": private_kmeans, "linkage": linkage}
     if spec.job.kind not in kinds:
         raise InputError(

@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from ppodc.cli import app
 from ppodc.errors import BudgetError, InputError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.kind import KIND
@@ -325,3 +327,17 @@ def test_the_other_suite_refuses_it():
         KIND.check(spec_of({**SSE, **KEY}, init="random"), 100, "paillier", 2048)
     KIND.check(spec_of(SSE), 100, "shares", 2048)
     assert KIND.most_pairs(spec_of(SSE)) is None
+
+
+def test_costs_are_told_before_anything_is_sent(tmp_path):
+    spec, file = spec_of({**FIELDS, **KEY}, [*COLUMNS, *TEXTS]), tmp_path / "people.csv"
+    (tmp_path / "spec.toml").write_text(spec.to_toml())
+    table_with().to_csv(file, index=False)
+    for command in (
+        ["link", "estimate", str(tmp_path / "spec.toml"), "--rows", "50,60"],
+        ["link", "preview", str(tmp_path / "spec.toml"), str(file)],
+        ["privacy", "explain", str(tmp_path / "spec.toml")],
+    ):
+        shown = CliRunner().invoke(app, command)
+        assert shown.exit_code == 0
+        assert "epsilon" in shown.output

@@ -106,7 +106,7 @@ def test_the_estimator_of_a_spec_asks_for_that_spec(threads):
     [
         ({"bounds": (0, 300)}, "must name the columns to cluster"),
         ({"dedup": link(bounds={"height": (0, 9), "birth_year": (1990, 1992)})}, "other bounds"),
-        ({"dedup": link(bounds=None)}, "no column of numbers"),
+        ({"dedup": link(bounds=None)}, "'birth_year', which is no column"),
         ({"dedup": link(texts=None)}, "no column of the schema"),
         ({"epsilon": 1.0, "init": "k-means++", "min_size": 5}, "dedup does not go with epsilon"),
     ],

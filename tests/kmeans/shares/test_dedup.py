@@ -31,7 +31,8 @@ FIELDS = {
     ],
 }
 KEY = {"blocks": "key", "key": "year", "lossy": True, **COST}
-TWO_KEYS = [{"column": "year", **COST}, {"column": "code", "buckets": 3, **COST}]
+HALF = {"epsilon": 8, "delta": "1/20"}
+TWO_KEYS = [{"column": "year", **HALF}, {"column": "code", "buckets": 3, **HALF}]
 CASES = {
     "sse": (SSE, COLUMNS, 0.0),
     "sse adtree": ({**SSE, "blocks": "adtree", **COST}, COLUMNS, 0.0),
@@ -334,7 +335,7 @@ def test_costs_are_told_before_anything_is_sent(tmp_path):
     (tmp_path / "spec.toml").write_text(spec.to_toml())
     table_with().to_csv(file, index=False)
     for command in (
-        ["link", "estimate", str(tmp_path / "spec.toml"), "--rows", "50,60"],
+        ["link", "estimate", str(tmp_path / "spec.toml"), "--rows", "5,6"],
         ["link", "preview", str(tmp_path / "spec.toml"), str(file)],
         ["privacy", "explain", str(tmp_path / "spec.toml")],
     ):

@@ -260,7 +260,7 @@ def test_weights_in_a_search_are_refused_with_the_reason():
 def test_auto_is_the_number_of_starts_that_scikit_learn_makes(init, starts):
     model = SecureKMeans(1, init=init, n_init="auto")
     model._validate_params()
-    assert model._job(2).n_init == starts
+    assert model._job().n_init == starts
 
 
 def test_bounds_that_miss_a_column_or_name_another_say_which(threads):

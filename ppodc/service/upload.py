@@ -54,12 +54,6 @@ class Sealed:
         """In the order of their first upload; an owner's number is its place."""
         return list(dict.fromkeys(upload.owner for upload in self.uploads))
 
-    @property
-    def owned_rows(self) -> list[tuple[int, int]]:
-        """(number of the owner, rows) of every upload, in order."""
-        numbers = {owner: number for number, owner in enumerate(self.owners)}
-        return [(numbers[upload.owner], upload.rows) for upload in self.uploads]
-
     def places(self) -> Iterator[tuple[int, Upload]]:
         """Each upload with its first sealed row."""
         first = 0

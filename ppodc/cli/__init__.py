@@ -24,8 +24,9 @@ from ppodc.errors import ChannelError, PpodcError
 app = typer.Typer(
     name="ppodc",
     help=(
-        "Exact k-means and totals on secret-shared records: owners split every value between two "
-        "clouds, the clouds compute without seeing a record, owners come back for the result."
+        "Exact k-means, totals and record linkage on secret-shared records: owners split every "
+        "value between two clouds, the clouds compute without seeing a record, owners come back "
+        "for the result."
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -14,7 +14,7 @@ from ppodc.bench.linkage_pairs import BITS, ORDER, Order
 from ppodc.bench.process_clock import ProcessClock
 from ppodc.errors import InputError
 from ppodc.linkage import distances, matchers, rules, string_match
-from ppodc.linkage.blocks import BATCH_PAIRS, Block, batches
+from ppodc.linkage.blocks import Block, batches
 from ppodc.linkage.characters import equalities, take_in
 from ppodc.linkage.distances import Numbers
 from ppodc.linkage.edit_distance import within_secret
@@ -25,7 +25,7 @@ from ppodc.linkage.passes import EXTRA, counted_first, first_needs, take_in_keys
 from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
 from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
 from ppodc.linkage.strings import NONE
-from ppodc.linkage.work import Work, grouped, pairs_of
+from ppodc.linkage.work import Work, batch_pairs, grouped, pairs_of
 from ppodc.local.pair_process import LocalCloud, main
 from ppodc.mpc import circuits, unmask
 from ppodc.mpc.additive import AdditiveShare
@@ -204,7 +204,7 @@ def _job(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher
     def match(blocks: list[Block]) -> list[Bits]:
         works = [Work(0, 1, b, earlier=told[b.xs[0], b.ys[0][0]]) for b in blocks]
         found: list[Bits] = []
-        for batch in grouped(works, BATCH_PAIRS):
+        for batch in grouped(works, batch_pairs(job)):
             earlier, pairs = batch[0].earlier, pairs_of(batch)
             session.supplies.reserve(matcher.needs(batch) + first_needs(earlier, pairs))
             bits = matcher.match(session, sides[0], sides[1], batch)

@@ -145,7 +145,7 @@ def test_a_job_with_folders_is_exact(tmp_path):
 def test_products_made_ahead_share_one_budget(monkeypatch):
     """Two shards of 15 records: memory for three stretches of one iteration, not three of each."""
     size = 8 * 15 * (PARAMS.k - 1) * Rings.of(PARAMS).distance
-    monkeypatch.setattr(products_module, "_AHEAD_BYTES", 3 * size)
+    monkeypatch.setattr(products_module, "AHEAD_BYTES", 3 * size)
 
     def work(half, share):
         half.ingest("a", share[:15])

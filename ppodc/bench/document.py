@@ -7,6 +7,7 @@ it takes to judge its figures: machine, code, notes.
 """
 
 import string
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -18,6 +19,7 @@ from ppodc.bench import machine
 
 SCHEMA = 1
 SHAPE = "m = {m:,}, l = {l}, k = {k}"
+_WIDE = 200  # characters, where no terminal says how many
 _UNITS = ((2 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"))
 
 Document = dict[str, Any]
@@ -77,8 +79,8 @@ def make(
 
 
 def show(document: Document, console: Console | None = None) -> None:
-    """Tables and notes on a terminal."""
-    console = console or Console(highlight=False)
+    """Tables and notes on a terminal; in a file or a pipe no figure is cut off."""
+    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
     for shown in document["tables"]:
         drawn = rich.table.Table(title=escape(shown["title"]))
         for number, column in enumerate(shown["columns"]):

@@ -47,6 +47,13 @@ def test_nothing_in_a_text_is_taken_for_markup():
         assert text in shown, text
 
 
+def test_no_figure_is_cut_off_where_no_terminal_is(capsys):
+    columns = [f"a long name {number}" for number in range(9)]
+    wide = document.table("wide", columns, [["123,456,789"] * 9])
+    document.show({"tables": [wide], "notes": []})
+    assert capsys.readouterr().out.count("123,456,789") == 9
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

@@ -44,10 +44,15 @@ class CommandedPairs:
     """See the module; the first pair leads."""
 
     def __init__(
-        self, pairs: Sequence[LocalPair], first_rows: Sequence[int], start_s: float
+        self,
+        pairs: Sequence[LocalPair],
+        first_rows: Sequence[int],
+        shards_before: Sequence[int],
+        start_s: float,
     ) -> None:
+        """The pairs, the first row of each and the number of shards that come before its own."""
         self._pairs, self._lead = pairs, pairs[:1]
-        self._first_rows = first_rows
+        self._first_rows, self._shards_before = first_rows, shards_before
         self.start_s = start_s
         self.offline: list[Phase] = []  # by iteration
         self.online: list[Phase] = []
@@ -78,8 +83,8 @@ class CommandedPairs:
             answers = self._command(self._pairs, "spread", chosen=chosen, start=start)
             took += _phase(began, answers)
             totals = self._on_lead("join", [_results(pair) for pair in answers])
-            places = range(len(self._pairs))
-            each = [{"number": i, "last": i == len(places) - 1} for i in places]
+            last = len(self._pairs) - 1
+            each = [{"before": n, "last": i == last} for i, n in enumerate(self._shards_before)]
             began, word = time.perf_counter(), fraction(seed, number, start)
             answers = self._command(self._pairs, "pick", each, totals=totals, word=word)
             took += _phase(began, answers)

@@ -16,7 +16,6 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial, reduce
-from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.suites import Suite, named
 from ppodc.local.pair import ROLES, make_key, started, write_folders
 from ppodc.local.pair_process import Setting
+from ppodc.pairs.shards import split
 
 WARM_UP: dict[Suite, int] = {"shares": 1, "paillier": 0}  # exponentiations need none
 _SEED = 7
@@ -275,18 +275,22 @@ def _start(
 ) -> CommandedPairs:
     """All pairs, started and connected."""
     key = make_key(job.key_bits, insecure=setting.insecure_key)
-    edges = [len(records) * i // job.pairs for i in range(job.pairs + 1)]
+    shards = split(len(records), job.pairs, 1, setting.l)  # as large as a job's may be
+    per_pair = len(shards) // job.pairs
     route = nullcontext if job.link is None else partial(slow_network.slow, link=job.link)
     running, start_s = [], 0.0
-    for number, (first, end) in enumerate(pairwise(edges)):
-        folders = write_folders(place / f"pair{number}", setting, key, [records[first:end]])
+    for number in range(job.pairs):
+        own = shards[number * per_pair :][:per_pair]
+        parts = [records[shard.first : shard.first + shard.rows] for shard in own]
+        folders = write_folders(place / f"pair{number}", setting, key, parts)
         began = time.perf_counter()
         pair = stack.enter_context(started(folders, _PROGRAM, route))
         for role in ROLES:
             pair.answer(role)  # it is ready
         start_s = max(start_s, time.perf_counter() - began)
         running.append(pair)
-    return CommandedPairs(running, edges[:-1], start_s)
+    first_rows = [shard.first for shard in shards[::per_pair]]
+    return CommandedPairs(running, first_rows, range(0, len(shards), per_pair), start_s)
 
 
 _FIGURES = {

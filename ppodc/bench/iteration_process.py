@@ -18,15 +18,15 @@ import numpy as np
 from ppodc.errors import InputError
 from ppodc.kmeans.half import ChoosesStarts, Half, HandsOnCentres, State
 from ppodc.local.pair_process import LocalCloud, main, save_half, tell
-
-_SHARD = "part"
+from ppodc.pairs.shards import Shard, runs
 
 
 class Worker:
-    """A half and the commands it obeys."""
+    """A half and the commands it obeys; each owner's records are a shard of their own."""
 
     def __init__(self, cloud: LocalCloud, half: Half) -> None:
-        self._half, self._share = half, cloud.share()
+        self._half, self._cloud = half, cloud
+        self._shards: list[Shard] = []
         self._channel, self._folder = cloud.channel, cloud.folder
         self._meter = getattr(half, "meter", None)
         self._numbers = count()
@@ -46,18 +46,25 @@ class Worker:
         }
 
     def do_ingest(self) -> None:
-        self._half.ingest(_SHARD, self._share)
+        first = 0
+        for number, share in enumerate(self._cloud.shares()):
+            shard = Shard(str(number), first, len(share), 0)
+            self._half.ingest(shard.name, share)
+            self._shards.append(shard)
+            first += len(share)
 
     def do_prepare(self, iterations: int) -> None:
         self._half.prepare(iterations)
 
     def do_records(self, rows: list[int]) -> str:
-        return self._keep(self._half.records(_SHARD, rows))
+        found = [self._half.records(run.shard.name, run.rows) for run in runs(rows, self._shards)]
+        return self._keep(self._half.join(found))
 
     def do_assign(self, clusters: str, scaled: str | None) -> str:
         if scaled is not None and isinstance(self._half, HandsOnCentres):
             self._half.take_scaled(_load(clusters), _load(scaled))
-        return self._keep(self._half.assign(_SHARD, _load(clusters)))
+        state = _load(clusters)
+        return self._keep(self._half.add([self._half.assign(s.name, state) for s in self._shards]))
 
     def do_add(self, states: list[str]) -> str:
         return self._keep(self._half.add([_load(state) for state in states]))
@@ -77,11 +84,18 @@ class Worker:
         return self._keep(new), stop, scaled
 
     def do_spread(self, chosen: str, start: int) -> str:
-        return self._keep(self._chooser().spread(_SHARD, _load(chosen), start))
+        half, state = self._chooser(), _load(chosen)
+        totals = [half.spread(shard.name, state, start) for shard in self._shards]
+        return self._keep(self._half.join(totals))
 
-    def do_pick(self, totals: str, number: int, word: int, last: bool) -> str:
-        picked = self._chooser().pick(_SHARD, _load(totals), number, word, last=last)
-        return self._keep(picked)
+    def do_pick(self, totals: str, before: int, word: int, last: bool) -> str:
+        """From `totals` of the shards of all pairs, so many of them `before` this one's."""
+        half, state, end = self._chooser(), _load(totals), len(self._shards) - 1
+        picked = [
+            half.pick(shard.name, state, before + at, word, last=last and at == end)
+            for at, shard in enumerate(self._shards)
+        ]
+        return self._keep(self._half.add(picked))
 
     def _chooser(self) -> ChoosesStarts:
         if not isinstance(self._half, ChoosesStarts):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any, Protocol
 
 from ppodc.errors import InputError, PpodcError, RayUnusableError
@@ -70,6 +71,20 @@ def first_ended(references: "Iterable[Future[Any]]", seconds: float) -> "list[Fu
     """`Workers.ended` of those whose references are futures."""
     done, _ = wait(list(references), seconds, return_when=FIRST_COMPLETED)
     return list(done)
+
+
+def in_background(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+    """Begin work that calls a worker several times in turn; a reference to its end."""
+    ended: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(work(*arguments))
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits for the end
+            ended.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return ended
 
 
 def launch(

@@ -169,7 +169,7 @@ def write_folders(
     seeds = []
     for number, records in enumerate(owners):
         share, seed = split(records)
-        np.save(folders[0] / f"share-{number:03}.npy", share)
+        np.save(folders[0] / f"share-{number:05}.npy", share)
         seeds.append({"rows": len(records), "seed": seed.hex()})
     (folders[1] / SEEDS).touch(0o600)
     (folders[1] / SEEDS).write_text(json.dumps(seeds))

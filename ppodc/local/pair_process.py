@@ -102,13 +102,17 @@ class LocalCloud:
         )
 
     def share(self) -> NDArray[np.uint64]:
-        """All owners' shares, one behind the other: arrays at C1, seeds at C2."""
+        """All owners' shares, one behind the other."""
+        return np.concatenate(list(self.shares()))
+
+    def shares(self) -> Iterator[NDArray[np.uint64]]:
+        """The owners' shares, one after the other: from arrays at C1, from seeds at C2."""
         if self.setting.role == 1:
-            files = sorted(self.folder.glob("share-*.npy"))
-            return np.concatenate([np.load(file, allow_pickle=False) for file in files])
-        uploads = json.loads((self.folder / SEEDS).read_text())
-        masks = [mask(bytes.fromhex(u["seed"]), 0, u["rows"], self.setting.l) for u in uploads]
-        return np.concatenate(masks)
+            for file in sorted(self.folder.glob("share-*.npy")):
+                yield np.load(file, allow_pickle=False)
+            return
+        for upload in json.loads((self.folder / SEEDS).read_text()):
+            yield mask(bytes.fromhex(upload["seed"]), 0, upload["rows"], self.setting.l)
 
 
 Work = Callable[[LocalCloud], None]

@@ -6,19 +6,21 @@ waited for, and committed once both clouds have all of its results; only then do
 and what must survive a kill is on disk before anything follows.
 
 A slot whose worker failed is given a fresh one; what the old one held is taken in again as part of
-the slot's next tasks.
+the slot's next tasks. Records go to a worker shard by shard, the next when it has taken in the
+last: neither it nor this process ever holds the shares of all.
 """
 
 import contextlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ppodc.cluster.workers import Failure, Workers
+from ppodc.cluster.workers import Failure, Workers, in_background
 from ppodc.errors import InputError
 from ppodc.pairs import shards
 from ppodc.pairs.pair_worker import Effort, Setup, pools_of_job
@@ -40,6 +42,7 @@ from ppodc.service.job_state import JobState
 from ppodc.service.store import Checkpoint, Store
 
 _REVEAL = "reveal begun"  # in the ledger
+_LONG_SECONDS = 3600.0  # to wait at a time for a call that ends by itself
 
 
 @dataclass(slots=True)
@@ -104,7 +107,9 @@ class CloudJob:
         self.pairs = shards.usable_pairs(
             self.sealed.m, min(pairs, kind.most_pairs(self.spec) or pairs)
         )
-        self.shards: Sequence[Shard] = shards.split(self.sealed.m, self.pairs, shards_per_pair)
+        self.shards: Sequence[Shard] = shards.split(
+            self.sealed.m, self.pairs, shards_per_pair, len(self.spec.schema.columns)
+        )
         if isinstance(kind, PlacesRows):
             self.shards = kind.shards(self.spec, self.sealed, self.pairs, self.shards)
         self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
@@ -223,10 +228,16 @@ class CloudJob:
                 detail["asked"] = asked
             self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
         for slot in slots:
-            tasks = self._tasks(line, slot)
+            own, held = shards_at(self.plan, self.shards, slot), self.slots[slot]
+            tasks = line.tasks(self.plan, Place(slot, own, held.done))
+            missing = [shard for shard in own if shard.name not in held.ingested]
             current.forget(slot)
             current.tasks[slot] = tasks
-            call = self.workers.call(self.slots[slot].worker, "run", step, attempt, tasks)
+            run = partial(self.workers.call, held.worker, "run", step, attempt)
+            if missing and line.uses_records:
+                call = in_background(self._hand_over, held, missing, run, tasks)
+            else:
+                call = run(tasks)
             current.running[call] = slot
 
     def wait(self, seconds: float) -> tuple[list[int], dict[int, Failure], list[int]]:
@@ -311,11 +322,8 @@ class CloudJob:
             self.store.figures.add(worker_failures=1)
             return
         current.results[slot], current.efforts[slot] = outcome
-        held = self.slots[slot]
         for task in current.tasks[slot]:
-            held.done[task.name] = current.step.iteration
-            if task.name == "ingest":
-                held.ingested.update(task.shards)
+            self.slots[slot].done[task.name] = current.step.iteration
 
     def _count(self, iterations: int) -> None:
         """Add what was done since the last time to what this cloud counts about itself."""
@@ -323,13 +331,23 @@ class CloudJob:
         self._counted = self.worked, self.sent
         self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
 
-    def _tasks(self, line: PlanStep[Any], slot: int) -> list[Task]:
-        """The line's tasks for the slot; what its worker lacks of its records comes first."""
-        own = shards_at(self.plan, self.shards, slot)
-        held = self.slots[slot]
-        tasks = line.tasks(self.plan, Place(slot, own, held.done))
-        missing = [shard for shard in own if shard.name not in held.ingested]
-        if not missing or not line.uses_records:
-            return tasks
-        rows = tuple(self.store.seals.rows(self.dataset, s.first, s.rows) for s in missing)
-        return [Task("ingest", tuple(s.name for s in missing), inputs=rows), *tasks]
+    def _hand_over(
+        self, slot: Slot, missing: Sequence[Shard], run: Callable[[list[Task]], Any], tasks: Any
+    ) -> Any:
+        """What the tasks come to, after the slot's worker has taken in what it lacks."""
+        spent = Effort(0.0, 0)
+        for shard in missing:
+            rows = self.store.seals.rows(self.dataset, shard.first, shard.rows)
+            outcome = self._awaited(run([Task("ingest", (shard.name,), inputs=(rows,))]))
+            if isinstance(outcome, Failure):
+                return outcome
+            slot.ingested.add(shard.name)
+            spent += outcome[1]
+        outcome = self._awaited(run(tasks))
+        return outcome if isinstance(outcome, Failure) else (outcome[0], spent + outcome[1])
+
+    def _awaited(self, call: Any) -> Any:
+        """What a call gave, or the Failure that it ended in, whenever that is."""
+        while not self.workers.ended([call], _LONG_SECONDS):
+            pass
+        return self.workers.outcome(call)

@@ -80,6 +80,10 @@ class Effort:
     seconds: float
     sent: int
 
+    def __add__(self, other: "Effort") -> "Effort":
+        """One after the other."""
+        return Effort(self.seconds + other.seconds, self.sent + other.sent)
+
 
 class TaskHeader(Body, frozen=True):
     """What both halves of a pair must be about to do."""
@@ -102,6 +106,7 @@ class PairWorker:
         self._kind = pair_kind(self._spec)
         self._channel: Channel | None = None
         self._half: PairHalf | None = None
+        self._step: Step | None = None
         self._rows_done = 0
         self._met_at: float | None = None
 
@@ -116,9 +121,10 @@ class PairWorker:
     def run(self, step: Step, attempt: int, tasks: Sequence[Task]) -> tuple[list[Any], Effort]:
         """Do the tasks in order: (what each gives, what all of them took).
 
-        The peer is told when they cannot be done.
+        The tasks of a step may come in several calls. The peer is told when they cannot be done.
         """
-        self._rows_done = 0
+        if step != self._step:
+            self._step, self._rows_done = step, 0
         sent = self._sent()
         self._met_at = None
         try:

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SHARD_ROWS = 4096  # no shard is cut smaller: each costs its own rounds in every iteration
+SHARD_ROWS = 1 << 14  # none is cut smaller: each has its own rounds and encrypted blocks
+SHARD_VALUES = 1 << 21  # nor is one larger: workers are handed one at a time, 8 bytes a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,13 @@ class Run:
     rows: tuple[int, ...]
 
 
-def split(m: int, pairs: int, most_per_pair: int) -> list[Shard]:
-    """Rows 0..m-1 as shards of nearly equal size, as many on each slot."""
-    per_slot = max(1, min(most_per_pair, m // (pairs * SHARD_ROWS)))
+def split(m: int, pairs: int, most_per_pair: int, columns: int = 1) -> list[Shard]:
+    """Rows 0..m-1 as shards of nearly equal size, as many on each slot.
+
+    There are more than `most_per_pair` only where one would have over SHARD_VALUES numbers.
+    """
+    least = -(-m // (pairs * max(SHARD_ROWS, SHARD_VALUES // max(1, columns))))
+    per_slot = max(1, least, min(most_per_pair, m // (pairs * SHARD_ROWS)))
     edges = [i * m // (pairs * per_slot) for i in range(pairs * per_slot + 1)]
     return [
         Shard(f"{first}-{end}", first, end - first, i // per_slot)

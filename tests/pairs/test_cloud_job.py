@@ -20,8 +20,10 @@ from ppodc.errors import InputError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import kmeans
 from ppodc.kmeans.result import Result, open_result
+from ppodc.pairs import shards
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.network import MemoryNetwork
+from ppodc.pairs.pair_worker import PairWorker
 from ppodc.pairs.plan import Step
 from ppodc.records.output_half import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
@@ -194,6 +196,32 @@ def test_the_steps_of_a_job_in_their_order(both: Both):
     check(both)
     for side in both.sides:
         assert side.store.jobs.get(NAME).iteration == iterations
+
+
+def test_records_are_handed_over_shard_by_shard(tmp_path, monkeypatch):
+    """A worker never has more than one shard's rows in hand, and counts those of all."""
+    monkeypatch.setattr(shards, "SHARD_ROWS", 2)
+    monkeypatch.setattr(shards, "SHARD_VALUES", 4)
+    handed: list[int] = []
+    original = PairWorker.run
+
+    def run(self, step, attempt, tasks):
+        handed.append(sum(len(rows) for task in tasks for rows in task.inputs))
+        assert len(tasks) == 1 or all(task.name != "ingest" for task in tasks)
+        found = original(self, step, attempt, tasks)
+        progress.append(self.progress())
+        return found
+
+    progress: list[int] = []
+    with two_clouds(tmp_path) as both:
+        with monkeypatch.context() as patch:
+            patch.setattr(PairWorker, "run", run)
+            assert both.step() == "ingest"
+        assert sorted(handed) == [0] * 4 + [1] * 4 + [2] * 12
+        assert max(progress) == 7
+        assert both.first.rows_at(0) == 7
+        both.run()
+        check(both)
 
 
 def reveals(side: CloudJob) -> list[tuple[str, int, int]]:

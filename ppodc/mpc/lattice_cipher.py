@@ -11,7 +11,8 @@ to it (ring-LWE with the answer's own secret u), and f hides what the noise woul
 each number). What the other cloud learns: encryptions under a key it does not have.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from ppodc.mpc.lattice_sampling import SEED_BYTES, errors, ternary, uniform
 from ppodc.mpc.residues import PolynomialRing, Residues, ring_of
 
 Packed = NDArray[np.uint32]
+Groups = Callable[[], Iterable[Residues]]  # of terms, both halves: (2, primes, terms, N)
+_SUMS_BYTES = 1 << 25  # of columns of an answer at a time
 _GUARD = 56  # bits by which constants of a scaling exceed what comes out
 
 
@@ -133,29 +136,62 @@ class Products:
         return uniform(self._ring, self._seed, number)
 
     def answers(
-        self, table: Residues, rows: int, matrix: AdditiveShare
+        self, table: Groups, rows: int, matrix: AdditiveShare
     ) -> Iterator[tuple[range, Packed, Packed, AdditiveShare]]:
         """For each ciphertext of `layout`: its columns, c1 and low bits to send, own shares.
 
-        `table` (2, primes, l D, N) has the encrypted records of a block of `rows`, `matrix` (l, c)
-        is this cloud's. Own shares are (columns * rows), column by column.
+        `table` goes through the encrypted records of a block of `rows`, some of their l D terms
+        after others; `matrix` (l, c) is this cloud's. Own shares are (columns * rows), column by
+        column.
         """
-        factors = self._factors(matrix)
-        parts = [self._ring.combine(half, factors) for half in table]
-        for columns in layout(rows, matrix.shape[1]):
-            masked = self._zero()
-            for half, part in zip(masked, parts, strict=True):
-                for place, column in enumerate(columns):
-                    self._ring.add(half, part[column], place * rows)
-            used = rows * len(columns)
-            upper = self._c0.scale(masked[0])[:, :used]
-            told = digit_rows.pack(
-                _shifted(self._c1.scale(masked[1]), self._c1.guard, self._p.told_bits),
-                digit_rows.widths_for(self._p.told_bits),
-            )
-            low = digit_rows.pack(_shifted(upper, self._c0.guard, LOW), [LOW])
-            own = digit_rows.to_words(upper, self._c0.guard + LOW, matrix.length)
-            yield columns, told, low, AdditiveShare(own)
+        factors, parts = self._factors(matrix), list(layout(rows, matrix.shape[1]))
+        most = max(1, _SUMS_BYTES // (8 * len(self._p.primes) * DEGREE * len(parts[0])))
+        for at in range(0, len(parts), most):
+            some = parts[at : at + most]
+            first = some[0].start
+            sums = self._combined(table, factors[:, first : some[-1].stop])
+            for columns in some:
+                within = range(columns.start - first, columns.stop - first)
+                yield columns, *self._masked(sums, within, rows, matrix.length)
+
+    def _combined(self, table: Groups, factors: Residues) -> tuple[Residues, Residues]:
+        """Both halves of the records times the factors (primes, c, l D): (c, primes, N) each."""
+        return reduce(self._added, self._by_group(table, factors))
+
+    def _by_group(self, table: Groups, factors: Residues) -> Iterator[tuple[Residues, Residues]]:
+        (count, columns, terms), at = factors.shape, 0
+        for group in table():
+            size = group.shape[2]
+            own = np.zeros((count, columns, size), np.uint32)  # behind the last term is nothing
+            own[:, :, : terms - at] = factors[:, :, at : at + size]
+            yield self._ring.combine(group[0], own), self._ring.combine(group[1], own)
+            at += size
+
+    def _added(
+        self, sums: tuple[Residues, Residues], more: tuple[Residues, Residues]
+    ) -> tuple[Residues, Residues]:
+        for half, part in zip(sums, more, strict=True):
+            for column, addend in zip(half, part, strict=True):
+                self._ring.add(column, addend)
+        return sums
+
+    def _masked(
+        self, sums: tuple[Residues, Residues], columns: range, rows: int, limbs: int
+    ) -> tuple[Packed, Packed, AdditiveShare]:
+        """One ciphertext of the answer: c1 and low bits to send, own shares."""
+        masked = self._zero()
+        for half, part in zip(masked, sums, strict=True):
+            for place, column in enumerate(columns):
+                self._ring.add(half, part[column], place * rows)
+        used = rows * len(columns)
+        upper = self._c0.scale(masked[0])[:, :used]
+        told = digit_rows.pack(
+            _shifted(self._c1.scale(masked[1]), self._c1.guard, self._p.told_bits),
+            digit_rows.widths_for(self._p.told_bits),
+        )
+        low = digit_rows.pack(_shifted(upper, self._c0.guard, LOW), [LOW])
+        own = digit_rows.to_words(upper, self._c0.guard + LOW, limbs)
+        return told, low, AdditiveShare(own)
 
     def _zero(self) -> tuple[Residues, Residues]:
         """A fresh encryption of zero, flooded: c0 = b u + e2 + f and c1 = a u + e1."""

@@ -9,15 +9,15 @@ each number. A cloud keeps the peer's encrypted rows, hence the margin in `latti
 Rounds: 1 for keys, 1 per block of up to 16384 rows to take in, 1 per product of a block. Bytes and
 direction: about 36 per row and column to take in and 14 per row and product with a column, at
 w = 96; at least a quarter of those of a full block. Memory: 8 bytes per prime, row and column of
-the peer's rows, in a file beyond a budget.
+the peer's rows, in a file beyond a budget, from which 32 MB are read at a time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.mpc.additive import U64, AdditiveShare, matrix_product
+from ppodc.mpc.additive import U64, AdditiveShare, Words, matrix_product
 from ppodc.mpc.lattice_cipher import (
     LatticeKey,
     Products,
@@ -30,9 +30,12 @@ from ppodc.mpc.lattice_cipher import (
 )
 from ppodc.mpc.lattice_parameters import DEGREE, LatticeParameters
 from ppodc.mpc.lattice_sampling import SEED_BYTES
+from ppodc.mpc.residues import Residues
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget, Spool
 
+U32 = np.uint32
+_READ_BYTES = 1 << 25  # of the peer's rows at a time
 _KEY, _ROWS, _ANSWER = "shares.lattice-key", "shares.lattice-rows", "shares.lattice-answer"
 
 Rows = Callable[[int, int], AdditiveShare]  # this cloud's shares of rows start..end-1
@@ -42,9 +45,14 @@ Rows = Callable[[int, int], AdditiveShare]  # this cloud's shares of rows start.
 class EncryptedTable:
     """The peer's shares of a table, encrypted, and this cloud's own in the clear."""
 
-    blocks: Sequence[tuple[int, int]]
+    count: int  # of rows
     rows: Rows
-    peers: Spool  # a block a row: (2, primes, columns * digits, N) words
+    groups: int  # of terms in a block
+    peers: Spool  # a group of terms of a block a row: (2, primes, terms, N) words
+
+    def block(self, number: int) -> tuple[int, int]:
+        """Its rows, start and end."""
+        return number * DEGREE, min((number + 1) * DEGREE, self.count)
 
     def close(self) -> None:
         """Forget the peer's rows."""
@@ -61,46 +69,57 @@ class LatticePair:
         seed = np.frombuffer(self._key.seed, np.uint8)
         session.link.send(_KEY, seed, pack_polynomial(p, self._key.public()))
         other, public = session.link.receive_two(
-            _KEY, (np.uint8, (SEED_BYTES,)), (np.uint32, (polynomial_words(p),))
+            _KEY, (np.uint8, (SEED_BYTES,)), (U32, (polynomial_words(p),))
         )
         peer = unpack_polynomial(p, public)
         self._peer = Products(p, other.tobytes(), peer, session.random)
         self._polynomials = 1  # of either seed used so far; 0 is in the public key
+        terms, most = p.attributes * p.digits, _READ_BYTES // (8 * len(p.primes) * DEGREE)
+        self._group = -(-terms // -(-terms // max(1, most)))  # terms that are read at a time
 
-    def take_in(
-        self, session: Session, rows: Rows, blocks: Sequence[tuple[int, int]], budget: Budget
-    ) -> EncryptedTable:
-        """Encrypt this cloud's rows for the peer and keep the peer's, in blocks of at most N."""
+    def take_in(self, session: Session, rows: Rows, count: int, budget: Budget) -> EncryptedTable:
+        """Encrypt this cloud's rows, so many, for the peer and keep the peer's, in blocks of N."""
         p = self._p
-        terms = p.attributes * p.digits
-        words = 2 * len(p.primes) * terms * DEGREE
-        table = EncryptedTable(blocks, rows, Spool(len(blocks), words, np.uint32, budget))
-        kept = np.empty((2, len(p.primes), terms, DEGREE), np.uint32)
-        for start, end in blocks:
-            own = rows(start, end).limbs
-            first, self._polynomials = self._polynomials, self._polynomials + terms
-            for term in range(terms):
-                column, digit = divmod(term, p.digits)
-                c0 = self._key.encrypt(own[:, column], digit, first + term)
-                session.link.send(_ROWS, pack_polynomial(p, c0))
-            for term in range(terms):
-                message = session.link.receive(_ROWS, np.uint32, polynomial_words(p))
-                kept[0, :, term] = unpack_polynomial(p, message)
-                kept[1, :, term] = self._peer.second_half(first + term)
-            table.peers.append(kept.reshape(1, -1))
+        blocks, groups = -(-count // DEGREE), -(-p.attributes * p.digits // self._group)
+        words = 2 * len(p.primes) * self._group * DEGREE
+        table = EncryptedTable(count, rows, groups, Spool(blocks * groups, words, U32, budget))
+        for number in range(blocks):
+            own = rows(*table.block(number)).limbs
+            for group in range(groups):
+                table.peers.append(self._exchanged(session, own, group).reshape(1, -1))
         return table
 
+    def _exchanged(self, session: Session, own: Words, group: int) -> Residues:
+        """The peer's encrypted terms of a group, in return for those of this cloud's rows."""
+        p = self._p
+        terms = range(p.attributes * p.digits)[group * self._group :][: self._group]
+        first, self._polynomials = self._polynomials, self._polynomials + len(terms)
+        for number, term in enumerate(terms):
+            column, digit = divmod(term, p.digits)
+            c0 = self._key.encrypt(own[:, column], digit, first + number)
+            session.link.send(_ROWS, pack_polynomial(p, c0))
+        kept = np.zeros((2, len(p.primes), self._group, DEGREE), U32)
+        for number in range(len(terms)):
+            message = session.link.receive(_ROWS, U32, polynomial_words(p))
+            kept[0, :, number] = unpack_polynomial(p, message)
+            kept[1, :, number] = self._peer.second_half(first + number)
+        return kept
+
     def products(
-        self, session: Session, table: EncryptedTable, block: tuple[int, int], matrix: AdditiveShare
+        self, session: Session, table: EncryptedTable, number: int, matrix: AdditiveShare
     ) -> AdditiveShare:
         """Rows of a block times the shared matrix (columns of the table, c): (rows, c).
 
         Right modulo 2^w.
         """
-        number, (start, end), p = table.blocks.index(block), block, self._p
+        p, (start, end), first = self._p, table.block(number), number * table.groups
+        shape = (2, len(p.primes), self._group, DEGREE)
+
+        def peers() -> Iterator[Residues]:
+            for group in range(first, first + table.groups):
+                yield table.peers.read(group, group + 1).reshape(shape)
+
         rows, (columns, limbs) = end - start, matrix.limbs.shape[1:]
-        shape = (2, len(p.primes), p.attributes * p.digits, DEGREE)
-        peers = table.peers.read(number, number + 1).reshape(shape)
         # t1.R1 at C1, t2.R2 at C2
         out = AdditiveShare(matrix_product(table.rows(start, end).limbs, matrix.limbs))
         cross = np.zeros((rows, columns, limbs), U64)
@@ -113,8 +132,8 @@ class LatticePair:
         for part in layout(rows, columns):
             told, low = session.link.receive_two(
                 _ANSWER,
-                (np.uint32, (told_words(p),)),
-                (np.uint32, (low_words(rows, part),)),
+                (U32, (told_words(p),)),
+                (U32, (low_words(rows, part),)),
             )
             share = self._key.open(told, low, rows * len(part), limbs)
             cross[:, part.start : part.stop] = _by_row(share, part, rows)

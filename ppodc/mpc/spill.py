@@ -31,6 +31,10 @@ class Budget:
         self.left -= size
         return True
 
+    def give_back(self, size: int) -> None:
+        """So many bytes that were granted are free again."""
+        self.left += size
+
 
 class Spool:
     """A table of `rows` rows of `width` numbers, written from the start and read anywhere."""
@@ -39,6 +43,7 @@ class Spool:
         self._dtype, self._width = np.dtype(dtype), width
         self._row_bytes = self._dtype.itemsize * width
         self._end = 0
+        self._budget = budget
         self._memory: Array | None = None
         self._file: IO[bytes] | None = None
         if budget.grant(rows * self._row_bytes):
@@ -74,6 +79,8 @@ class Spool:
 
     def close(self) -> None:
         """Forget the rows."""
+        if self._memory is not None:
+            self._budget.give_back(self._memory.nbytes)
         self._memory = None
         if self._file is not None:
             self._file.close()

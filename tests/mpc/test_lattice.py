@@ -2,13 +2,15 @@
 
 import hashlib
 import random
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import WidthError, WireError
-from ppodc.mpc import digit_rows, lattice_cipher
+from ppodc.mpc import digit_rows, lattice_cipher, lattice_products
 from ppodc.mpc.additive import AdditiveShare, integers, limbs_of
 from ppodc.mpc.lattice_cipher import LatticeKey, Products, pack_polynomial, unpack_polynomial
 from ppodc.mpc.lattice_parameters import DEGREE, FLOOD, LatticeParameters, choose
@@ -41,9 +43,17 @@ class Both:
             numbers = limbs_of(self.rows[:, column], self.limbs)
             c0 = self.key.encrypt(numbers, digit, 1 + term)
             parts.append(np.stack([c0, self.other.second_half(1 + term)]))
-        self.table = np.ascontiguousarray(np.stack(parts, axis=2))
+        self.parts = parts
 
-    def wrong(self, matrix: list[list[int]]) -> int:
+    def table(self, at_a_time: int | None = None) -> Iterator[np.ndarray]:
+        """Encrypted terms in groups, with zeros behind the last."""
+        size = at_a_time or len(self.parts)
+        for first in range(0, len(self.parts), size):
+            group = self.parts[first : first + size]
+            group += [np.zeros_like(group[0])] * (size - len(group))
+            yield np.ascontiguousarray(np.stack(group, axis=2))
+
+    def wrong(self, matrix: list[list[int]], at_a_time: int | None = None) -> int:
         """How many products with a matrix (l, c) are not exact."""
         columns = len(matrix[0])
         flat = [x for row in matrix for x in row]
@@ -51,7 +61,9 @@ class Both:
         expected = self.rows.dot(np.array(matrix, object)) % (1 << self.p.width)
         count = len(self.rows)
         bad = 0
-        for part, told, low, own in self.other.answers(self.table, count, shares):
+        for part, told, low, own in self.other.answers(
+            partial(self.table, at_a_time), count, shares
+        ):
             mine = self.key.open(told, low, count * len(part), self.limbs)
             found = np.array(integers((mine + own).limbs), object) % (1 << self.p.width)
             bad += int((found != expected[:, part.start : part.stop].T.reshape(-1)).sum())
@@ -89,7 +101,8 @@ def test_a_full_block_and_many_terms():
 def test_noise_stays_within_its_bound(monkeypatch):
     """With flooding off, the phase of a ciphertext is off by E at most; with it, by 2^F more."""
     p = choose(96, 10)
-    rows = [[random.Random(i).getrandbits(96) for i in range(10)] for _ in range(DEGREE // 4)]
+    g = random.Random(8)
+    rows = [[g.getrandbits(96) for _ in range(10)] for _ in range(DEGREE // 4)]
     both = Both(p, rows)
     ring = ring_of(p.primes, DEGREE)
     seen = []
@@ -197,25 +210,39 @@ def test_packing_a_single_row_gives_the_same_words(width, count):
     assert np.array_equal(digit_rows.unpack_one(packed, width, count), row)
 
 
-def test_both_clouds_get_shares_of_the_products(pair):
-    p, g = choose(96, 3), random.Random(5)
-    values = [g.getrandbits(96) for _ in range(50 * 3)]
-    rows, matrix = (
-        share(values, 2, (50, 3)),
-        share([g.getrandbits(96) for _ in range(6)], 2, (3, 2)),
-    )
+@pytest.mark.parametrize(("rows", "columns"), [(50, 3), (DEGREE + 50, 1)])
+def test_both_clouds_get_shares_of_the_products(pair, monkeypatch, rows, columns):
+    """Of several blocks, and of terms that are read one at a time."""
+    monkeypatch.setattr(lattice_products, "_READ_BYTES", 1)
+    p, g = choose(96, columns), random.Random(5)
+    values = [g.getrandbits(96) for _ in range(rows * columns)]
+    records = share(values, 2, (rows, columns))
+    matrix = share([g.getrandbits(96) for _ in range(2 * columns)], 2, (columns, 2))
 
     def work(session, own, part):
         both = LatticePair(session, p)
-        blocks = [(0, 32), (32, 50)]
-        table = both.take_in(session, lambda a, b: own[a:b], blocks, Budget(1 << 30))
-        found = [both.products(session, table, block, part) for block in blocks * 2]
+        table = both.take_in(session, lambda a, b: own[a:b], rows, Budget(1 << 20))
+        blocks = range(-(-rows // DEGREE))
+        found = [both.products(session, table, block, part) for block in [*blocks, *blocks]]
         table.close()
         return AdditiveShare.concat(found)
 
-    found = opened(pair.run(work, rows, matrix))
-    table = (
-        np.array(values, object).reshape(50, 3).dot(np.array(opened(matrix), object).reshape(3, 2))
-    )
+    found = opened(pair.run(work, records, matrix))
+    factors = np.array(opened(matrix), object).reshape(columns, 2)
+    table = np.array(values, object).reshape(rows, columns).dot(factors)
     expected = np.concatenate([table, table]).reshape(-1) % (1 << 96)
     assert [x % (1 << 96) for x in found] == expected.tolist()
+
+
+def test_products_are_exact_whatever_is_read_at_a_time():
+    p, g = choose(96, 5), random.Random(6)
+    both = Both(p, [[g.getrandbits(96) for _ in range(5)] for _ in range(7)])
+    matrix = [[g.getrandbits(96) for _ in range(9)] for _ in range(5)]
+    assert [both.wrong(matrix, size) for size in (1, 2, 3, 100)] == [0, 0, 0, 0]
+
+
+def test_products_are_exact_whatever_is_summed_at_a_time(monkeypatch):
+    monkeypatch.setattr(lattice_cipher, "_SUMS_BYTES", 1)
+    p, g = choose(28, 2), random.Random(7)
+    both = Both(p, [[g.getrandbits(28), 1] for _ in range(3)])
+    assert both.wrong([[g.getrandbits(28) for _ in range(11)] for _ in range(2)]) == 0

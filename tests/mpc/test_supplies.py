@@ -34,6 +34,17 @@ def test_spools_in_memory_and_in_a_file_hold_the_same(tmp_path):
         spool.close()
 
 
+def test_a_closed_spool_leaves_its_memory_to_others(tmp_path):
+    budget = Budget(800, tmp_path)
+    for _ in range(3):
+        first, second = (Spool(100, 1, np.uint64, budget) for _ in range(2))
+        assert (first._file, second._memory) == (None, None)
+        first.close()
+        second.close()
+        first.close()
+        assert budget.left == 800
+
+
 def both(work, folders=(None, None)):
     """work(session) at both clouds of a fresh session."""
 

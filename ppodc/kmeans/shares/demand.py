@@ -12,9 +12,10 @@ from ppodc.kmeans.shares import scaling, smin_k, stop_test, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import select, unmask
 from ppodc.mpc.digit_ot import DIGIT
+from ppodc.mpc.lattice_parameters import DEGREE
 from ppodc.mpc.supplies import Needs
 
-CHUNK_ROWS = 1 << 14
+CHUNK_ROWS = DEGREE  # a block of encrypted records is a chunk, or several
 _CHUNK_BYTES = 1 << 27  # of a chunk's distances and supplies
 _DIGIT_BYTES = 12  # of supplies per digit of a comparison: leaves and AND pairs
 
@@ -27,11 +28,11 @@ class Demand:
         self._p, self._rings, self._bits = parameters, rings, bits
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
-        """Stretches of rows, full ones and a rest; distances and supplies of one fit in memory."""
+        """Stretches of 2^i rows and a rest; distances and supplies of one fit in memory."""
         digits = -(-self._rings.distance_bits // DIGIT)
         per_row = max(1, self._p.k - 1) * (8 * self._rings.distance + _DIGIT_BYTES * digits)
-        most = max(1, min(CHUNK_ROWS, _CHUNK_BYTES // per_row))
-        return list(pairwise([*range(0, rows, most), rows]))
+        most = 1 << max(0, (_CHUNK_BYTES // per_row).bit_length() - 1)
+        return list(pairwise([*range(0, rows, min(most, CHUNK_ROWS)), rows]))
 
     def chunk(self, rows: int, k: int) -> Needs:
         """Supplies for assigning a chunk of so many records to k clusters."""

@@ -29,7 +29,7 @@ from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
 from ppodc.mpc import select
-from ppodc.mpc.additive import U64, AdditiveShare, Words
+from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.remask import remask
 from ppodc.mpc.session import Session
@@ -47,8 +47,8 @@ AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made w
 class SharesHalf:
     """The half of the cloud `role`; `key` is C2's Paillier key, public at C1 and secret at C2.
 
-    `pools` is a folder for supplies made ahead (both clouds or none); `scratch` one for the keys
-    of records beyond `memory` bytes (the system's folder for temporary files if not given).
+    `pools` is a folder for supplies made ahead (both clouds or none); `scratch` one for what is
+    kept of records beyond `memory` bytes (if not given `pools`, or the system's for such files).
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SharesHalf:
     ) -> None:
         p = self._p = parameters
         self._rings = Rings.of(p)
-        self._budget = Budget(memory, scratch)
+        self._budget = Budget(memory, scratch or pools)
         self._products = product_step(p, self._rings, self._budget)
         self._demand = Demand(p, self._rings, bits=p.k > 1 and self._products.needs_bits)
         self._makers: dict[str, ShardProducts] = {}
@@ -74,7 +74,7 @@ class SharesHalf:
         job += f" products={p.products}"
         self._session = Session.start(role, channel, job, key, pools=pools)
         self._states = ScaledStates(self._session, self._rings, self._demand)
-        self._starts = Starts(self._session, p, self._demand, self._random)
+        self._starts = Starts(self._session, p, self._demand, self._random, self._budget)
 
     @property
     def meter(self) -> Meter:
@@ -124,8 +124,7 @@ class SharesHalf:
             held = taking_in.ingest(self._session, share, self._p.ub, self._rings, self._budget)
             self._shards[shard] = held
             if self._p.k > 1:
-                chunks = self._demand.chunks(held.rows)
-                self._makers[shard] = self._products.take_in(self._session, held, chunks)
+                self._makers[shard] = self._products.take_in(self._session, held)
 
     def records(self, shard: str, rows: Sequence[int]) -> State:
         """Clusters of one record each (count 1). Local."""
@@ -270,13 +269,14 @@ class SharesHalf:
         """Sums of ||x||^2 by cluster of the shard's last `assign`: (k, 1)."""
         with self._session.step("squares"):
             held = self._shard(shard)
-            norms = self._starts.norms(shard, held).limbs
-            if held.keep is not None:
-                norms = select.select(self._session, held.keep, AdditiveShare(norms[:, None])).limbs
             at, total = 0, np.zeros((len(held.hot[0][1]) if held.hot else 1, 1), U64)
             for rows, hot in held.hot:
+                norms = self._starts.norms(shard, held, at, at + rows)
+                if held.keep is not None:
+                    keep = held.keep[at : at + rows]
+                    norms = select.select(self._session, keep, norms.reshape(rows, 1))
                 self._session.supplies.reserve(summing.needs(rows, len(hot)))
-                total += summing.sums(self._session, norms[at : at + rows].reshape(-1, 1), hot)
+                total += summing.sums(self._session, norms.limbs.reshape(-1, 1), hot)
                 at += rows
             return total
 
@@ -306,6 +306,7 @@ class SharesHalf:
             shard.close()
         for maker in self._makers.values():
             maker.close()
+        self._starts.close()
         self._shards.clear()
         self._session.close()
 

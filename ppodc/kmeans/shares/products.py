@@ -19,12 +19,11 @@ from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import lattice_parameters, table_products
 from ppodc.mpc.additive import LIMB_BITS, AdditiveShare
-from ppodc.mpc.lattice_parameters import LatticeParameters
+from ppodc.mpc.lattice_parameters import DEGREE, LatticeParameters
 from ppodc.mpc.lattice_products import EncryptedTable, LatticePair
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
 
-Chunks = Sequence[tuple[int, int]]  # of rows, start and end
 AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
 _LATTICE_ROWS = 1000  # a job of fewer records takes fewer bytes by transfers
 
@@ -40,12 +39,19 @@ class RandomProducts:
         """Those of the first columns of R; the others are given up."""
         return RandomProducts(self.matrix[:, :columns], self.products[:, :columns])
 
+    def stretch(self, start: int, end: int) -> "RandomProducts":
+        """Those of some of the rows, for products with the same centres as all others of them."""
+        return RandomProducts(self.matrix, self.products[start:end])
+
 
 class ShardProducts(Protocol):
     """Where the random products of one shard come from."""
 
     def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
-        """For rows start..end-1, a chunk of the shard, modulo 2^(bits of a distance)."""
+        """For rows start..end-1, a chunk of the shard, modulo 2^(bits of a distance).
+
+        Chunks are asked for in order from the first, all of a shard for the same centres.
+        """
 
     def close(self) -> None:
         """Forget what was kept of the shard."""
@@ -56,8 +62,8 @@ class ProductStep(Protocol):
 
     needs_bits: bool
 
-    def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
-        """Get ready for products of these chunks; both clouds call it alike."""
+    def take_in(self, session: Session, shard: Shard) -> ShardProducts:
+        """Get ready for products of its chunks; both clouds call it alike."""
 
 
 def product_step(p: Parameters, rings: Rings, budget: Budget) -> ProductStep:
@@ -99,29 +105,42 @@ class LatticeProducts:
         self._parameters, self._budget = parameters, budget
         self._pair: LatticePair | None = None
 
-    def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
+    def take_in(self, session: Session, shard: Shard) -> ShardProducts:
         """Exchange keys, before the first shard, and encrypted records."""
         if self._pair is None:
             self._pair = LatticePair(session, self._parameters)
-        table = self._pair.take_in(session, shard.table.additive, chunks, self._budget)
+        table = self._pair.take_in(session, shard.table.additive, shard.rows, self._budget)
         return _LatticeShard(self._pair, shard, table)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class _LatticeShard:
-    pair: LatticePair
-    shard: Shard
-    table: EncryptedTable
+    """A block of encrypted records costs the same however many it holds, so blocks are full.
+
+    Its chunks share one matrix R: for the same V they open the same V - R.
+    """
+
+    def __init__(self, pair: LatticePair, shard: Shard, table: EncryptedTable) -> None:
+        self._pair, self._shard, self._table = pair, shard, table
+        self._made: RandomProducts | None = None  # of the block that the last chunk was of
 
     def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
-        """For a chunk, which is a block of the encrypted table."""
-        matrix = _random_matrix(session, self.shard, columns)
-        products = self.pair.products(session, self.table, (start, end), matrix)
-        return RandomProducts(matrix, products)
+        """For a chunk, which is a block of the encrypted table or a part of it."""
+        number, within = divmod(start, DEGREE)
+        if not within:
+            matrix = _random_matrix(session, self._shard, columns)
+            products = self._pair.products(session, self._table, number, matrix)
+            self._made = RandomProducts(matrix, products)
+        elif self._made is None or self._made.matrix.shape[1] != columns:
+            raise ValueError("chunks of a block come in order")
+        made = self._made
+        if end == min((number + 1) * DEGREE, self._shard.rows):
+            self._made = None
+        return made.stretch(within, within + end - start)
 
     def close(self) -> None:
         """Forget the peer's encrypted records."""
-        self.table.close()
+        self._made = None
+        self._table.close()
 
 
 class TransferProducts:
@@ -133,7 +152,7 @@ class TransferProducts:
 
     needs_bits = True
 
-    def take_in(self, session: Session, shard: Shard, chunks: Chunks) -> ShardProducts:
+    def take_in(self, session: Session, shard: Shard) -> ShardProducts:
         """The records' bits and the keys of their transfers are made now, not in an iteration."""
         _ = shard.table.transfers
         return _TransferShard(shard)

@@ -5,7 +5,8 @@ inertia. Distances belong to a start and to the records that it has chosen so fa
 some, because its worker is new, makes up for them. Both halves of a pair know alike what they lack,
 as they have done the same.
 
-Who learns what, rounds, bytes: as in `spread`. Memory: 16 bytes per record, or 32 in a large job.
+Who learns what, rounds, bytes: as in `spread`. 24 bytes per record are kept, or 32 in a large job:
+in memory up to the half's budget, beyond it in a file.
 """
 
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from ppodc.kmeans.shares.sums import with_count
 from ppodc.mpc import share_squares, widen
 from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.session import Session
+from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.supplies import Needs
 
 _TRANSFERS = 1 << 20  # of norms at a time, in both directions together
@@ -35,40 +37,57 @@ class _Nearest:
 
     start: int
     chosen: int
-    values: AdditiveShare  # (rows), modulo 2^64
-    wide: AdditiveShare  # the same in the ring of their sums
+    values: Spool  # of numbers modulo 2^64
+    wide: Spool  # the same in the ring of their sums
+    total: AdditiveShare  # of the wide ones
+
+    def close(self) -> None:
+        """Forget the distances."""
+        self.values.close()
+        self.wide.close()
 
 
 class Starts:
     """See the module."""
 
-    def __init__(self, session: Session, p: Parameters, demand: Demand, random: Random) -> None:
+    def __init__(
+        self, session: Session, p: Parameters, demand: Demand, random: Random, budget: Budget
+    ) -> None:
         self._session, self._l, self._demand, self._random = session, p.l, demand, random
-        self._bits = SpreadBits.of(p)
-        self._norms: dict[str, AdditiveShare] = {}
+        self._bits, self._budget = SpreadBits.of(p), budget
+        self._norms: dict[str, Spool] = {}
         self._near: dict[str, _Nearest] = {}
 
-    def norms(self, name: str, shard: Shard) -> AdditiveShare:
-        """||x||^2 of the shard's records: (rows)."""
+    def norms(self, name: str, shard: Shard, start: int, end: int) -> AdditiveShare:
+        """||x||^2 of the shard's records start..end-1."""
         if name not in self._norms:
             with self._session.meter.step("norms"):
                 self._norms[name] = self._squares(shard)
-        return self._norms[name]
+        return AdditiveShare(self._norms[name].read(start, end))
 
-    def _squares(self, shard: Shard) -> AdditiveShare:
-        table, parts = shard.table, [AdditiveShare(np.empty((0, 1), U64))]
+    def close(self) -> None:
+        """Forget norms and distances."""
+        for norms in self._norms.values():
+            norms.close()
+        for near in self._near.values():
+            near.close()
+        self._norms, self._near = {}, {}
+
+    def _squares(self, shard: Shard) -> Spool:
+        table, found = shard.table, Spool(shard.rows, 1, U64, self._budget)
         step = max(1, _TRANSFERS // table.per_row)
         for start in range(0, shard.rows, step):
             records = table.additive(start, min(start + step, shard.rows)).low(1)
             needs = share_squares.needs(len(records.limbs), table.columns, table.bits)
             self._session.supplies.reserve(needs)
-            parts.append(share_squares.share_squares(self._session, records, table.bits))
-        return AdditiveShare.concat(parts)
+            found.append(share_squares.share_squares(self._session, records, table.bits).limbs)
+        return found
 
     def total(self, name: str, shard: Shard, chosen: Words, start: int) -> Words:
         """The sum of the squared distances to the nearest of the chosen (j, l + 1): (1, limbs)."""
-        near = self._near.get(name)
-        if near is None or near.start != start or near.chosen > len(chosen):
+        near = self._near.pop(name, None)
+        if near is not None and (near.start != start or near.chosen > len(chosen)):
+            near.close()
             near = None
         for number in range(near.chosen if near else 0, len(chosen)):
             centre = AdditiveShare(np.ascontiguousarray(chosen[number, :-1, None]))
@@ -76,7 +95,7 @@ class Starts:
         if near is None:
             raise ValueError("a start begins with one record")
         self._near[name] = near
-        return near.wide.sum().limbs.reshape(1, -1)
+        return near.total.limbs.reshape(1, -1)
 
     def pick(
         self, name: str, shard: Shard, totals: Words, number: int, word: int, *, last: bool
@@ -96,7 +115,7 @@ class Starts:
         seen = np.empty(0, np.uint8)  # the bit of the record before, none before the first chunk
         for start, end in chunks:
             session.supplies.reserve(spread.above_needs(end - start + 1, bits))
-            sums = before + self._near[name].wide[start:end].running_sums()
+            sums = before + AdditiveShare(self._near[name].wide.read(start, end)).running_sums()
             compared = sums if len(seen) else AdditiveShare.concat([before, sums])
             steps = np.concatenate([seen, spread.above(session, compared, bound, bits)])
             if last and end == shard.rows:
@@ -110,21 +129,29 @@ class Starts:
         self, name: str, shard: Shard, near: _Nearest | None, centre: AdditiveShare, start: int
     ) -> _Nearest:
         """The distances when a record more is chosen."""
-        session, norms = self._session, self.norms(name, shard)
-        chunks = self._demand.chunks(shard.rows)
-        most = spread.nearer_needs(chunks[0][1], self._bits) if chunks else Needs()
+        session, bits, chunks = self._session, self._bits, self._demand.chunks(shard.rows)
+        self.norms(name, shard, 0, 0)  # made before anything of this step
+        most = spread.nearer_needs(chunks[0][1], bits) if chunks else Needs()
         session.supplies.reserve(spread.norm_needs(self._l) + most)
         both = centre, spread.norm(session, centre)
-        values, wide = [norms[:0]], [AdditiveShare(np.empty((0, self._bits.limbs), U64))]
+        values = Spool(shard.rows, 1, U64, self._budget)
+        wide = Spool(shard.rows, bits.limbs, U64, self._budget)
+        total = AdditiveShare(np.zeros(bits.limbs, U64))
         for first, end in chunks:
-            session.supplies.reserve(spread.nearer_needs(end - first, self._bits))
+            session.supplies.reserve(spread.nearer_needs(end - first, bits))
             records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
-            found = spread.distances(session, records, norms[first:end], both, random)
+            norms = self.norms(name, shard, first, end)
+            found = spread.distances(session, records, norms, both, random)
             if near is not None:
-                found = spread.nearer(session, near.values[first:end], found, self._bits)
+                before = AdditiveShare(near.values.read(first, end))
+                found = spread.nearer(session, before, found, bits)
             elif shard.keep is not None:  # rows that do not count are never drawn: 0 stays least
                 found = spread.counted(session, shard.keep[first:end], found)
-            values.append(found)
-            wide.append(widen.widen(session, found, self._bits.limbs))
-        count = 1 + (near.chosen if near else 0)
-        return _Nearest(start, count, AdditiveShare.concat(values), AdditiveShare.concat(wide))
+            widened = widen.widen(session, found, bits.limbs)
+            values.append(found.limbs)
+            wide.append(widened.limbs)
+            total += widened.sum()
+        chosen = 1 if near is None else near.chosen + 1
+        if near is not None:
+            near.close()
+        return _Nearest(start, chosen, values, wide, total)

@@ -20,7 +20,9 @@ from tests.mpc.pair import Recorder, key, opened, share
 from tests.two_clouds import together
 
 
-def chosen_records(records, k, ub, seed, edges=(), start=0, products="auto", channels=None):
+def chosen_records(
+    records, k, ub, seed, edges=(), start=0, products="auto", channels=None, memory=1 << 20
+):
     """The records that both halves choose together, from shards cut at `edges`."""
     m, l = records.shape
     cuts = [0, *edges, m]
@@ -29,7 +31,7 @@ def chosen_records(records, k, ub, seed, edges=(), start=0, products="auto", cha
     parts = (own, mask(secret, 0, m, l))
 
     def run(role, channel):
-        half = SharesHalf(role, channel, params, key(role))
+        half = SharesHalf(role, channel, params, key(role), memory=memory)
         names = [str(i) for i in range(len(cuts) - 1)]
         for name, first, end in zip(names, cuts, cuts[1:], strict=False):
             half.ingest(name, parts[role - 1][first:end])
@@ -74,6 +76,11 @@ def test_chunks_lattices_and_several_shards(monkeypatch):
     monkeypatch.setattr(demand_module, "CHUNK_ROWS", 50)
     records = np.random.default_rng(3).integers(0, 1001, (130, 3))
     check(records, 3, 1000, 9, edges=(40, 40, 91), products="lattice")
+
+
+def test_norms_and_distances_on_disk():
+    records = np.random.default_rng(4).integers(0, 1001, (70, 3))
+    check(records, 4, 1000, 2, edges=(30,), memory=0)
 
 
 def test_one_record_far_from_all_others_is_found_wherever_it_lies():

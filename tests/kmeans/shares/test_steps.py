@@ -61,9 +61,7 @@ def test_ingest_and_products(pair, ub, limbs, top):
     values = opened(tuple(shard.table.additive(0, 70) for shard in shards))
     assert [x % modulus for x in values] == records.reshape(-1).tolist()
     made = pair.run(
-        lambda session, shard: (
-            TransferProducts().take_in(session, shard, []).make(session, 10, 60, 4)
-        ),
+        lambda session, shard: TransferProducts().take_in(session, shard).make(session, 10, 60, 4),
         shards,
     )
     matrix = np.array(opened((made[0].matrix, made[1].matrix)), object).reshape(3, 4)

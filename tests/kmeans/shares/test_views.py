@@ -134,9 +134,7 @@ def test_random_matrices_are_drawn_anew_by_both_clouds(pair):
     )
     made = [
         pair.run(
-            lambda session, own: (
-                TransferProducts().take_in(session, own, []).make(session, 0, 20, 4)
-            ),
+            lambda session, own: TransferProducts().take_in(session, own).make(session, 0, 20, 4),
             shard,
         )
         for _ in range(2)

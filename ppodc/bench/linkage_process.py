@@ -35,7 +35,7 @@ from ppodc.mpc.spill import Budget
 from ppodc.mpc.xor_bits import XorShare
 from ppodc.spec import Spec
 
-_MEMORY_BYTES = 256 << 20
+_MEMORY_BYTES = 160 << 20  # as in a job
 Matcher = Callable[[list[Block]], list[Bits]]
 
 

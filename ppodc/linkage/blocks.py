@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ppodc.linkage.cells import Pruning, Synopsis
 
-BATCH_PAIRS = 1 << 18
+BATCH_PAIRS = 1 << 17  # compared at a time: what fits in memory, and waits for a slow link once
 _WIDEST = 1 << 13  # rows of the second owner in one block
 Span = tuple[int, int]
 

@@ -20,7 +20,7 @@ from ppodc.pairs.plan import Progress
 from ppodc.records.schema import Schema
 
 LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
-_MEMORY_BYTES = 256 << 20  # what shares and keys of records may keep in memory
+_MEMORY_BYTES = 160 << 20  # what shares and keys of records may keep in memory
 
 
 def shard_name(upload: int, side: str) -> str:

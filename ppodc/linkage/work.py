@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage.blocking import Cutting
-from ppodc.linkage.blocks import Block, blocks, cell_blocks
+from ppodc.linkage.blocks import BATCH_PAIRS, Block, blocks, cell_blocks
 from ppodc.linkage.cells import Synopsis, whole
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.rules import Dice, EditDistance, Fields
@@ -86,9 +86,7 @@ def rows_of(spec: Spec, sealed: Sealed) -> list[Rows]:
 
 def batch_pairs(job: Job) -> int:
     """Pairs that are compared at a time: what fits in memory."""
-    if isinstance(job.rule, Dice):
-        return max(1 << 12, (1 << 24) // job.rule.bits)
-    return 1 << 16 if isinstance(job.rule, Fields) else 1 << 17
+    return max(1 << 12, (1 << 24) // job.rule.bits) if isinstance(job.rule, Dice) else BATCH_PAIRS
 
 
 def portion_pairs(job: Job) -> int:

@@ -37,6 +37,7 @@ from ppodc.mpc.xor_bits import BLOCK, WORD, pack
 
 _TREES = "shares.trees"
 _FIRST, _EXTEND = "shares.first-extension", "shares.extension"
+_AHEAD = 16  # lots on their way: 8 MB of messages fill a link of 1 Gbit/s and 60 ms
 
 
 @dataclass(slots=True, repr=False)
@@ -79,7 +80,7 @@ class ObliviousTransfer:
         """For each lot of choices: them, and rows q_i = t_i ^ r_i D in each direction.
 
         q is the sender's row and t the receiver's, for choice bit r_i. 4 bytes per row and
-        direction; the next lot's message is on its way before the peer's is awaited, so that a
+        direction; messages of later lots are on their way before the peer's is awaited, so that a
         slow link is waited for once. Rows are valid until the next lot. With `combine`, a linear
         map, q and t are what it makes of all rows of a lot.
         """
@@ -87,7 +88,7 @@ class ObliviousTransfer:
         for lot in choices:
             self.link.send(_EXTEND, self.receiver.extend(lot))
             waiting.append((lot, self.receiver.rows(len(lot), combine).copy()))
-            if len(waiting) > 1:
+            if len(waiting) > _AHEAD:
                 yield self._sent_rows(*waiting.popleft(), combine)
         while waiting:
             yield self._sent_rows(*waiting.popleft(), combine)

@@ -7,6 +7,7 @@ to two centres, times n^2 and n'^2, that differ by 1 / (n n')^2.
 
 import random
 from fractions import Fraction
+from itertools import product
 from math import isqrt
 
 import numpy as np
@@ -133,11 +134,30 @@ def test_any_two_clusters_compare_as_fractions_do(case):
     assert second_wins(record, first, second, p, random.Random(seed)) == expected
 
 
+@pytest.mark.parametrize(("m", "l", "ub"), [(1, 1, 1), (2, 1, 3), (3, 1, 2), (4, 1, 1), (1, 2, 1)])
+def test_all_clusters_of_few_records_compare_as_fractions_do(m, l, ub):
+    """Every record against every two clusters that k = 2 can have, where gaps are least."""
+    p, g = FixedPoint.of(m, l, 2, ub), random.Random(m)
+    values = list(product(range(ub + 1), repeat=l))
+    clusters = [
+        (list(sums), n) for n in range(1, m + 2) for sums in product(range(n * ub + 1), repeat=l)
+    ]
+    met = 0
+    for first, second in product(clusters, repeat=2):
+        if first[1] + second[1] > p.most:
+            continue
+        for record in map(list, values):
+            expected = score(record, second) < score(record, first)
+            assert second_wins(record, first, second, p, g) == expected
+            met += 1
+    assert met > 20
+
+
 def test_reciprocals_are_rounded():
     for m, ub in ((10, 1), (10_000, 1023), (1_000_000, (1 << 21) - 1)):
         p = FixedPoint.of(m, 10, 4, ub)
         limbs = -(-p.wide_bits // 64)
-        for first in (0, max(0, m - 50)):
+        for first in (0, max(0, p.most - 49)):  # up to T[M]
             for n, value in enumerate(integers(reciprocals(p, limbs, first, 50)), first):
                 assert abs(value - Fraction(1 << p.reciprocal, max(n, 1))) <= 1
                 assert value % 2 == (n == 0)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from ppodc.mpc import bounded, compare, multiply, select
+from ppodc.mpc import bounded, compare, look_up, multiply, select
 from ppodc.mpc.additive import AdditiveShare
+from ppodc.mpc.lattice_parameters import DEGREE, choose
+from ppodc.mpc.lattice_products import LatticePair
+from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
 from tests.mpc.pair import Pair
 from tests.mpc.uniform import assert_balanced, assert_never_again, chi_square
@@ -49,6 +52,21 @@ def zero_extension(session):
     return list(session.ot.extend([np.zeros(128, np.uint64)]))
 
 
+def zero_look_up(session):
+    def table(_, count):
+        return np.zeros((count, 1), np.uint64)
+
+    return look_up.look_up(session, np.zeros(2, np.uint64), 8, table, 1)
+
+
+def zero_lattice(session):
+    """Encrypted zeros times zeros: an answer is a fresh, flooded encryption of zero."""
+    zeros = AdditiveShare(np.zeros((DEGREE, 1, 2), np.uint64))
+    pair = LatticePair(session, choose(96, 1))
+    table = pair.take_in(session, lambda a, b: zeros[a:b], DEGREE, Budget(1 << 30))
+    return pair.products(session, table, 0, AdditiveShare(np.zeros((1, 1, 2), np.uint64)))
+
+
 SUPPLIES = Needs(leaves=25 * 512, pairs=500, transfers=8192)  # for any one of these
 ZERO_STEPS = pytest.mark.parametrize(
     ("step", "kinds"),
@@ -58,6 +76,8 @@ ZERO_STEPS = pytest.mark.parametrize(
         (zero_compare, ["shares.digits", "shares.tables"]),
         (zero_bounded, ["shares.digits", "shares.tables", "shares.extension", "shares.correlated"]),
         (zero_extension, ["shares.extension"]),
+        (zero_look_up, ["shares.table"]),
+        (zero_lattice, ["shares.lattice-answer"]),
     ],
 )
 

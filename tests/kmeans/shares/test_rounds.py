@@ -1,0 +1,42 @@
+"""How often the clouds wait for each other in an iteration whose supplies are there."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.shares.half import SharesHalf
+from ppodc.records.sharing import mask, split
+from tests.mpc.pair import key
+from tests.two_clouds import together
+
+
+def online_rounds(m: int, k: int) -> dict[str, int]:
+    """Of C1 by step, in the second iteration: the first has no centres from the one before."""
+    l, ub = 3, 1000
+    own, seed = split(np.random.default_rng(1).integers(0, ub + 1, (m, l)))
+    parts = own, mask(seed, 0, m, l)
+
+    def run(role, channel):
+        params = Parameters(m, l, k, ub, Fraction(0), products="lattice")
+        half = SharesHalf(role, channel, params, key(role))
+        half.ingest("all", parts[role - 1])
+        clusters = candidates = half.records("all", range(k))
+        for _ in range(2):
+            half.prepare(1)
+            half.meter.reset()
+            clusters, _ = half.update(clusters, half.assign("all", clusters), candidates)
+        costs = half.meter.costs.items()
+        half.close()
+        return {step: cost.rounds for (phase, step), cost in costs if phase == "online"}
+
+    return together(lambda c: run(1, c), lambda c: run(2, c))[0]
+
+
+@pytest.mark.parametrize(("m", "k", "most"), [(60, 4, 31), (1200, 4, 31), (1200, 8, 40)])
+def test_rounds_of_an_iteration(m, k, most):
+    rounds = online_rounds(m, k)
+    assert sum(rounds.values()) <= most
+    assert rounds["scaling"] + rounds["re-seed"] <= 6
+    assert rounds["stop test"] <= 8

@@ -28,6 +28,7 @@ _PLACES = {
     "Spec": "ppodc.spec",
     "ThreadPlatform": "ppodc.local.thread_platform",
     "link_with": "client.direct_linkage",
+    "rules": "ppodc.rules",  # a module
 }
 
 __all__ = list(_PLACES)
@@ -38,7 +39,8 @@ def __getattr__(name: str) -> Any:
     if place is None:
         raise AttributeError(f"module 'ppodc' has no attribute {name!r}")
     _check_own(place.partition(".")[0])
-    return getattr(import_module(place), name)
+    module = import_module(place)
+    return module if place == f"ppodc.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

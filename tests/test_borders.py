@@ -35,7 +35,7 @@ STOREYS = (
     {"service", "cluster"},
     {"pairs"},
     {"totals", "ldp", "linkage"},  # kinds of jobs; loaded by name, through job_kinds
-    {"kmeans"},  # links records before it clusters them
+    {"kmeans", "rules"},  # k-means links records before it clusters them
     {"local"},
     {"bench"},
     {"cli"},

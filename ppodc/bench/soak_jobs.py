@@ -27,7 +27,7 @@ from ppodc.ldp.kind import PerturbedRows
 from ppodc.ldp.result import make_result, open_result
 from ppodc.ldp.tallies import ReportsHere
 from ppodc.linkage import rules
-from ppodc.linkage.blocking import Blocking, adtree, by_key, by_length
+from ppodc.linkage.blocking import Blocking, adtree_shared, by_key, by_length
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.job import Output
 from ppodc.linkage.keys import Key
@@ -160,7 +160,7 @@ def _linked_numbers(chance: random.Random) -> SoakJob:
     columns = chance.randint(1, 3)
     job = linkage_job(chance, columns)
     if chance.random() < 0.3:
-        job = replace(job, blocking=adtree(**_EPSILON, tree_of="owner1"))
+        job = replace(job, blocking=adtree_shared("owner1", **_EPSILON))
     return _of_numbers(chance, job, columns, least_owners=2)
 
 

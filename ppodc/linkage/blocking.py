@@ -198,12 +198,20 @@ def by_length(*, epsilon: float | str, delta: float | str, shortest: int = 0) ->
     return Blocking("length", *_cost(epsilon, delta), shortest=shortest)
 
 
-def adtree(
-    *, epsilon: float | str, delta: float | str, eta: float | str = "1/10", tree_of: str = ""
+def adtree(*, epsilon: float | str, delta: float | str, eta: float | str = "1/10") -> Blocking:
+    """Compare only rows in cells, of each owner's own tree, that are near enough. Loses nothing."""
+    return Blocking("adtree", *_cost(epsilon, delta), eta=fraction(eta, "eta"))
+
+
+def adtree_shared(
+    tree_of: str, *, epsilon: float | str, delta: float | str, eta: float | str = "1/10"
 ) -> Blocking:
-    """Compare only rows in cells that are near enough. Loses nothing. `tree_of`: whose tree."""
-    kind: BlockKind = "adtree-shared" if tree_of else "adtree"
-    return Blocking(kind, *_cost(epsilon, delta), eta=fraction(eta, "eta"), tree_of=tree_of)
+    """The same with the tree of one owner, whose cells, without counts, the others learn.
+
+    Of an estimator's tables the first is that of owner1.
+    """
+    cost, share = _cost(epsilon, delta), fraction(eta, "eta")
+    return Blocking("adtree-shared", *cost, eta=share, tree_of=tree_of)
 
 
 def _cost(epsilon: float | str, delta: float | str) -> tuple[Fraction, Fraction]:

@@ -126,7 +126,7 @@ class Dice:
 
     def __post_init__(self) -> None:
         check_whole(self.bits, "bits of a filter", 1, _MAX_FILTER)
-        object.__setattr__(self, "threshold", Fraction(self.threshold))
+        object.__setattr__(self, "threshold", fraction(self.threshold, "threshold of dice"))
         if not 0 < self.threshold <= 1:
             raise InputError("the threshold of dice must be above 0 and at most 1.")
         if self.threshold.denominator > MAX_WEIGHT:
@@ -161,6 +161,24 @@ def all_of(parts: Sequence[Field]) -> Fields:
     return Fields(tuple(parts), sum(part.weight for part in parts))
 
 
+def sse(weights: Sequence[int], *, limit: int) -> SquaredDistance:
+    """Rows of numbers match if their squared differences, in steps of the grid, are within a limit.
+
+    One weight for each column. `RecordLinkage(theta=...)` says it of values scaled to 0..1 instead.
+    """
+    return SquaredDistance(tuple(weights), limit)
+
+
+def edit_distance(attributes: int, *, limit: int) -> EditDistance:
+    """Rows of so many texts match if their edit distances add up to at most a limit."""
+    return EditDistance(attributes, limit)
+
+
+def dice(bits: int, *, threshold: float | str | Fraction) -> Dice:
+    """Bit filters match if their Dice coefficient is at least the threshold; 0.7 means 7/10."""
+    return Dice(bits, fraction(threshold, "threshold of dice"))
+
+
 def from_dict(table: Any) -> Rule:
     """A rule from the table of a spec; `to_dict` gives it back.
 
@@ -179,7 +197,7 @@ def from_dict(table: Any) -> Rule:
         return _fields(table)
     if name == "dice":
         check_keys(table, "rule dice", required=("rule", "bits", "threshold"))
-        return Dice(table["bits"], fraction(table["threshold"], "threshold of dice"))
+        return Dice(table["bits"], table["threshold"])
     if name == "exact":
         check_keys(table, "rule exact", required=("rule", "columns"))
         return all_of([exact(column) for column in _columns(table)])
@@ -205,11 +223,13 @@ def to_dict(rule: Rule) -> dict[str, Any]:
 
 
 def fraction(value: Any, what: str) -> Fraction:
-    """An exact number from a file: 0.7 means 7/10, not the nearest double; "7/10" is accepted."""
+    """An exact number as written: 0.7 means 7/10, not the nearest double; "7/10" is accepted."""
+    if isinstance(value, Fraction):
+        return value
     if not is_whole(value) and not isinstance(value, (float, str)):
         raise InputError(f"{what} must be a number")
     try:
-        return Fraction(repr(value) if isinstance(value, float) else value)
+        return Fraction(repr(float(value)) if isinstance(value, float) else value)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(f"{what} must be a finite number such as 0.5 or '1/2'") from None
 

@@ -108,6 +108,12 @@ def test_a_missing_value_agrees_with_nothing():
     assert matches(FIELDS, ("a", None, "b", None), ("a", "x", "b", 1))
 
 
+@pytest.mark.parametrize("threshold", [0.7, np.float64(0.7), "0.7", "7/10", Fraction(7, 10)])
+def test_a_threshold_is_the_number_as_written(threshold):
+    assert Dice(1024, threshold) == rules.dice(1024, threshold=threshold)
+    assert Dice(1024, threshold).threshold == Fraction(7, 10)
+
+
 def test_dice_meets_its_threshold_exactly():
     rule = Dice(8, Fraction(2, 3))
     assert matches(rule, [0b0011], [0b0001])  # 2 * 1 / 3

@@ -1,0 +1,25 @@
+"""Rules and blocks of record linkage, by the names that a spec file has for them.
+
+Rules say which rows match: `fields` of `exact`, `edit` and `numeric` parts (`all_of`: every part
+must agree), `sse`, `edit_distance`, `dice`. Blocks say which pairs are compared at all: `by_key`
+(`key` for a part of a text), `by_length`, `adtree`, `adtree_shared`; "none" compares all of them.
+"""
+
+from ppodc.linkage.blocking import adtree, adtree_shared, by_key, by_length, key
+from ppodc.linkage.rules import all_of, dice, edit, edit_distance, exact, fields, numeric, sse
+
+__all__ = [
+    "adtree",
+    "adtree_shared",
+    "all_of",
+    "by_key",
+    "by_length",
+    "dice",
+    "edit",
+    "edit_distance",
+    "exact",
+    "fields",
+    "key",
+    "numeric",
+    "sse",
+]

@@ -23,6 +23,7 @@ from ppodc.members import Members
 from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.pairs.progress import ignore
 from ppodc.service.config import OwnerConfig, load
+from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 
@@ -33,11 +34,15 @@ _NO_MATTER = ("labels", "products")  # of a spec, to an estimator: it has no par
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A job that was run: its spec, and the result as each owner, by name, opens it."""
+    """A job that was run: its spec, and the result as each owner, by name, opens it.
+
+    `sealed`: what both clouds know of the uploads, if they ran here; owners are not told.
+    """
 
     spec: Spec
     owners: list[str]
     results: list[Any]
+    sealed: Sealed | None = None
 
 
 class RemotePlatform:
@@ -163,7 +168,9 @@ def run_job(
         return platform.run(spec, tables, verbose)
     if isinstance(platform, ThreadPlatform):
         names = [f"owner{i}" for i in range(1, len(tables) + 1)]
-        return Outcome(spec, names, _in_threads(platform, spec, encoded, suite, verbose))
+        seen: list[Sealed | None] = []
+        results = _in_threads(platform, spec, encoded, suite, verbose, seen.append)
+        return Outcome(spec, names, results, *seen)
     if platform is not None:
         return _on_machine(platform, spec, tables, suite, verbose)
     with LocalPlatform(owners=len(tables), pairs=pairs) as own:
@@ -171,14 +178,19 @@ def run_job(
 
 
 def _in_threads(
-    platform: ThreadPlatform, spec: Spec, encoded: Sequence[Any], suite: str | None, verbose: bool
+    platform: ThreadPlatform,
+    spec: Spec,
+    encoded: Sequence[Any],
+    suite: str | None,
+    verbose: bool,
+    on_seal: Callable[[Sealed], None],
 ) -> list[Any]:
     if not verbose:
-        return platform.run(spec, encoded, suite, ignore)
+        return platform.run(spec, encoded, suite, ignore, on_seal)
     from ppodc.cli.screen import JobScreen
 
     with JobScreen() as screen:
-        return platform.run(spec, encoded, suite, screen.show)
+        return platform.run(spec, encoded, suite, screen.show, on_seal)
 
 
 def _on_machine(
@@ -197,6 +209,7 @@ def _on_machine(
         start=lambda name: platform.run(name, suite, quiet=not verbose),
     )
     outcome = remote.run(spec, tables, verbose)
+    outcome = replace(outcome, sealed=platform.sealed(outcome.spec.name))
     with Operator.connect(platform.config("operator")) as operator:
         operator.delete(outcome.spec.name)
     return outcome

@@ -197,7 +197,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         bounds: Any = [(column.low, column.high) for column in columns]
         if job.dedup is not None:
             dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
-            if dedup.rule is not None:
+            if dedup.by_name:
                 bounds = {column.name: (column.low, column.high) for column in columns}
         return cls(
             job.k,
@@ -286,7 +286,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         spec = self._spec(schema_of(tables, self.bounds, self.ub, names), counts)
         if self.epsilon is not None and not isinstance(self.platform, RemotePlatform):
             self._warn_of_noise(spec, sum(map(len, tables)))  # there others may have rows too
-        by_name = self.dedup is not None and self.dedup.rule is not None
+        by_name = self.dedup is not None and self.dedup.by_name
         ran = run_job(
             spec,
             named_columns(data if _is_list(data) else [data], spec.schema) if by_name else tables,
@@ -339,7 +339,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def _clustered(self, data: Any) -> Any:
         """The columns to cluster of tables that have some to link by name as well."""
-        if self.dedup is None or self.dedup.rule is None:
+        if self.dedup is None or not self.dedup.by_name:
             return data
         if not isinstance(self.bounds, Mapping):
             raise DataError("with a rule to link by, bounds must name the columns to cluster.")

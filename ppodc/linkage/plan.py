@@ -41,10 +41,19 @@ def rounds_left(
     spec: Spec, sealed: Sealed, uploads: Sequence[work.Rows], pairs: int, done: int
 ) -> list[Round]:
     """All work behind the first `done` blocks."""
-    job = job_of(spec)
+    blocks = _blocks(spec, sealed, uploads)
+    return work.rounds(blocks[done:], pairs, work.portion_pairs(job_of(spec)))
+
+
+def pairs_of(spec: Spec, sealed: Sealed) -> int:
+    """How many pairs a job compares, dummies included: both clouds know it, and no owner."""
+    blocks = _blocks(spec, sealed, work.rows_of(spec, sealed))
+    return sum(each.block.pairs for each in blocks)
+
+
+def _blocks(spec: Spec, sealed: Sealed, uploads: Sequence[work.Rows]) -> list[Work]:
     outlines = [sealed.outlines.get(upload.upload_id) for upload in sealed.uploads]
-    blocks = work.all_work(job, spec.schema, uploads, outlines)
-    return work.rounds(blocks[done:], pairs, work.portion_pairs(job))
+    return work.all_work(job_of(spec), spec.schema, uploads, outlines)
 
 
 def link_task(

@@ -18,6 +18,9 @@ from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import InputError, PpodcError
 from ppodc.members import Members
 from ppodc.service import deployment
+from ppodc.service.config import Cloud1Config, load
+from ppodc.service.store import Store
+from ppodc.service.upload import Sealed
 
 _PPODC = (sys.executable, "-P", "-m", "ppodc.cli")  # -P: not the modules of the user's folder
 
@@ -142,6 +145,12 @@ class LocalPlatform(RunningClouds):
         options += [] if suite is None else ["--suite", suite]
         options += [] if json_file is None else ["--json", str(json_file)]
         self.command("cloud1", "run", dataset, *options, quiet=quiet)
+
+    def sealed(self, dataset: str) -> Sealed:
+        """What both clouds know of a dataset's uploads: this machine is cloud 1, too."""
+        config = load(self.config("cloud1"), Cloud1Config)
+        with Store.open(config.store, "cloud1") as store:
+            return store.seals.sealed(dataset)
 
     def _serve(self, stack: contextlib.ExitStack, cloud: str) -> None:
         """Start one cloud's service and wait until its port is open."""

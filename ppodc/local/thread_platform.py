@@ -68,14 +68,19 @@ class ThreadPlatform:
         tables: Sequence[Integers],
         suite: str | None = None,
         progress: Listener = ignore,
+        on_seal: Callable[[Sealed], None] = lambda _: None,
     ) -> list[Any]:
-        """The result of the spec's job as the owner of each table (encoded records) opens it."""
+        """The result of the spec's job as the owner of each table (encoded records) opens it.
+
+        `on_seal` is told what both clouds know of the uploads.
+        """
         kind, key = pair_kind(spec), self._key()
         tables, outlines = _arranged(spec, tables)
         chosen, m = suite_of(kind, suite), sum(map(len, tables))
         kind.check(spec, m, chosen, key.public.bits)
         shares, ends = _shares(spec, tables), memory_pair(timeout=_PATIENCE)
         sealed = _sealed(spec, tables, outlines)
+        on_seal(sealed)
         halves = _both(
             _Side(1, spec, chosen, sealed, shares[0], ends[0], key.public, progress),
             _Side(2, spec, chosen, sealed, shares[1], ends[1], key, ignore),

@@ -1,6 +1,6 @@
 """scikit-learn's own checks of estimators; those that cannot hold are listed with the reason."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from ppodc import LocalPrivateDBSCAN, LocalPrivateKMeans, SecureKMeans, SecureTotals, Spec
 from ppodc import ThreadPlatform as Threads
 from ppodc.pairs.progress import Listener, ignore
+from ppodc.service.upload import Sealed
 
 
 class Remembering(Threads):
@@ -25,10 +26,11 @@ class Remembering(Threads):
         tables: Sequence[np.ndarray],
         suite: str | None = None,
         progress: Listener = ignore,
+        on_seal: Callable[[Sealed], None] = lambda _: None,
     ) -> list[Any]:
         job = (spec.digest, *(table.tobytes().hex() for table in tables))
         if job not in self._known:
-            self._known[job] = super().run(spec, tables, suite, progress)
+            self._known[job] = super().run(spec, tables, suite, progress, on_seal)
         return self._known[job]
 
 

@@ -36,8 +36,9 @@ def test_people_that_owners_have_in_common_are_linked_and_count_once(deployment:
     second = np.concatenate([first[5:20], points(12, 2)])
     link = RecordLinkage(bounds=BOUNDS, platform=deployment).fit([first, second, third])
     assert {((0, row + 5), (1, row)) for row in range(15)} <= {
-        ((a, i), (b, j)) for a, i, b, j in link.links_.values.tolist()
+        ((a, i), (b, j)) for a, i, b, j in link.all_links_.values.tolist()
     }
+    assert link.n_pairs_ is None  # the clouds know it, and owners must not
     model = SecureKMeans(
         2,
         init="random",
@@ -62,6 +63,8 @@ def test_one_platform_on_this_machine_serves_many_fits():
             equals_plaintext(model.set_params(platform=platform).fit(owners), owners)
         with pytest.raises(ValueError, match=r"LocalPlatform\(owners=3\)"):
             model.fit([points(5, 1)] * 3)
+        link = RecordLinkage(bounds=BOUNDS, platform=platform)
+        assert link.fit([points(20, 2), points(25, 3)]).n_pairs_ == 500
         folder = platform.folder
         assert folder.exists()
     assert not folder.exists()

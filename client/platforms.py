@@ -93,11 +93,25 @@ class RemotePlatform:
             agreed = self._created(spec) if self.operator is not None else None
             shown = agreed or self._shown(spec, owners[0])
             for owner, table in zip(owners, tables, strict=True):
-                owner.upload(shown.name, table, spec=agreed or self.spec, progress=verbose)
+                self._upload(owner, shown, table, agreed or self.spec, verbose)
             if self.start is not None:
                 self.start(shown.name)
             results = [owner.result(shown.name, timeout=self.timeout) for owner in owners]
             return Outcome(shown, [owner.name for owner in owners], results)
+
+    def _upload(
+        self, owner: Owner, spec: Spec, table: Any, agreed: Agreed | None, verbose: bool
+    ) -> None:
+        """Give a table, as the only one of its owner where results are told by row."""
+        receipt = owner.upload(spec.name, table, spec=agreed, progress=verbose)
+        if receipt.before and spec.kind.row_outputs(spec):
+            if not receipt.repeated:
+                owner.withdraw(spec.name, receipt.upload_id)
+            raise DataError(
+                f"{owner.name} has given dataset {spec.name!r} other records before: its result "
+                "would count the rows of all, not those of this table. `Owner.withdraw` takes "
+                "earlier ones back, then fit again; `Owner.result` tells of all."
+            )
 
     def _created(self, spec: Spec) -> Spec:
         configs = [load(path, OwnerConfig) for path in self.owners]

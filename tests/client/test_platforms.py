@@ -77,3 +77,22 @@ def test_the_owner_must_have_agreed(platform):
 def test_a_deployment_needs_owners_and_a_dataset(platform):
     with pytest.raises(Exception, match="dataset or the operator"):
         RemotePlatform(platform.deployment.party("ann").config)
+
+
+def test_rows_of_an_earlier_upload_are_not_taken_for_those_of_a_table(platform):
+    """Results by row count all rows of an owner; the same table again is no other upload."""
+    spec, own = clinic(platform), table(12, 2)
+    with platform.owner("ann") as ann:
+        ann.upload("clinic", table(9, 1), progress=False)
+        model = SecureKMeans.from_spec(spec, platform=remote(platform))
+        with pytest.raises(ValueError, match="ann has given dataset 'clinic' other records before"):
+            model.fit(own)
+        assert [upload.rows for upload in ann.uploads("clinic")] == [9]
+        ann.withdraw("clinic")
+        ann.upload("clinic", own, progress=False)
+
+    def start(_name: str) -> None:
+        platform.seal()
+        finish_job(platform)
+
+    assert len(model.set_params(platform=remote(platform, start=start)).fit(own).labels_) == 12

@@ -64,7 +64,7 @@ keys = [
 # links: an owner learns the partners of each of its rows, if they are at most max_links
 # flags: only whether a row has a partner; count: only how many links there are in all
 output = "links"
-max_links = 1
+max_links = 1                # of all other owners together: with three owners, 2 is one of each
 """
 
 
@@ -143,10 +143,11 @@ class Job:
         if self.output == "count":
             return "Every owner learns, once, how many pairs of records match, and nothing else."
         learns = "whether it has a partner"
-        if self.output == "links" and self.max_links == 1:
-            learns = "its one partner (owner and row number), or that it has none or several"
-        elif self.output == "links":
-            learns = f"its partners (owner and row number), or that they are over {self.max_links}"
+        if self.output == "links":
+            one = self.max_links == 1
+            who = "its one partner" if one else "its partners"
+            otherwise = "it has none or several" if one else f"they are over {self.max_links}"
+            learns = f"{who} among all other owners (owner and row number), or that {otherwise}"
         return f"Every owner learns, once, of each of its own rows {learns}."
 
     @property

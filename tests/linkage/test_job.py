@@ -300,6 +300,7 @@ def test_the_sample_is_a_spec_of_this_kind():
     assert "equal birth_year" in words
     assert "matches are lost" in words
     assert "rounded" not in words
+    assert "its one partner among all other owners" in words  # which max_links counts
 
 
 @pytest.mark.parametrize(

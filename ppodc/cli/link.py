@@ -90,9 +90,17 @@ def preview_command(
         f"{found.rows} rows in {found.cells} cells with {found.dummies} dummies (another draw "
         f"gives other numbers); the largest cell holds {found.largest_cell}"
     )
+    if found.tree_of:
+        out.print(
+            f"those are cells of a tree over your rows: the real ones come from {found.tree_of}, "
+            "whose tree all owners use",
+            markup=False,
+        )
     if found.epsilon:
         out.print(f"an upload would be charged epsilon {found.epsilon:g}, delta {found.delta:g}")
-    table = Table("threshold", f"pairs among {found.sampled} own rows")
+    out.print(f"rows that are the same as an earlier one: {found.duplicates} of all {found.rows}")
+    sample = "all" if found.sampled == found.rows else f"a sample of {found.sampled}"
+    table = Table("threshold", f"pairs among {sample} own rows")
     for threshold, pairs in found.matches:
         own = " (the spec's)" if threshold == found.threshold else ""
         table.add_row(f"{threshold:g}{own}", str(pairs))

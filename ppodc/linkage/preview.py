@@ -1,8 +1,9 @@
 """What an owner can see before it uploads, on its own machine and on its own rows alone.
 
 Its cells and dummies under noise that is drawn for this look only (nothing leaves, so nothing is
-charged), and how many pairs of its own rows would match at the spec's threshold and around it: of a
-table that holds everybody once, hardly any should.
+charged), how many of its rows are the same as an earlier one, and, of a sample, how many pairs of
+its own rows would match at the spec's threshold and around it: of a table that holds everybody
+once, hardly any should.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.linkage.encoding import UNKNOWN, encode_rows, fills, longest
+from ppodc.linkage.encoding import UNKNOWN, encode_rows, fills, link_columns, longest
 from ppodc.linkage.field_encoding import width
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.noise import ExactNoise
@@ -31,7 +32,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`matches` has (threshold, pairs of own rows that meet it), the spec's own among them."""
+    """`matches` has (threshold, pairs of sampled own rows that meet it), the spec's own among them.
+
+    `duplicates` counts, over all rows, those that equal an earlier one in what is compared. Of an
+    owner that follows the tree of another (`tree_of`), cells are those that a tree of its own would
+    have: the real ones come from that owner.
+    """
 
     rows: int
     cells: int = 1
@@ -42,6 +48,8 @@ class Preview:
     sampled: int = 0
     threshold: float = 0.0
     matches: list[tuple[float, int]] = field(default_factory=list)
+    duplicates: int = 0
+    tree_of: str = ""
 
 
 def preview(spec: Spec, data: Any, *, header: bool = True) -> Preview:
@@ -61,7 +69,12 @@ def preview(spec: Spec, data: Any, *, header: bool = True) -> Preview:
     scores = np.array([_score(job, a, b) for a, b in combinations(records, 2)])
     matches = [(step, int(nearer(scores, step).sum())) for step in steps]
     cost = float(job.blocking.epsilon), float(job.blocking.delta)
-    return Preview(rows, cells, dummies, largest, *cost, len(chosen), threshold, matches)
+    compared = values[:, : link_columns(job, spec.schema)]
+    return Preview(
+        rows, cells, dummies, largest, *cost, len(chosen), threshold, matches,
+        duplicates=rows - len(np.unique(compared, axis=0)),
+        tree_of=job.blocking.tree_of,
+    )  # fmt: skip
 
 
 def plain_rows(job: Job, schema: Schema, values: Ints) -> list[Record]:

@@ -8,6 +8,7 @@ from typing import Any
 from ppodc.linkage.direct import MAX_EPSILON, DirectLinkage
 from ppodc.linkage.result import LinkCount, LinkResult
 from ppodc.pairs.progress import Listener, ignore
+from ppodc.records.privacy_budget import charged_for
 from ppodc.records.upload_form import Cloud
 from ppodc.service.addresses import check_address
 from ppodc.spec import Spec
@@ -65,11 +66,12 @@ def link_with(
         max_epsilon=max_epsilon,
         header=header,
     )
-    if role == 1:
-        with zmq_session.listen(address, keys, [other], timeout=_PATIENCE) as listener:
-            ready(listener.endpoint)
-            return end.run(listener.accept(wait, end.facts), progress)
-    channel = zmq_session.connect(
-        address, keys, other, hello=end.facts, timeout=wait, receive_timeout=_PATIENCE
-    )
-    return end.run(channel, progress)
+    with charged_for(agreed.name, data):
+        if role == 1:
+            with zmq_session.listen(address, keys, [other], timeout=_PATIENCE) as listener:
+                ready(listener.endpoint)
+                return end.run(listener.accept(wait, end.facts), progress)
+        channel = zmq_session.connect(
+            address, keys, other, hello=end.facts, timeout=wait, receive_timeout=_PATIENCE
+        )
+        return end.run(channel, progress)

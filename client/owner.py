@@ -18,6 +18,7 @@ from client.both_clouds import Clouds, ListedDataset, parts_of
 from client.fetched_result import JobProgress, fetch, progress_of
 from client.sending import Receipt, Sender
 from ppodc.errors import InputError
+from ppodc.records.privacy_budget import charged_for
 from ppodc.records.upload_form import NamesPeople
 from ppodc.service.config import OwnerConfig
 from ppodc.service.messages import UploadRef
@@ -97,7 +98,8 @@ class Owner:
         self._accepted.check(shown)
         earlier = self.uploads(dataset)
         values = self._encoded(shown, data, header, id_column)
-        receipt = self._sender.send(shown, values, progress=progress)
+        with charged_for(dataset, data):
+            receipt = self._sender.send(shown, values, progress=progress)
         before = tuple(upload for upload in earlier if upload.upload_id != receipt.upload_id)
         if replace:
             for upload in before:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import OwnConfig, err, out, write_json
+from ppodc.cli.options import OwnConfig, err, out, show_table, write_json
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,9 +20,18 @@ if TYPE_CHECKING:
 privacy = typer.Typer(
     help="What a job guarantees for one record, and what that costs.", no_args_is_help=True
 )
-budget = typer.Typer(
-    help="What an owner's records have spent of their privacy.", no_args_is_help=True
-)
+budget = typer.Typer()
+BudgetConfig = Annotated[
+    Path | None, typer.Option("--config", help="owner.toml of this owner.", show_default=False)
+]
+BudgetFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        help="Folder of a budget instead, such as ppodc-privacy of `ppodc link pair`.",
+        show_default=False,
+    ),
+]
 
 
 @privacy.command("explain")
@@ -80,22 +89,33 @@ def audit_command(
     out.print(str(privacy_of(loaded)), markup=False)
 
 
+@budget.callback(invoke_without_command=True)
+def budget_options(
+    context: typer.Context, config: BudgetConfig = None, folder: BudgetFolder = None
+) -> None:
+    """What an owner's records have spent of their privacy; without a command, `show`."""
+    if context.invoked_subcommand is None:
+        budget_command(config, folder)
+
+
 @budget.command("show")
-def budget_command(config: OwnConfig) -> None:
-    """List what was charged, and what is left."""
-    owner, limit = _owner(config)
-    table = Table("charge", "epsilon", "delta")
+def budget_command(config: BudgetConfig = None, folder: BudgetFolder = None) -> None:
+    """List what was charged, for which datasets and files, and what is left."""
+    owner, limit = _chosen(config, folder)
+    rows = []
     for drawing in owner.drawings():
         epsilon, delta = drawing.cost
-        table.add_row(drawing.name[:24], f"{float(epsilon):.4g}", f"{float(delta):.3g}")
-    if table.rows:
-        out.print(table)
+        what = "; ".join(drawing.uses) or "not noted"
+        rows.append([drawing.name[:24], what, f"{float(epsilon):.4g}", f"{float(delta):.3g}"])
+    if rows:
+        show_table(["charge", "for", "epsilon", "delta"], rows)
     spent, people = owner.spent(), owner.people.people()
-    out.print(f"spent: epsilon {spent}, of at most {float(limit):g}", markup=False)
+    most = "" if limit is None else f", of at most {float(limit):g}"
+    out.print(f"spent: epsilon {spent}{most}", markup=False)
     if people:
-        most = owner.people.most()
         out.print(
-            f"besides, {people:,} people with accounts of their own (--id): at most epsilon {most}",
+            f"besides, {people:,} people with accounts of their own (--id): at most epsilon "
+            f"{owner.people.most()}",
             markup=False,
         )
 
@@ -125,6 +145,21 @@ def _owner(config: Path) -> tuple["OwnerReports", Fraction]:
     loaded = load(config, OwnerConfig)
     limit = Fraction(loaded.max_epsilon)
     return OwnerReports(loaded.privacy, limit), limit
+
+
+def _chosen(config: Path | None, folder: Path | None) -> tuple["OwnerReports", Fraction | None]:
+    """The budget asked for; of `ppodc link pair` the limit is said with every charge, not there."""
+    from ppodc.ldp.owner_reports import OwnerReports
+
+    if config is not None and folder is None:
+        return _owner(config)
+    if folder is None or config is not None:
+        raise InputError(
+            "whose budget? Give --config owner.toml, or --folder with the one of `ppodc link pair`."
+        )
+    if not (folder / "budget.json").exists():
+        raise InputError(f"there is no budget in {folder}: nothing was charged to it.")
+    return OwnerReports(folder), None
 
 
 def run_collector(

@@ -7,11 +7,15 @@ drawn and under a name of its own, so that a process killed in between has spent
 with what it drew, does not spend it twice.
 
 The numbers are exact fractions: 3 times 1/3 is 1, and no rounding lets one more through.
+
+Beside a drawing stands what it was for (`charged_for`): dataset and file, by name. The budget is
+the owner's own, and nothing of it leaves.
 """
 
 import contextlib
 import fcntl
 from collections.abc import Iterator
+from contextvars import ContextVar
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,15 +28,31 @@ from ppodc.records.person_accounts import PersonAccounts
 POPULATION = "everybody in this owner's data"  # the sum over all uploads bounds what anyone spends
 DEFAULT_LIMIT = Fraction(10)  # epsilon over one set of data, if the owner says nothing
 _VERSION = 1
+_use: ContextVar[str] = ContextVar("what is charged for", default="")
 
 
-class Drawing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+@contextlib.contextmanager
+def charged_for(dataset: str, data: object = None) -> Iterator[None]:
+    """Note what is charged inside as for this dataset, and for this file if the data are one.
+
+    Where charges are made records have no name any more; who gave them knows it.
+    """
+    file = f": {Path(data).name}" if isinstance(data, str | Path) else ""
+    token = _use.set(f"{dataset}{file}")
+    try:
+        yield
+    finally:
+        _use.reset(token)
+
+
+class Drawing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One drawing of noise over certain data; epsilon and delta as exact fractions in text."""
 
     data: str  # digest of the data
     name: str  # what was drawn, such as the digest of a spec; the same name is the same drawing
     epsilon: str
     delta: str
+    uses: tuple[str, ...] = ()  # what for, each as "dataset" or "dataset: file"
 
     @property
     def cost(self) -> tuple[Fraction, Fraction]:
@@ -73,13 +93,16 @@ class PrivacyBudget:
         with self._alone():
             before = self._read()
             own = [drawing for drawing in before if drawing.data == data]
+            uses = (_use.get(),) if _use.get() else ()
             for drawing in own:
                 if drawing.name == name:
-                    return self._repeated(drawing, epsilon, delta)
+                    self._check_same(drawing, epsilon, delta)
+                    if not set(uses) <= set(drawing.uses):
+                        more = msgspec.structs.replace(drawing, uses=(*drawing.uses, *uses))
+                        self._write([more if each is drawing else each for each in before])
+                    return False
             self._check(_total(own)[0] + self._most_of_one(data), epsilon)
-            new = Drawing(data, name, str(epsilon), str(delta))
-            document = _Document(_VERSION, (*before, new))
-            write_private(self._path, msgspec.json.format(msgspec.json.encode(document)))
+            self._write([*before, Drawing(data, name, str(epsilon), str(delta), uses)])
         return True
 
     def _most_of_one(self, data: str) -> Fraction:
@@ -88,13 +111,12 @@ class PrivacyBudget:
             return Fraction(0)
         return Fraction(PersonAccounts.beside(self._path).most().epsilon)
 
-    def _repeated(self, drawing: Drawing, epsilon: Fraction, delta: Fraction) -> bool:
+    def _check_same(self, drawing: Drawing, epsilon: Fraction, delta: Fraction) -> None:
         if drawing.cost != (epsilon, delta):
             raise InputError(
                 f"{drawing.name!r} is already noted with epsilon {drawing.epsilon}; a drawing of "
                 "another cost needs another name."
             )
-        return False
 
     def _check(self, spent: Fraction, epsilon: Fraction) -> None:
         if spent + epsilon > self._limit:
@@ -118,6 +140,10 @@ class PrivacyBudget:
         if document.version != _VERSION or not sound:
             raise self._damaged()
         return document.drawings
+
+    def _write(self, drawings: list[Drawing]) -> None:
+        document = _Document(_VERSION, tuple(drawings))
+        write_private(self._path, msgspec.json.format(msgspec.json.encode(document)))
 
     def _damaged(self) -> InputError:
         return InputError(

@@ -102,6 +102,18 @@ def test_a_call_and_a_command_find_the_same_links(places):
     assert "more than 1\t1" in told.output  # ann's third row has two partners
 
 
+def test_the_budget_says_what_cells_were_for(places):
+    address, spec = free_address(), places / "spec.toml"
+    spec.write_text(SPEC + 'blocks = "adtree"\nepsilon = 4\ndelta = 0.01\n')
+    bob = in_thread(lambda: link_with(spec, BOB, **options(places, "bob", "ann", 2, address)))
+    link_with(spec, places / "ann.csv", **options(places, "ann", "bob", 1, address))
+    assert bob().partners_ == [1, 0, 1, 1]
+    for name, what in (("ann", "d: ann.csv"), ("bob", "d")):
+        folder = str(places / f"{name}-privacy")
+        said = CliRunner().invoke(app, ["budget", "--folder", folder]).output
+        assert f"\t{what}\t4\t0.01\n" in said
+
+
 def test_another_spec_and_nobody_there_are_said_in_words(places):
     address = free_address()
     other = places / "other.toml"

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ppodc.errors import BudgetError, InputError
-from ppodc.records.privacy_budget import PrivacyBudget
+from ppodc.records.privacy_budget import PrivacyBudget, charged_for
 
 THIRD, NONE = Fraction(1, 3), Fraction(0)
 
@@ -34,6 +34,29 @@ def test_a_restart_forgets_nothing_and_repeats_nothing(path):
     assert again.spent("data") == (Fraction(4), NONE)
     assert [drawing.name for drawing in again.drawings()] == ["drawing"]
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_what_a_drawing_was_for_stands_beside_it(path):
+    """Each dataset and file once, however often they come; never more than the file's name."""
+    budget = PrivacyBudget(path)
+    with charged_for("links", path.parent / "people.csv"):
+        assert budget.spend("data", "drawing", Fraction(4), NONE)
+        assert not budget.spend("data", "drawing", Fraction(4), NONE)
+    with charged_for("more-links", object()):
+        assert not budget.spend("data", "drawing", Fraction(4), NONE)
+    assert budget.spend("data", "another", Fraction(1), NONE)
+    assert [each.uses for each in budget.drawings()] == [("links: people.csv", "more-links"), ()]
+    assert str(path.parent) not in path.read_text()
+
+
+def test_a_file_that_says_nothing_of_uses_is_read_and_goes_on(path):
+    path.parent.mkdir()
+    path.write_text(
+        '{"version": 1, "drawings": [{"data": "d", "name": "n", "epsilon": "4", "delta": "0"}]}'
+    )
+    with charged_for("links"):
+        assert not PrivacyBudget(path).spend("d", "n", Fraction(4), NONE)
+    assert [each.uses for each in PrivacyBudget(path).drawings()] == [("links",)]
 
 
 def test_a_name_stands_for_one_cost(path):

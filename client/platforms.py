@@ -150,6 +150,7 @@ def _flat(spec: Spec) -> dict[str, Any]:
         columns = tuple(sorted(columns, key=lambda column: column.name))
     return {
         **document["job"],
+        "max_links": getattr(spec.job, "max_links", None),  # also where it is the usual one
         "linkage": document.get("linkage"),
         "ub": spec.schema.ub,
         "names": [column.name for column in columns],

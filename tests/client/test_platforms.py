@@ -7,6 +7,7 @@ import pytest
 
 from client.platforms import _differences
 from ppodc import RemotePlatform, SecureKMeans
+from tests.client.test_cells import linkage
 from tests.client.two_gateways import finish_job, table
 from tests.service.data import make_spec
 
@@ -60,6 +61,12 @@ def test_a_spec_that_offers_no_labels_will_do():
     silent = replace(spec, job=replace(spec.job, labels=False, products="lattice"))
     assert _differences(spec, silent) == []
     assert _differences(spec, replace(spec, job=replace(spec.job, max_iter=3))) != []
+
+
+def test_other_links_of_a_row_are_told_by_their_number():
+    spec = linkage()
+    more = replace(spec, job=replace(spec.job, max_links=2))
+    assert _differences(more, spec) == ["max_links is 1 and not 2"]
 
 
 def test_the_owner_must_have_agreed(platform):

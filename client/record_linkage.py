@@ -29,6 +29,7 @@ from ppodc.linkage.result import LinkCount, LinkResult
 from ppodc.linkage.rules import Fields, Rule, SquaredDistance, fraction
 from ppodc.records.schema import Column, Schema, Signs, TextColumn
 from ppodc.records.sharing import MAX_VALUE
+from ppodc.records.toml_document import quoted
 from ppodc.spec import Spec
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class RecordLinkage(BaseEstimator):
     output : "links" (partners of each row), "flags" (whether it has any) or "count" (of all links);
         "shared" for one that is only there for `SecureKMeans(dedup=...)`, which tells no links.
     max_links : a row with more partners than this, of all other owners together, is told nothing of
-        them but that. None: one of each other owner (at most 8). A spec file without it means 1.
+        them but that. None: as many as there are other owners (at most 8); a spec file means 1.
     platform, verbose : as in `SecureKMeans`.
 
     Attributes
@@ -170,6 +171,7 @@ class RecordLinkage(BaseEstimator):
         `columns` says how many columns of numbers there are, where neither bounds nor weights do.
         """
         self._validate_params()
+        self._check_named()
         with as_data_errors():
             return estimate(self._spec(self._named_schema(columns), len(rows)), rows)
 
@@ -187,9 +189,7 @@ class RecordLinkage(BaseEstimator):
             return clustered, job
         own = self._named_schema(None)
         known = {column.name: column for column in own.columns}
-        named = {*known, *(key.column for key in job.blocking.keys)}
-        if isinstance(job.rule, Fields):
-            named |= {part.column for part in job.rule.fields}
+        named = {*known, *self._named()}
         for column in clustered.columns:
             if known.get(column.name, column) != column:
                 raise DataError(
@@ -222,6 +222,22 @@ class RecordLinkage(BaseEstimator):
         """Whether the rule names columns of DataFrames; else rows of numbers are compared."""
         return self.rule is not None and not isinstance(self.rule, SquaredDistance)
 
+    def _named(self) -> list[str]:
+        """The columns that rule and blocks name."""
+        parts = self.rule.fields if isinstance(self.rule, Fields) else ()
+        columns = [part.column for part in parts] + [key.column for key in self._blocking().keys]
+        return list(dict.fromkeys(columns))
+
+    def _check_named(self) -> None:
+        """Refuse a rule of columns of which nobody said what is public."""
+        told = {*(self.bounds if isinstance(self.bounds, Mapping) else ()), *(self.texts or ())}
+        missing = [name for name in self._named() if name not in told]
+        if self.by_name and missing:
+            raise DataError(
+                f"nothing is said of {quoted(missing)}: give bounds by name for numbers, and texts "
+                "by name with their most characters. Both are public, so choose them by meaning."
+            )
+
     def _blocking(self) -> Blocking:
         return self.blocks if isinstance(self.blocks, Blocking) else Blocking()
 
@@ -239,6 +255,7 @@ class RecordLinkage(BaseEstimator):
             names = getattr(self, "feature_names_in_", None)
             schema = schema_of(tables, self.bounds, self.ub, names)
             return self._spec(schema, len(tables)), list(tables)
+        self._check_named()
         schema = self._named_schema(None)
         return self._spec(schema, len(data)), named_columns(data, schema)
 

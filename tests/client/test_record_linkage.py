@@ -218,6 +218,10 @@ def test_estimate_and_preview_before_anything_is_sent():
     assert seen.dummies > 0
     assert seen.matches == [(1, 2), (2, 0), (3, 0), (4, 0)]  # two pairs of neighbouring years
     assert seen.threshold == 3
+    with pytest.raises(ValueError, match="nothing is said of 'name', 'code', 'year': give bounds"):
+        RecordLinkage(rule=RULE).estimate([10, 10])
+    with pytest.raises(ValueError, match="nothing is said of 'year'"):
+        RecordLinkage(rule=RULE, texts=WORDS["texts"]).fit(people())
     with pytest.raises(ValueError, match="columns="):
         RecordLinkage().estimate([10, 10])
     assert RecordLinkage().estimate([10, 20], columns=3).pairs == 200

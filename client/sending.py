@@ -22,7 +22,7 @@ from ppodc.records.privacy_report import PrivacyReport
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.records.upload_form import Arranges, Cloud, RowsPart, SpendsPrivacy, TellsOfRecords
 from ppodc.service.config import OwnerConfig
-from ppodc.service.messages import Begin, ChunkPlace, Named, Seed, UploadRef, UploadState
+from ppodc.service.messages import Begin, ChunkPlace, Named, Room, Seed, UploadRef, UploadState
 from ppodc.service.upload import Outline, Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
@@ -103,7 +103,27 @@ class Sender:
         form = spec.kind.upload(spec)
         if not isinstance(form, Arranges):
             return values, None
-        return form.arrange(values, extents, self._privacy, self._max_epsilon)
+        return form.arrange(
+            values,
+            extents,
+            self._privacy,
+            self._max_epsilon,
+            lambda rows: self._check_room(spec, rows),
+        )
+
+    def _check_room(self, spec: Spec, rows: int) -> None:
+        """Refuse what a cloud would refuse later, before anything is charged for it.
+
+        The clouds learn that this owner asks, not how many rows it has.
+        """
+        for cloud in parts_of(spec):
+            room = self._clouds.at(cloud).call("room", Named(spec.name), reply=Room)[0].rows
+            if rows > room:
+                raise InputError(
+                    f"cloud {cloud} takes at most {room} more rows of this owner in dataset "
+                    f"{spec.name!r}, and this upload has {rows}; nothing was charged. Withdraw an "
+                    "upload, or ask the operator for more."
+                )
 
     def _begin(
         self, spec: Spec, digest: str, values: NDArray[np.int64], besides: bool = False
@@ -111,6 +131,7 @@ class Sender:
         """A new upload with a new secret; what it tells of the records is charged before."""
         form, secret = spec.kind.upload(spec), secrets.token_bytes(SEED_BYTES)
         if isinstance(form, SpendsPrivacy):
+            self._check_room(spec, len(values))
             secret = form.charge(values, self._privacy, self._max_epsilon, besides=besides)
         return self._records.begin(spec, digest, len(values), secret)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ppodc.kmeans.linked_columns import LinkedColumns
 from ppodc.linkage.upload import ROW_HALF, PaddedRows, PlainRows
 from ppodc.records.encode import encode_some
+from ppodc.records.upload_form import MaySend, anything
 
 Ints = NDArray[np.int64]
 Outline = NDArray[np.uint32]
@@ -42,12 +43,17 @@ class PaddedLinkedRows(LinkedRows, PaddedRows):
     """Rows sorted into cells, with dummies: an `upload_form.Arranges`."""
 
     def arrange(
-        self, values: Ints, extents: Outline | None, folder: Path, limit: Fraction
+        self,
+        values: Ints,
+        extents: Outline | None,
+        folder: Path,
+        limit: Fraction,
+        may_send: MaySend = anything,
     ) -> tuple[Ints, Outline]:
         places = list(self._linked.places)
         count = len(places) if self._linked.behind else 0
         link = values[:, : values.shape[1] - count]
-        sent, outline = super().arrange(link, extents, folder, limit)
+        sent, outline = super().arrange(link, extents, folder, limit, may_send)
         low, high = self._columns + 1, self._columns + 2
         number = sent[:, low] | sent[:, high] << ROW_HALF  # of the owner's row, from 1; 0: a dummy
         dummy = number == 0

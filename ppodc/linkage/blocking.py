@@ -20,8 +20,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ppodc.errors import InputError
-from ppodc.linkage.adtree import Budget, Domain
+from ppodc.linkage.adtree import Budget, Domain, hull
 from ppodc.linkage.cells import Boxes, EditPruning, NoPruning, Pruning, SquaredPruning, Synopsis
+from ppodc.linkage.covering import check_leaves
 from ppodc.linkage.keys import MAX_PASSES, Key, SameKey, costed, pass_boxes
 from ppodc.linkage.rules import EditDistance, Rule, SquaredDistance, fraction
 from ppodc.records.names import is_name
@@ -262,6 +263,11 @@ class Cutting:
         if (low < lowest).any() or (high > highest).any() or (low >= high).any():
             raise InputError("a cell of an upload lies outside the public domain.")
         return Synopsis(boxes, table[:, 0])
+
+    def check_cover(self, synopsis: Synopsis) -> None:
+        """InputError unless every row of the public domain lies in exactly one of the cells."""
+        if not self.passes:
+            check_leaves(synopsis.boxes, np.array(hull(self.domain)))
 
     def outline(self, synopsis: Synopsis) -> np.ndarray[Any, np.dtype[np.uint32]]:
         """The rows that `synopsis` reads."""

@@ -181,7 +181,9 @@ class DirectLinkage:
         values, outline = self._values, None
         if isinstance(self._form, Arranges):
             extents = self._extents(channel, other)
-            values, outline = self._form.arrange(values, extents, self._privacy, self._limit)
+            values, outline = self._form.arrange(
+                values, extents, self._privacy, self._limit, self._check_rows
+            )
             if self._form.follows == self.owner:
                 told = self._form.extents(outline)
                 channel.send(_EXTENTS, _Size(max(1, len(values)), len(told)), [told])
@@ -216,12 +218,8 @@ class DirectLinkage:
         """This owner's share of the other's rows, checked as a gateway does."""
         message = channel.receive(_OUTLINE, _Size)
         rows, outline = message.body.rows, None
-        part = self._form.part(1)
-        if not isinstance(part, RowsPart):
-            raise InputError("a linkage between owners needs rows of shares.")
-        most = _MOST_VALUES // part.columns
-        if rows > most:
-            raise InputError(f"the other owner has {rows:,} rows; {most:,} are taken at most.")
+        part = self._rows_part()
+        self._check_rows(rows)
         if isinstance(self._form, Arranges):
             outline = self._cells(message)
             self._form.check_outline(outline, rows)
@@ -241,6 +239,18 @@ class DirectLinkage:
         if len(share) != rows:
             raise InputError("the other owner sent fewer rows than it told.")
         return _Sent(other, share, outline)
+
+    def _check_rows(self, rows: int) -> None:
+        """Refuse more rows than either end takes in, one's own before anything is charged."""
+        most = _MOST_VALUES // self._rows_part().columns
+        if rows > most:
+            raise InputError(f"an owner has {rows:,} rows; {most:,} are taken at most.")
+
+    def _rows_part(self) -> RowsPart:
+        part = self._form.part(1)
+        if not isinstance(part, RowsPart):
+            raise InputError("a linkage between owners needs rows of shares.")
+        return part
 
     def _masks(self, seed: bytes, rows: int) -> NDArray[np.uint64]:
         part = self._form.part(2)

@@ -9,8 +9,8 @@ of them, and rows have a few numbers more (`passes`). The cells with their padde
 
 Noise and order follow from a secret key in the owner's privacy folder, the data and the blocks: an
 upload that goes on, or is given again, has the same cells, and redrawing cannot average the noise
-away. The cost is on disk, in the owner's budget, before anything is drawn; with a new key the same
-data are charged again.
+away. The cost is on disk, in the owner's budget, before anything of it leaves; with a new key the
+same data are charged again.
 """
 
 import hashlib
@@ -40,7 +40,15 @@ from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import mask, split
-from ppodc.records.upload_form import LARGEST_SHARE, Cloud, Part, RowsPart, SeedPart
+from ppodc.records.upload_form import (
+    LARGEST_SHARE,
+    Cloud,
+    MaySend,
+    Part,
+    RowsPart,
+    SeedPart,
+    anything,
+)
 from ppodc.spec import Spec
 
 ROW_HALF = 20  # bits of one half of a row's own number
@@ -104,26 +112,40 @@ class PaddedRows(PlainRows):
         if synopsis.rows != rows:
             raise InputError("the cells of an upload do not add up to its rows.")
         check_sizes(cutting.rows_of_passes(synopsis))
+        cutting.check_cover(synopsis)
 
     def extents(self, outline: NDArray[Any]) -> Outline:
         """What other owners may learn of an outline: where the cells are, not what they hold."""
         return np.ascontiguousarray(outline[:, 1:])
 
     def arrange(
-        self, values: Ints, extents: Outline | None, folder: Path, limit: Fraction
+        self,
+        values: Ints,
+        extents: Outline | None,
+        folder: Path,
+        limit: Fraction,
+        may_send: MaySend = anything,
     ) -> tuple[Ints, Outline]:
-        """The rows to send and their outline; charged to the owner's budget before."""
+        """The rows to send and their outline; charged to the owner's budget before it has them.
+
+        Whatever can be refused is refused before: what was drawn is the same whenever the same
+        rows come again, and nobody has seen it.
+        """
         blocking = self._job.blocking
         blocking.budget().check_rows(len(values))
         self._check_extents(extents)
         what = self._what(values, extents)
         key = _cell_key(folder)
-        name = f"cells {hashlib.sha256(key + what).hexdigest()}"
-        PrivacyBudget(folder / "budget.json", limit).spend(
-            POPULATION, name, blocking.epsilon, blocking.delta
-        )
         random = SecureRandom(hmac.digest(key, b"cells " + what, "sha256"))
-        return self._arranged(values, self.partition(values, extents, ExactNoise(random)), random)
+        partition = self.partition(values, extents, ExactNoise(random))
+        sent, outline = self._arranged(values, partition, random)
+        self.check_outline(outline, len(sent))
+        name = f"cells {hashlib.sha256(key + what).hexdigest()}"
+        budget = PrivacyBudget(folder / "budget.json", limit)
+        if name not in [drawing.name for drawing in budget.drawings(POPULATION)]:
+            may_send(len(sent))
+        budget.spend(POPULATION, name, blocking.epsilon, blocking.delta)
+        return sent, outline
 
     def partition(self, values: Ints, extents: Outline | None, noise: Noise) -> Partition:
         """The cells of these rows under some noise; with several keys each row is in one of each.
@@ -180,7 +202,7 @@ class PaddedRows(PlainRows):
         if extents is not None:
             counts = np.zeros((len(extents), 1), np.uint32)
             cutting = self._job.cutting(self._spec.schema)
-            cutting.synopsis(np.concatenate([counts, extents], axis=1))
+            cutting.check_cover(cutting.synopsis(np.concatenate([counts, extents], axis=1)))
 
     def _what(self, values: Ints, extents: Outline | None) -> bytes:
         """A digest of the data and of all that the noise depends on."""

@@ -4,6 +4,7 @@ A part of an upload is rows of numbers, which arrive in chunks, or a seed from w
 its rows out itself. A kind of job names its form; the store keeps parts and knows no kind.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ from ppodc.records.sharing import SEED_BYTES, mask, split
 
 Cloud = Literal[1, 2]
 LARGEST_SHARE = (1 << 64) - 1  # every word is some record's share
+MaySend = Callable[[int], None]  # InputError if so many rows would not be taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ class SeedPart:
 
 
 Part = RowsPart | SeedPart
+
+
+def anything(rows: int) -> None:
+    """Where nobody limits what is sent."""
 
 
 class UploadForm(Protocol):
@@ -121,11 +127,13 @@ class Arranges(TellsOfRecords, Protocol):
         extents: NDArray[np.uint32] | None,
         folder: Path,
         limit: Fraction,
+        may_send: MaySend = ...,
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """At the owner: (rows to send, outline), the same for the same data.
 
         What the outline tells is charged, on disk, when this returns; BudgetError if refused.
-        `extents` are the cells of the owner that this one follows.
+        `extents` are the cells of the owner that this one follows. `may_send` is asked with the
+        number of rows before a new charge: what is not taken must cost nothing.
         """
 
     def check_outline(self, outline: NDArray[Any], rows: int) -> None:

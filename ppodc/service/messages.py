@@ -54,6 +54,12 @@ class Begin(Body, frozen=True):
     rows: Natural
 
 
+class Room(Body, frozen=True):
+    """How many rows the asking owner may still bring to a dataset."""
+
+    rows: Natural
+
+
 class UploadRef(Body, frozen=True):
     upload_id: UploadId
 

@@ -1,7 +1,7 @@
 """What owners and operators may ask of a cloud's gateway.
 
-Owners: datasets, spec, uploads, extents, begin, chunk or seed (as the dataset's kind wants it),
-missing, commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create,
+Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
+it), missing, commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create,
 leave_out, delete, ledger.
 
 Who learns what: only an owner whose key the spec names can do anything with a dataset; for anyone
@@ -32,6 +32,7 @@ from ppodc.service.messages import (
     LedgerReply,
     Named,
     ResultReply,
+    Room,
     RowsAsk,
     RowsReply,
     Seed,
@@ -67,6 +68,7 @@ class _Operations:
             _operation("datasets", both, DatasetsAsk, self.datasets),
             _operation("spec", both, Named, self.spec),
             _operation("uploads", both, UploadsAsk, self.uploads),
+            _operation("room", owner, Named, self.room),
             _operation("extents", owner, Named, self.extents),
             _operation("begin", owner, Begin, self.begin, arrays=(0, 1)),
             _operation("chunk", owner, ChunkPlace, self.chunk, arrays=(1,)),
@@ -110,6 +112,12 @@ class _Operations:
         return LedgerReply(tuple(shown)), ()
 
     # -------------------------------------------------------------- uploads
+
+    def room(self, peer: Peer, body: Named) -> Answer:
+        """What `begin` would say to an upload: owners ask before they spend any privacy."""
+        owner = self._member(peer, body.dataset)
+        self._store.datasets.spec(body.dataset).require_owners()
+        return Room(self._store.uploads.room(body.dataset, owner, self._quotas)), ()
 
     def extents(self, peer: Peer, body: Named) -> Answer:
         self._member(peer, body.dataset)

@@ -1,15 +1,22 @@
 """Uploads sorted into cells: charged before they leave, the same when they come again, checked."""
 
+from dataclasses import replace
+from fractions import Fraction
+
 import msgspec
 import numpy as np
 import pytest
 
 from client.sending import Sender
 from ppodc.errors import InputError, RefusedError
+from ppodc.linkage import passes, upload
+from ppodc.linkage.blocking import by_key
 from ppodc.linkage.kind import KIND
 from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.service.config import OwnerConfig, load
 from ppodc.service.messages import Begin, UploadState
+from ppodc.service.quotas import Quotas
+from ppodc.service.store.uploads import Uploads
 from ppodc.service.upload import Upload, seal_digest
 from ppodc.spec import Spec
 from tests.client.two_gateways import Platform
@@ -82,6 +89,75 @@ def test_an_upload_beyond_the_budget_is_refused_and_nothing_is_sent(platform):
     assert spent(platform) == [4, 4]
 
 
+def test_a_sealed_dataset_costs_nothing_and_knows_what_it_has(platform):
+    platform.create(linkage())
+    with platform.owner() as owner:
+        owner.upload("links", rows(50), progress=False)
+        platform.seal("links")
+        assert owner.upload("links", rows(50), progress=False).repeated
+        with pytest.raises(RefusedError, match="takes no more uploads"):
+            owner.upload("links", rows(50, seed=1), progress=False)
+    assert spent(platform) == [4]
+
+
+def test_more_rows_than_a_cloud_takes_cost_nothing(platform, monkeypatch):
+    """Dummies count: 50 rows alone would be taken."""
+    platform.create(linkage())
+    for quotas in (Quotas(rows=51), Quotas(uploads=1)):
+        monkeypatch.setattr(
+            Uploads, "room", lambda self, *who, room=Uploads.room, q=quotas: room(self, *who[:2], q)
+        )
+        with platform.owner() as owner:
+            if quotas.uploads == 1:
+                owner.upload("links", rows(50), progress=False)
+            with pytest.raises((InputError, RefusedError), match="Withdraw an upload"):
+                owner.upload("links", rows(50, seed=1), progress=False)
+        assert spent(platform) == [4] * (quotas.uploads == 1)
+        monkeypatch.undo()
+
+
+def test_room_counts_rows_that_are_there(platform):
+    platform.create(linkage())
+    uploads = platform.stores[0].uploads
+    with platform.owner() as owner:
+        owner.upload("links", rows(50), progress=False)
+    there = uploads.of("links")[0].rows
+    assert uploads.room("links", "ann", Quotas(rows=1000)) == 1000 - there
+    # 5 numbers of 8 bytes a row: two values, real, and two halves of its number
+    assert uploads.room("links", "ann", Quotas(megabytes=1)) == 25_000 - there
+    assert uploads.room("links", "bob", Quotas(rows=1000)) == 1000
+    assert platform.stores[1].uploads.room("links", "ann", Quotas(rows=1000)) == 1000 - there
+
+
+def test_cells_that_do_not_cover_the_domain_are_refused_before_the_follower_pays(tmp_path):
+    form = KIND.upload(linkage(blocks="adtree-shared", tree_of="bob"))
+    values = form.encode(rows(40))
+    told = np.array([[0, 64, 0, 32], [0, 64, 32, 63]], np.uint32)
+    with pytest.raises(InputError, match="leave a part"):
+        form.arrange(values, told, tmp_path, Fraction(10))
+    assert PrivacyBudget(tmp_path / "budget.json").drawings() == []
+    told[1, 3] = 64
+    form.arrange(values, told, tmp_path, Fraction(10))
+    assert len(PrivacyBudget(tmp_path / "budget.json").drawings()) == 1
+
+
+def test_a_tree_of_too_many_cells_costs_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(upload, "MAX_CELLS", 1)
+    form = KIND.upload(linkage())
+    with pytest.raises(InputError, match="smaller eta"):
+        form.arrange(form.encode(rows(50)), None, tmp_path, Fraction(10))
+    assert PrivacyBudget(tmp_path / "budget.json").drawings() == []
+
+
+def test_passes_of_too_many_rows_cost_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(passes, "_LARGEST", 60)
+    spec, keys = linkage(), by_key("x", "y", epsilon=2, delta="1/1000")
+    form = KIND.upload(replace(spec, job=replace(spec.job, blocking=keys)))
+    with pytest.raises(InputError, match="60 rows in a pass"):
+        form.arrange(form.encode(rows(50)), None, tmp_path, Fraction(10))
+    assert PrivacyBudget(tmp_path / "budget.json").drawings() == []
+
+
 def test_an_upload_that_is_broken_off_goes_on_with_the_same_cells(platform, monkeypatch):
     platform.create(linkage())
 
@@ -120,6 +196,8 @@ def test_owners_follow_the_cells_of_one_without_its_counts(platform):
         (lambda cells: cells[:0], "1 to 16384 cells"),
         (lambda cells: cells + np.array([1, 0, 0, 0, 0], np.uint32), "add up"),
         (lambda cells: cells + np.array([0, 0, 99, 0, 0], np.uint32), "outside the public"),
+        (lambda cells: cells[:, [0, 1, 2, 3, 3]] + [[0, 0, 0, 0, 32], [0] * 4 + [31]], "leave a"),
+        (lambda cells: np.concatenate([cells, cells[:1] * [0, 1, 1, 1, 1]]), "into halves"),
         (lambda cells: None, "announced otherwise"),
     ],
 )
@@ -128,7 +206,7 @@ def test_a_gateway_refuses_cells_that_cannot_be(platform, change, words):
     cells = np.array([[3, 0, 64, 0, 32], [4, 0, 64, 32, 64]], np.uint32)
     begin = Begin("links", spec.digest, "0" * 32, 7)
     told = change(cells)
-    arrays = () if told is None else (np.ascontiguousarray(told),)
+    arrays = () if told is None else (np.ascontiguousarray(told, np.uint32),)
     client = platform.client("ann")
     with pytest.raises(RefusedError, match=words):
         client.call("begin", begin, arrays, reply=UploadState)

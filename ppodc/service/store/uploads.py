@@ -93,6 +93,17 @@ class Uploads:
                 if outline is not None:
                     outlines.keep(sql, upload_id, outline)
 
+    def room(self, dataset: str, owner: str, quotas: Quotas) -> int:
+        """How many rows a new upload of this owner may have; InputError if it may have none."""
+        part = self.part(dataset)
+        with self._database.reading() as sql:
+            self.check_open(sql, dataset)
+            _check_quotas(sql, dataset, owner, 1, part, quotas)
+            _, there = _brought(sql, dataset, owner)
+        size = _row_bytes(part)
+        by_size = quotas.megabytes * 10**6 // size if size else MAX_ROWS
+        return min(MAX_ROWS, quotas.rows - there, by_size - there)
+
     def _outline(self, dataset: str, rows: int, outline: Outline | None) -> str:
         """The digest of an outline that fits the dataset; InputError for any other."""
         spec = self._datasets.spec(dataset)
@@ -294,20 +305,31 @@ def _check_quotas(
     sql: sqlite3.Connection, dataset: str, owner: str, rows: int, part: Part, quotas: Quotas
 ) -> None:
     """Refuse an upload that would be more than one owner may bring."""
-    uploads, there = sql.execute(
-        "SELECT count(*), coalesce(sum(iif(removed = '', row_count, 0)), 0) FROM upload"
-        " WHERE dataset = ? AND owner = ?",
-        (dataset, owner),
-    ).fetchone()
-    is_rows = isinstance(part, RowsPart)
-    row_bytes = np.dtype(part.dtype).itemsize * part.columns if is_rows else 0
+    uploads, there = _brought(sql, dataset, owner)
     for what, count, most in (
         ("uploads", uploads + 1, quotas.uploads),
         ("records", there + rows, quotas.rows),
-        ("megabytes", -(-(there + rows) * row_bytes // 10**6), quotas.megabytes),
+        ("megabytes", -(-(there + rows) * _row_bytes(part) // 10**6), quotas.megabytes),
     ):
         if count > most:
             raise InputError(
                 f"an owner may have {most} {what} in a dataset here, and this would make {count}. "
                 "Withdraw an upload, or ask the operator for more."
             )
+
+
+def _brought(sql: sqlite3.Connection, dataset: str, owner: str) -> tuple[int, int]:
+    """(uploads, rows that are still there) of an owner."""
+    row = sql.execute(
+        "SELECT count(*), coalesce(sum(iif(removed = '', row_count, 0)), 0) FROM upload"
+        " WHERE dataset = ? AND owner = ?",
+        (dataset, owner),
+    ).fetchone()
+    return int(row[0]), int(row[1])
+
+
+def _row_bytes(part: Part) -> int:
+    """What a row takes on disk; nothing where a seed stands for all."""
+    if isinstance(part, SeedPart):
+        return 0
+    return int(np.dtype(part.dtype).itemsize * part.columns)

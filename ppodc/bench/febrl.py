@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage import rules
 from ppodc.linkage.blocking import by_key
+from ppodc.linkage.exact_codes import text_bits, text_code
 from ppodc.linkage.field_encoding import encode_field
 from ppodc.linkage.job import Job
 from ppodc.linkage.keys import NO_KEY, Key
@@ -43,12 +44,20 @@ FIELDS = (
     rules.exact("street_number"),
 )
 COLUMNS = tuple(field.column for field in FIELDS)
-LONGEST = (12, 16, 8, 4, 20, 24, 0)  # characters that count; of an exact field all
+LONGEST = (12, 16, 8, 4, 20, 24, 8)  # characters that count
 YEARS = (1900, 1999)  # outside them a row has no birth year
 # names that no column has: other tools get keys as columns
 KEYS = {"birth year": Key("birth_year"), "post code": Key("postcode", buckets=192)}
 _NUMBERS_OF = ("date_of_birth", "postcode", "street_number")  # columns in which each digit counts
 _POSTCODE = COLUMNS.index("postcode")
+TEXTS = tuple(
+    TextColumn(column, "digits" if column in _NUMBERS_OF else "words", longest, "map")
+    for column, longest in zip(COLUMNS, LONGEST, strict=True)
+)
+SIZES = tuple(  # of the fields, as `field_encoding` has them
+    text_bits(text) if field.how == "exact" else text.longest
+    for field, text in zip(FIELDS, TEXTS, strict=True)
+)
 _NUMBERS = str.maketrans("0123456789", LETTERS[:10])  # in a column of numbers each digit counts
 
 
@@ -179,11 +188,15 @@ def encoded(
 ) -> NDArray[np.int64]:
     """The columns of all fields, copies for dummies, and which rows are real."""
     columns = [
-        encode_field(field, [row[number] for row in rows], longest)
-        for number, (field, longest) in enumerate(zip(rule.fields, LONGEST, strict=True))
+        encode_field(field, [_code(field, text, row[number]) for row in rows], size)
+        for number, (field, text, size) in enumerate(zip(rule.fields, TEXTS, SIZES, strict=True))
     ]
     table = np.column_stack(columns)[np.maximum(place, 0)]
     return np.column_stack([table, place >= 0]).astype(np.int64)
+
+
+def _code(field: Field, text: TextColumn, value: Value) -> Value | int:
+    return text_code(text, value) if field.how == "exact" and value is not None else value
 
 
 # ------------------------------------------------------------- the rule
@@ -234,12 +247,8 @@ def best_threshold(
 
 def spec(rule: Fields, keys: Sequence[str], epsilon: float, delta: float) -> Spec:
     """The linkage of these people: the rule, and a pass for each key."""
-    texts = tuple(
-        TextColumn(column, "digits" if column in _NUMBERS_OF else "words", longest or 8, "map")
-        for column, longest in zip(COLUMNS, LONGEST, strict=True)
-    )
     blocks = by_key(*(KEYS[key] for key in keys), epsilon=epsilon, delta=delta)
-    schema = Schema((Column("birth_year", float(YEARS[0]), float(YEARS[1])),), texts=texts)
+    schema = Schema((Column("birth_year", float(YEARS[0]), float(YEARS[1])),), texts=TEXTS)
     return Spec("febrl", schema, Job(rule, blocking=blocks))
 
 
@@ -253,4 +262,4 @@ def table(owner: Owner) -> pd.DataFrame:
 
 
 def _cut(value: Value, longest: int) -> Value:
-    return None if value is None else normalise(value)[: longest or None]
+    return None if value is None else normalise(value)[:longest]

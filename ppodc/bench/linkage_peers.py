@@ -31,11 +31,10 @@ from ppodc.bench.febrl import COLUMNS, People
 from ppodc.bench.linkage_pairs import Case, Order, listed, opened_bits
 from ppodc.bench.machine import watched
 from ppodc.bench.points import Points, Task, Tell, measure
-from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.linkage import rules
 from ppodc.linkage.blocks import Block
-from ppodc.linkage.encoding import UNKNOWN, link_columns
+from ppodc.linkage.encoding import link_columns
 from ppodc.linkage.job import job_of
 from ppodc.linkage.keys import NO_KEY
 from ppodc.linkage.rules import Fields
@@ -84,7 +83,7 @@ def our_case(people: People, rule: Fields, keys: Sequence[str]) -> tuple[Case, l
             form.arrange(values, None, Path(folder, str(number)), Fraction(100))
             for number, values in enumerate(encoded)
         ]
-    sent, outlines = [_filled(rows) for rows, _ in uploads], [outline for _, outline in uploads]
+    sent, outlines = [rows for rows, _ in uploads], [outline for _, outline in uploads]
     columns = link_columns(job, spec.schema)
     places = [rows[:, columns + 1] + (rows[:, columns + 2] << ROW_HALF) - 1 for rows in sent]
     sides = [Rows(number, 0, 0, len(rows)) for number, rows in enumerate(sent)]
@@ -98,12 +97,6 @@ def our_case(people: People, rule: Fields, keys: Sequence[str]) -> tuple[Case, l
         earlier=[each.earlier for each in work],
     )
     return Case(" or ".join(keys), (sent[0], sent[1]), order, expected), places
-
-
-def _filled(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Random bits for exact fields that are missing, as an owner's shares have them."""
-    random = SecureRandom().uint64(rows.shape) >> np.uint64(64 - ROW_HALF)
-    return np.where(rows == UNKNOWN, random.astype(np.int64), rows)
 
 
 def _expected(

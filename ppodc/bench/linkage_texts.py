@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document, febrl, linkage, linkage_names, network_presets
 from ppodc.bench.document import Document, Table
-from ppodc.bench.febrl import LONGEST, Owner, People, Value
+from ppodc.bench.febrl import LONGEST, SIZES, Owner, People, Value
 from ppodc.bench.linkage_pairs import Case, Order, compare, listed
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points, Task, Tell, measure
@@ -146,14 +146,15 @@ def fields_case(side: int) -> Case:
     first = [_person(random) for _ in range(side)]
     copies = [tuple(_error(random, value) for value in row) for row in first[: side // 4]]
     second = copies + [_person(random) for _ in range(side - len(copies))]
-    people = People(*(Owner(tuple(rows), tuple(rows), {}, ()) for rows in (first, second)))
+    tables = [tuple(map(_numbered, rows)) for rows in (first, second)]
+    people = People(*(Owner(rows, rows, {}, ()) for rows in tables))
     plan = list(rectangle((0, side), [(0, side)]))
     pairs = np.argwhere(np.ones((side, side), np.bool_))
     agree = febrl.agreements(people, pairs)
     match = (febrl.weighed(agree, RULE.fields) >= RULE.threshold).reshape(side, side)
     expected = [match[slice(*block.xs)][:, block.columns] for block in plan]
     rule = rules.to_dict(RULE)
-    order = Order("fields", side, listed(plan), lengths=list(LONGEST), rule=rule)
+    order = Order("fields", side, listed(plan), lengths=list(SIZES), rule=rule)
     both = [febrl.encoded(RULE, owner.rows, np.arange(side)) for owner in (people.a, people.b)]
     return Case(f"fields, {side:,} x {side:,}", (both[0], both[1]), order, expected)
 
@@ -165,7 +166,16 @@ def _person(random: np.random.Generator) -> tuple[Value, ...]:
         for most in LONGEST
     ]
     return tuple(
-        None if random.random() < 0.05 else w[: n or 3] for w, n in zip(words, LONGEST, strict=True)
+        None if random.random() < 0.05 else w[:n] for w, n in zip(words, LONGEST, strict=True)
+    )
+
+
+def _numbered(row: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The same with digits where values must be equal: it is a column of numbers."""
+    digits = str.maketrans(LETTERS[:4], "0123")
+    return tuple(
+        value.translate(digits) if value is not None and field.how == "exact" else value
+        for field, value in zip(RULE.fields, row, strict=True)
     )
 
 

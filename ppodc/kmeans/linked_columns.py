@@ -41,13 +41,14 @@ class LinkedColumns:
         clustered = clustered_columns(schema)
         _check_linking(dedup, schema)
         job = replace(dedup, rule=_over_all(dedup.rule, schema))
+        spec = Spec("linkage", whole, job)
         link, width = link_columns(job, whole), upload_columns(job, whole)
         if isinstance(job.rule, SquaredDistance):
             places = [whole.names.index(name) for name in clustered.names]
         else:
             places = list(range(width, width + len(clustered.columns)))
             width += len(clustered.columns)
-        return cls(Spec("linkage", whole, job), job, clustered, link, tuple(places), width)
+        return cls(spec, job, clustered, link, tuple(places), width)
 
     @property
     def behind(self) -> bool:

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.linkage.exact_codes import number_bits, text_bits, text_code
 from ppodc.linkage.field_encoding import encode_field, width
 from ppodc.linkage.job import Job, job_of, text_column
 from ppodc.linkage.keys import Key
 from ppodc.linkage.rules import Dice, EditDistance, Field, Fields, Rule, SquaredDistance
-from ppodc.linkage.strings import NONE, codes, normalise, strange
+from ppodc.linkage.strings import MAPPED, NONE, codes, mapped, normalise
 from ppodc.records.encode import encode
 from ppodc.records.read_cells import Cells, read_cells
 from ppodc.records.read_table import read, some
@@ -31,7 +32,6 @@ from ppodc.records.toml_document import quoted
 from ppodc.spec import Spec
 
 _ALPHABETS = {"words": "a-z, 0-9, blank, - and '", "digits": "0-9"}
-UNKNOWN = -1  # in place of an exact field that is missing; random bits are sent for it
 Ints = NDArray[np.int64]
 
 
@@ -54,13 +54,19 @@ def link_columns(job: Job, schema: Schema) -> int:
         return sum(text.longest + more for text in schema.texts)
     if isinstance(rule, Dice):
         return rule.bits
-    return sum(width(part, longest(part, schema)) for part in rule.fields)
+    return sum(width(part, field_size(part, schema)) for part in rule.fields)
 
 
-def longest(part: Field, schema: Schema) -> int:
-    """The most characters of a field; 0 for what is no text."""
+def field_size(part: Field, schema: Schema) -> int:
+    """The size of a field, as `field_encoding` has it: characters or bits."""
     text = text_column(schema, part.column)
-    return text.longest if text is not None and part.how == "edit" else 0
+    if text is None:
+        return number_bits(_number_column(part, schema))
+    return text.longest if part.how == "edit" else text_bits(text)
+
+
+def _number_column(part: Field, schema: Schema) -> Column:
+    return next(column for column in schema.columns if column.name == part.column)
 
 
 def encode_rows(data: Any, spec: Spec, *, header: bool = True) -> Ints:
@@ -162,22 +168,20 @@ def _codes(table: _Table, text: TextColumn, more: int, shortest: int) -> Ints:
 
 
 def _text_reader(text: TextColumn, shortest: int = 0) -> Callable[[Any], str]:
+    """Normalised texts that fit their column, whatever they are compared by."""
+
     def change(value: Any) -> str:
         plain = normalise(_as_text(value))
         if len(plain) > text.longest:
             raise _Fault(f"{len(plain)} characters, at most {text.longest} are allowed")
         if len(plain) < shortest:
             raise _Fault(f"{len(plain)} characters, at least {shortest} are needed")
-        if not text.other and strange(plain, digits=text.signs == "digits"):
+        known = mapped(plain, digits=text.signs == "digits")
+        if not text.other and MAPPED in known:
             raise _Fault(f"signs other than {_ALPHABETS[text.signs]}")
-        return plain
+        return known
 
     return change
-
-
-def _any_text(value: Any) -> str:
-    """A normalised text of any length."""
-    return normalise(_as_text(value))
 
 
 def _as_text(value: Any) -> str:
@@ -210,20 +214,15 @@ def _filters(table: _Table, text: TextColumn) -> Ints:
 
 def _field(table: _Table, part: Field, schema: Schema) -> Ints:
     text = text_column(schema, part.column)
-    if text is not None:
-        reader: Callable[[Any], Any] = _text_reader(text)
-        if part.how == "exact":
-            reader = _any_text
-        values = table.read(text.name, reader, None, needed=False)
-        digits = text.signs == "digits"
-    else:
-        column = next(c for c in schema.columns if c.name == part.column)
+    if text is None:
+        column = _number_column(part, schema)
         values = table.read(column.name, _whole_reader(column), None, needed=False)
-        digits = False
-    encoded = encode_field(part, values, longest(part, schema), digits=digits)
-    if part.how == "exact":
-        encoded[[value is None for value in values]] = UNKNOWN
-    return encoded
+    else:
+        values = table.read(text.name, _text_reader(text), None, needed=False)
+        if part.how == "exact":
+            values = [None if value is None else text_code(text, value) for value in values]
+    digits = text is not None and text.signs == "digits"
+    return encode_field(part, values, field_size(part, schema), digits=digits)
 
 
 def _whole_reader(column: Column) -> Callable[[Any], int]:
@@ -253,7 +252,7 @@ def _cell_keys(job: Job, schema: Schema, table: _Table) -> list[Ints]:
 
 def _key_numbers(key: Key, schema: Schema, table: _Table) -> Ints:
     column = key.of(schema)
-    reader = _whole_reader(column) if isinstance(column, Column) else _any_text
+    reader = _whole_reader(column) if isinstance(column, Column) else _text_reader(column)
     values = table.read(column.name, reader, None, needed=False)
     return np.array([key.number(value) for value in values], np.int64)
 

@@ -22,7 +22,7 @@ from ppodc.linkage import adtree
 from ppodc.linkage.blocking import Blocking
 from ppodc.linkage.cells import Synopsis, pairs_compared
 from ppodc.linkage.edit_distance import band
-from ppodc.linkage.encoding import longest
+from ppodc.linkage.encoding import field_size
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.keys import KEY_BITS
 from ppodc.linkage.noise import padding_shift
@@ -144,7 +144,7 @@ def _matching_cost(job: Job, schema: Schema) -> tuple[float, float]:
         public = job.blocking.kind == "length"
         parts = [_edit_ands(text.longest, rule.limit, public) for text in schema.texts]
         return sum(parts) / _ANDS, sum(parts) * _AND_BYTES
-    costs = [_field_cost(part, longest(part, schema)) for part in rule.fields]
+    costs = [_field_cost(part, field_size(part, schema)) for part in rule.fields]
     return sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
 
 
@@ -155,9 +155,9 @@ def _edit_ands(length: int, most: int, public: bool) -> float:
     return length * (max(0, 3 * diagonals - 4) + sums)
 
 
-def _field_cost(part: Field, length: int) -> tuple[float, float]:
+def _field_cost(part: Field, size: int) -> tuple[float, float]:
     if part.how == "numeric":
-        seconds, size = _COMPARISON
-        return 2.6 * seconds, 2.6 * size
-    ands = 39 if part.how == "exact" else _edit_ands(length, part.most, False)
+        wide, (seconds, sent) = 2 * (size + 2) / 17, _COMPARISON
+        return wide * seconds, wide * sent
+    ands = size + 1 if part.how == "exact" else _edit_ands(size, part.most, False)
     return ands / _ANDS, ands * _AND_BYTES

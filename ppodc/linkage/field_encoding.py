@@ -1,14 +1,15 @@
 """Fields as an owner uploads them: columns of small numbers, whatever the field holds.
 
-*exact*: 40 bits of SHA-256 of the value, in two columns of 20 bits; two different values agree with
-probability 2^-40. A missing value gets random bits, so that it agrees with nothing.
+The *size* of a field follows from its column: the most characters of a text within an edit
+distance, the bits of any other value.
+
+*exact*: a bit that says whether the value is missing, then those of its code (`exact_codes`), cut
+into columns of at most 20 bits.
 *numeric*: the whole number and a bit that says whether there is one.
-*edit*: codes of the characters (`strings`), filled up to `longest` + max with "no character", and a
-bit that says whether the value is missing.
+*edit*: codes of the characters (`strings`), filled up to their most + max with "no character", and
+a bit that says whether the value is missing.
 """
 
-import hashlib
-import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,48 +21,55 @@ from ppodc.errors import InputError
 from ppodc.linkage.rules import Field
 from ppodc.linkage.strings import NONE, codes
 
-DIGEST_BITS = 40
-HALF_BITS = DIGEST_BITS // 2  # an uploaded number has at most 20 bits
+MOST_BITS = 20  # of an uploaded number
 
 
-def width(field: Field, longest: int) -> int:
-    """Columns that a field takes; `longest` characters for edit."""
+def width(field: Field, size: int) -> int:
+    """Columns that a field takes."""
     if field.how == "edit":
-        return longest + field.most + 1
-    return 2
+        return size + field.most + 1
+    return -(-(size + 1) // MOST_BITS) if field.how == "exact" else 2
+
+
+def column_bits(size: int) -> int:
+    """Bits in each column of an exact field: they are shared out evenly."""
+    return -(-(size + 1) // -(-(size + 1) // MOST_BITS))
 
 
 def encode_field(
-    field: Field, values: Sequence[Any], longest: int, *, digits: bool = False
+    field: Field, values: Sequence[Any], size: int, *, digits: bool = False
 ) -> NDArray[np.int64]:
-    """The columns of a field: (rows, width). None is a missing value; `digits`: as in `codes`."""
+    """The columns of a field: (rows, width).
+
+    Values are codes or whole numbers of `size` bits, texts of at most `size` characters (`digits`:
+    as in `codes`), or None where one is missing.
+    """
     encode: Callable[[Field, Any, int], list[int]] = partial(_edit, digits=digits)
     if field.how != "edit":
         encode = _exact if field.how == "exact" else _numeric
     rows = []
     for number, value in enumerate(values, 1):
         try:
-            rows.append(encode(field, value, longest))
+            rows.append(encode(field, value, size))
         except InputError as error:
             raise InputError(f"row {number}, column {field.column!r}: {error}") from None
-    return np.array(rows, np.int64).reshape(len(rows), width(field, longest))
+    return np.array(rows, np.int64).reshape(len(rows), width(field, size))
 
 
-def _exact(field: Field, value: Any, longest: int) -> list[int]:
-    if value is None:
-        digest = secrets.randbits(DIGEST_BITS)
-    else:
-        hashed = hashlib.sha256(str(value).encode()).digest()
-        digest = int.from_bytes(hashed[:5], "little")
-    return [digest & ((1 << HALF_BITS) - 1), digest >> HALF_BITS]
+def _exact(field: Field, value: Any, bits: int) -> list[int]:
+    word = 1 if value is None else _number(value, bits) << 1
+    each = column_bits(bits)
+    return [word >> each * place & ((1 << each) - 1) for place in range(width(field, bits))]
 
 
-def _numeric(field: Field, value: Any, longest: int) -> list[int]:
-    if value is None:
-        return [0, 0]
-    if not isinstance(value, int | np.integer) or not 0 <= value < 1 << HALF_BITS:
-        raise InputError(f"a number must be whole and from 0 to {(1 << HALF_BITS) - 1}.")
-    return [int(value), 1]
+def _numeric(field: Field, value: Any, bits: int) -> list[int]:
+    return [0, 0] if value is None else [_number(value, bits), 1]
+
+
+def _number(value: Any, bits: int) -> int:
+    if not isinstance(value, int | np.integer) or not 0 <= value < 1 << bits:
+        raise InputError(f"a number must be whole and from 0 to {(1 << bits) - 1}.")
+    return int(value)
 
 
 def _edit(field: Field, value: Any, longest: int, *, digits: bool) -> list[int]:

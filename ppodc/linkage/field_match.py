@@ -1,6 +1,8 @@
 """Match bits of mixed fields on shares: the weights of those that agree reach the threshold.
 
-*exact*: 40 shared bits on each side; which are equal is local, that all are takes 39 ANDs.
+*exact*: the shared bits of both codes, (missing, 0) before those of x and (0, missing) before those
+of y: which are equal is local, and all are iff neither value is missing and the codes are the same,
+whatever an owner has sent as the code of a missing one. b + 1 ANDs for codes of b bits.
 *numeric*: x - y - t - 1 < 0 and y - x - t - 1 < 0, two comparisons, and both values present.
 *edit*: distance at most t for lengths that nobody learns (`edit_distance.within_secret`); the
 length of a missing value is none, so that no diagonal is selected.
@@ -10,9 +12,9 @@ with threshold - 1; the result is multiplied with real_x real_y. All blocks of a
 circuit, whose bits lie side by side without gaps (small cells would else leave much of the words
 empty), and all fields run in lockstep.
 
-Who learns what: nothing. Rounds: those of the longest field. ANDs per pair: 39 for an exact field,
-2 for a numeric one besides its comparisons, those of `edit_distance`, about one for each set digit
-of a weight.
+Who learns what: nothing. Rounds: those of the longest field. ANDs per pair: b + 1 for an exact
+field, 2 for a numeric one besides its comparisons of b + 2 bits, those of `edit_distance`, about
+one for each set digit of a weight.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from ppodc.linkage.blocks import Block
 from ppodc.linkage.characters import StringRows, equalities, take_in
 from ppodc.linkage.edit_distance import within_secret
-from ppodc.linkage.field_encoding import DIGEST_BITS, HALF_BITS, width
+from ppodc.linkage.field_encoding import column_bits, width
 from ppodc.linkage.rules import Field, Fields
 from ppodc.linkage.string_match import BitRows, pair_bits
 from ppodc.linkage.strings import NONE
@@ -50,16 +52,17 @@ from ppodc.mpc.xor_bits import WORD, XorShare, pack, padded
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExactRows:
-    """Shares of the digests: (rows, 40) bits."""
+    """Shares of (missing, 0) or (0, missing), and of the codes: (rows, 2 + bits)."""
 
     bits: Bits
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NumericRows:
-    """Shares of the numbers, and of [there is one]."""
+    """Shares of the numbers, of so many bits, and of [there is one]."""
 
     values: AdditiveShare  # (rows)
+    bits: int
     present: BitRows
 
 
@@ -86,7 +89,7 @@ class FieldRows:
 def take_in_fields(
     session: Session,
     rule: Fields,
-    longest: Sequence[int],
+    sizes: Sequence[int],
     share: NDArray[np.uint64],
     budget: Budget,
     *,
@@ -95,10 +98,10 @@ def take_in_fields(
     """From this cloud's share of the columns of all fields (`field_encoding`) and of `real`."""
     parts: list[Part] = []
     at = 0
-    for field, length in zip(rule.fields, longest, strict=True):
-        columns = np.ascontiguousarray(share[:, at : at + width(field, length)])
+    for field, size in zip(rule.fields, sizes, strict=True):
+        columns = np.ascontiguousarray(share[:, at : at + width(field, size)])
         at += columns.shape[1]
-        parts.append(_take_in(session, field, length, columns, budget, first=first))
+        parts.append(_take_in(session, field, size, columns, budget, first=first))
     real = _flag(session, share[:, at])
     return FieldRows(tuple(parts), BitRows.of(session, real, budget, first=first))
 
@@ -119,21 +122,23 @@ def match_bits(
     return [part.reshape(block.height, block.width) for part, block in both]
 
 
-def needs(rule: Fields, longest: Sequence[int], pairs: int) -> Needs:
+def needs(rule: Fields, sizes: Sequence[int], pairs: int) -> Needs:
     """Supplies for comparing a batch of so many pairs."""
     words = padded(pairs, WORD) // WORD
-    blank = [_blank(field, length) for field, length in zip(rule.fields, longest, strict=True)]
-    total = Needs(pairs=words * and_pairs(_matches(rule, blank, BLANK)))
-    numeric = sum(field.how == "numeric" for field in rule.fields)
-    return total + compare.needs(2 * pairs, HALF_BITS + 2) * numeric
+    each = list(zip(rule.fields, sizes, strict=True))
+    total = Needs(pairs=words * and_pairs(_matches(rule, [_blank(*one) for one in each], BLANK)))
+    for field, size in each:
+        if field.how == "numeric":
+            total += compare.needs(2 * pairs, size + 2)
+    return total
 
 
-def _blank(field: Field, longest: int) -> Circuit[XorShare]:
+def _blank(field: Field, size: int) -> Circuit[XorShare]:
     """The circuit of a field, to count its gates."""
     if field.how == "edit":
         shifts = dict.fromkeys(range(-field.most, field.most + 1), BLANK)
-        return within_secret(1, lambda _i, _j: BLANK, longest, field.most, shifts)
-    return all_ones([BLANK] * (3 if field.how == "numeric" else DIGEST_BITS))
+        return within_secret(1, lambda _i, _j: BLANK, size, field.most, shifts)
+    return all_ones([BLANK] * (3 if field.how == "numeric" else size + 2))
 
 
 # --------------------------------------------------------------------------- taking in
@@ -142,20 +147,20 @@ def _blank(field: Field, longest: int) -> Circuit[XorShare]:
 def _take_in(
     session: Session,
     field: Field,
-    longest: int,
+    size: int,
     columns: NDArray[np.uint64],
     budget: Budget,
     *,
     first: bool,
 ) -> Part:
     if field.how == "exact":
-        bits = unmask.low_bits(session, columns.reshape(-1), HALF_BITS)
-        return ExactRows(bits.reshape(len(columns), -1))
+        return _take_in_exact(session, size, columns, first=first)
     last = _flag(session, columns[:, -1])
     if field.how == "numeric":
-        table = unmask.unmask(session, np.ascontiguousarray(columns[:, :1]), HALF_BITS, budget)
+        table = unmask.unmask(session, np.ascontiguousarray(columns[:, :1]), size, budget)
         values = table.additive(0, table.rows).reshape(-1)
-        return NumericRows(values, BitRows.of(session, last, budget, first=first))
+        return NumericRows(values, size, BitRows.of(session, last, budget, first=first))
+    longest = size
     length = longest if first else longest + field.most
     strings = take_in(session, np.ascontiguousarray(columns[:, :length]), budget, first=first)
     padding = strings.padding(np.arange(strings.rows), NONE)[:, :longest]
@@ -164,6 +169,16 @@ def _take_in(
     marks = np.concatenate([last, padding, beyond], axis=1)
     lengths = np.ascontiguousarray(marks[:, 1:] ^ marks[:, :-1])
     return EditRows(strings, BitRows.of(session, lengths, budget, first=first), longest)
+
+
+def _take_in_exact(
+    session: Session, size: int, columns: NDArray[np.uint64], *, first: bool
+) -> ExactRows:
+    bits = unmask.low_bits(session, columns.reshape(-1), column_bits(size))
+    missing, code = np.split(bits.reshape(len(columns), -1)[:, : size + 1], [1], axis=1)
+    nothing = np.zeros_like(missing)
+    marks = (missing, nothing) if first else (nothing, missing)
+    return ExactRows(np.concatenate([*marks, code], axis=1))
 
 
 def _flag(session: Session, column: NDArray[np.uint64]) -> Bits:
@@ -232,7 +247,7 @@ def _near(
     apart, bound = AdditiveShare.concat(differences), public([most + 1], 1, session.role)
     pairs = len(apart.limbs)
     flat = AdditiveShare.concat([apart - bound, apart.times(-1) - bound])
-    signs = compare.sign(session, flat, HALF_BITS + 2).unpack(2 * pairs)
+    signs = compare.sign(session, flat, a.bits + 2).unpack(2 * pairs)
     return [XorShare(pack(np.ascontiguousarray(part))) for part in signs.reshape(2, pairs)]
 
 

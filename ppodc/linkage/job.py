@@ -188,6 +188,12 @@ def _check_texts(rule: EditDistance, schema: Schema) -> None:
         raise InputError(
             f"rule edit of {rule.attributes} attributes needs as many columns of words or digits."
         )
+    largest = sum(text.longest for text in schema.texts)
+    if rule.limit >= largest:
+        raise InputError(
+            f"with limit {rule.limit} every pair of records would match: the edit distances of "
+            f"texts as long as these columns allow add up to {largest}."
+        )
 
 
 def _check_filter(rule: Dice, schema: Schema) -> None:
@@ -205,11 +211,22 @@ def _check_field(part: Field, schema: Schema) -> None:
         raise InputError(f"{where}: numeric compares columns of numbers.")
     if part.how == "exact" and text is not None and text.signs == "filter":
         raise InputError(f"{where}: a filter is compared by the rule dice.")
-    for column in schema.columns:
-        if column.name == part.column and (column.high - column.low >= 1 << 20 or column.low % 1):
-            raise InputError(
-                f"{where}: a field of numbers needs whole bounds less than 2^20 apart."
-            )
+    if text is not None:
+        _check_tolerance(part, text.longest)
+        return
+    column = next(column for column in schema.columns if column.name == part.column)
+    if column.high - column.low >= 1 << 20 or column.low % 1 or column.high % 1:
+        raise InputError(f"{where}: a field of numbers needs whole bounds less than 2^20 apart.")
+    _check_tolerance(part, int(column.high - column.low))
+
+
+def _check_tolerance(part: Field, largest: int) -> None:
+    """Refuse a field in which any two values agree."""
+    if part.how != "exact" and part.most >= largest:
+        raise InputError(
+            f"field {part.column!r}: with max {part.most} any two values would agree: they are at "
+            f"most {largest} apart."
+        )
 
 
 def _rule_in_words(rule: Rule) -> str:

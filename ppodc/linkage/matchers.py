@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ppodc.linkage import distances, field_match, filter_match, secret_match, string_match
 from ppodc.linkage.characters import take_in
 from ppodc.linkage.distances import Numbers
-from ppodc.linkage.encoding import longest
+from ppodc.linkage.encoding import field_size
 from ppodc.linkage.job import Job
 from ppodc.linkage.rules import Dice, EditDistance, Fields, SquaredDistance
 from ppodc.linkage.secret_match import SecretRows, SecretText, length_bits
@@ -64,7 +64,7 @@ def matcher_of(job: Job, schema: Schema) -> Matcher:
     if isinstance(job.rule, Dice):
         return FilterMatcher(job.rule)
     if isinstance(job.rule, Fields):
-        return FieldMatcher(job.rule, tuple(longest(part, schema) for part in job.rule.fields))
+        return FieldMatcher(job.rule, tuple(field_size(part, schema) for part in job.rule.fields))
     lengths = tuple(text.longest for text in schema.texts)
     if job.blocking.kind == "length":
         return TextMatcher(job.rule, lengths)
@@ -114,19 +114,17 @@ class FieldMatcher(Matcher):
     """Mixed fields: `field_match`."""
 
     rule: Fields
-    longest: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     def needs(self, batch: Sequence[Work]) -> Needs:
-        return field_match.needs(self.rule, self.longest, pairs_of(batch))
+        return field_match.needs(self.rule, self.sizes, pairs_of(batch))
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
     ) -> field_match.FieldRows:
         column = _constant(session, len(share)) if real is None else real
         both = np.concatenate([share, column], axis=1)
-        return field_match.take_in_fields(
-            session, self.rule, self.longest, both, budget, first=first
-        )
+        return field_match.take_in_fields(session, self.rule, self.sizes, both, budget, first=first)
 
     def match(self, session: Session, x: Any, y: Any, batch: Sequence[Work]) -> list[Bits]:
         return field_match.match_bits(session, self.rule, x, y, [work.block for work in batch])

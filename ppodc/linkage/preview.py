@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.linkage.encoding import UNKNOWN, encode_rows, fills, link_columns, longest
+from ppodc.linkage.encoding import encode_rows, field_size, fills, link_columns
 from ppodc.linkage.field_encoding import width
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.noise import ExactNoise
@@ -89,7 +89,7 @@ def plain_rows(job: Job, schema: Schema, values: Ints) -> list[Record]:
         ends = np.cumsum([text.longest + more for text in schema.texts])
         parts = np.split(values, ends, axis=1)[: len(ends)]
         return [tuple(map(_text, row)) for row in zip(*(p.tolist() for p in parts), strict=True)]
-    ends = np.cumsum([width(part, longest(part, schema)) for part in rule.fields])
+    ends = np.cumsum([width(part, field_size(part, schema)) for part in rule.fields])
     parts = np.split(values, ends, axis=1)[: len(ends)]
     columns = [
         [_field(part, entry) for entry in table.tolist()]
@@ -105,7 +105,7 @@ def _text(codes: Sequence[int]) -> tuple[int, ...]:
 def _field(part: Field, entry: list[int]) -> Any:
     """The value of a field; None if it is missing."""
     if part.how == "exact":
-        return None if entry[0] == UNKNOWN else tuple(entry)
+        return None if entry[0] & 1 else tuple(entry)
     if part.how == "numeric":
         return entry[0] if entry[1] else None
     return None if entry[-1] else _text(entry[:-1])

@@ -3,7 +3,7 @@
 *Symbols*: Unicode NFKD, lower case, marks dropped; then 32 codes of 5 bits. In a column of words
 these are a-z, space, hyphen, apostrophe, one for all digits, one for anything else and one for "no
 character"; in a column of numbers (dates, postcodes) each digit has its own and everything else
-shares one. The rules compare codes: two texts with the same codes are the same.
+shares one. Edit distances are between codes: there two texts with the same codes are the same.
 
 *Embedding*: with public reference sets G_1..G_k, coordinate j of a string is its smallest edit
 distance to a member of G_j. |coordinate_j(x) - coordinate_j(y)| <= lev(x, y), so cells of
@@ -24,7 +24,9 @@ from ppodc.errors import InputError
 MAX_LENGTH = 64
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 OTHER, NONE = 30, 31  # codes of "anything else" and of "no character"
+MAPPED = "\ufffd"  # stands for any sign without a code of its own
 _DIGITS = "0123456789"
+SIGNS = {"words": LETTERS + " -'" + _DIGITS, "digits": _DIGITS}  # that a column's texts may have
 _DIGIT_CODES = {sign: code for code, sign in enumerate(_DIGITS)}
 _WORD_CODES = {sign: code for code, sign in enumerate(LETTERS + " -'")} | dict.fromkeys(_DIGITS, 29)
 
@@ -42,9 +44,10 @@ def codes(text: str, *, digits: bool = False) -> list[int]:
     return [table.get(sign, OTHER) for sign in text]
 
 
-def strange(text: str, *, digits: bool = False) -> bool:
-    """Whether a normalised text has signs without a code of their own."""
-    return OTHER in codes(text, digits=digits)
+def mapped(text: str, *, digits: bool = False) -> str:
+    """A normalised text with one sign for all those without a code of their own."""
+    table = _DIGIT_CODES if digits else _WORD_CODES
+    return "".join(sign if sign in table else MAPPED for sign in text)
 
 
 def levenshtein(x: Sequence[object], y: Sequence[object]) -> int:

@@ -30,7 +30,7 @@ from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.linkage import adtree
 from ppodc.linkage.blocking import MAX_CELLS
 from ppodc.linkage.cells import Boxes, Partition, joined
-from ppodc.linkage.encoding import UNKNOWN, encode_rows, link_columns
+from ppodc.linkage.encoding import encode_rows, link_columns
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.noise import ExactNoise, Noise
 from ppodc.linkage.passes import check_sizes, columns_of_passes, extra_columns
@@ -39,7 +39,7 @@ from ppodc.linkage.strings import NONE
 from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.records.privacy_report import Guarantee, PrivacyReport
 from ppodc.records.schema import Schema
-from ppodc.records.sharing import mask, split
+from ppodc.records.sharing import split
 from ppodc.records.upload_form import (
     LARGEST_SHARE,
     Cloud,
@@ -83,11 +83,6 @@ class PlainRows:
     def chunk(
         self, values: Ints, secret: bytes, first_row: int, cloud: Cloud
     ) -> NDArray[np.uint64]:
-        unknown = values == UNKNOWN
-        if unknown.any():  # bits that agree with nothing, the same if they are asked for again
-            seed = hashlib.sha256(b"missing values " + secret).digest()
-            words = mask(seed, first_row, *values.shape) >> np.uint64(64 - ROW_HALF)
-            values = np.where(unknown, words.astype(np.int64), values)
         return split(values, secret, first_row=first_row)[0]
 
 

@@ -86,11 +86,13 @@ def test_signs_beyond_the_alphabet_are_refused_unless_the_spec_maps_them(tmp_pat
     data.write_text(TABLE + "O'Neill-Smith 2,1,180,1970\n李,12a,180,1970\n")
     refused = runner.invoke(app, ["link", "preview", str(spec), str(data)])
     text = str(refused.exception)
-    assert "1 value cannot" in text
+    assert "2 values cannot" in text
+    assert "line 6, column 'postcode': signs other than 0-9" in text
     assert "line 6, column 'surname': signs other than a-z" in text
     assert 'other = "map"' in text
     assert "李" not in text
-    spec.write_text(SAMPLE.replace("longest = 20", 'longest = 20, other = "map"'))
+    mapped = SAMPLE.replace("longest = 20", 'longest = 20, other = "map"')
+    spec.write_text(mapped.replace("longest = 5", 'longest = 5, other = "map"'))
     seen = runner.invoke(app, ["link", "preview", str(spec), str(data)])
     assert seen.exit_code == 0, seen.output
     assert "5 rows" in seen.output

@@ -6,26 +6,38 @@ import pytest
 from ppodc.errors import InputError
 from ppodc.linkage import rules
 from ppodc.linkage.blocks import Block
-from ppodc.linkage.field_encoding import encode_field, width
-from ppodc.linkage.field_match import match_bits, take_in_fields
+from ppodc.linkage.exact_codes import text_bits, text_code
+from ppodc.linkage.field_encoding import column_bits, encode_field, width
+from ppodc.linkage.field_match import match_bits, needs, take_in_fields
 from ppodc.linkage.reference import match_matrix
 from ppodc.linkage.rules import Fields
 from ppodc.mpc.spill import Budget
+from ppodc.records.schema import TextColumn
 from tests.linkage.shared import MEMORY, uploaded
 
 LONGEST = 5
+TEXT = TextColumn("a", "words", LONGEST)
+
+
+def coded(field, value):
+    return text_code(TEXT, value) if field.how == "exact" and isinstance(value, str) else value
+
+
+def sizes(rule, bits=20):
+    """Characters of texts within an edit distance, bits of anything else."""
+    of_how = {"edit": LONGEST, "exact": text_bits(TEXT), "numeric": bits}
+    return [of_how[field.how] for field in rule.fields]
 
 
 def field_rows(pair, rule, records, real, *, first):
     columns = [
-        encode_field(field, [record[i] for record in records], LONGEST)
-        for i, field in enumerate(rule.fields)
+        encode_field(field, [coded(field, record[i]) for record in records], size)
+        for i, (field, size) in enumerate(zip(rule.fields, sizes(rule), strict=True))
     ]
     table = np.column_stack([*columns, np.asarray(real)])
 
     def step(session, part):
-        longest = [LONGEST] * len(rule.fields)
-        return take_in_fields(session, rule, longest, part, Budget(MEMORY), first=first)
+        return take_in_fields(session, rule, sizes(rule), part, Budget(MEMORY), first=first)
 
     return pair.run(step, uploaded(table))
 
@@ -85,6 +97,9 @@ def test_every_match_bit_equals_the_oracle(pair, threshold):
 @pytest.mark.parametrize(
     ("field", "equal", "other"),
     [
+        (rules.exact("a"), ["", ""], ["", "a"]),
+        (rules.exact("a"), ["a1-b'", "a1-b'"], ["a1", "a2"]),
+        (rules.exact("a"), ["aaaaa", "aaaaa"], ["a", "aa"]),
         (rules.exact("a"), ["x", "x"], ["x", "y"]),
         (rules.numeric("a", max=0), [(1 << 20) - 1, (1 << 20) - 1], [0, 1]),
         (rules.numeric("a", max=3), [0, 3], [0, 4]),
@@ -113,10 +128,44 @@ def test_values_that_cannot_be_are_refused_with_row_and_column():
     ]
     for field, values, words in cases:
         with pytest.raises(InputError, match=words):
-            encode_field(field, values, LONGEST)
+            encode_field(field, values, 20 if field.how == "numeric" else LONGEST)
 
 
-def test_missing_exact_values_are_never_the_same():
-    columns = encode_field(rules.exact("a"), [None] * 50, LONGEST)
-    assert columns.shape == (50, width(rules.exact("a"), LONGEST))
-    assert len({tuple(row) for row in columns.tolist()}) == 50
+@pytest.mark.parametrize("bits", [1, 19, 20, 39, 40])
+def test_an_exact_field_is_its_bits_behind_one_that_says_whether_it_is_missing(bits):
+    field, values = rules.exact("a"), [0, (1 << bits) - 1, 1 << (bits - 1), None]
+    columns = encode_field(field, values, bits)
+    assert columns.shape == (4, width(field, bits)) == (4, (bits + 20) // 20)
+    assert columns.max() < 1 << column_bits(bits) <= 1 << 20
+    words = [sum(int(c) << i * column_bits(bits) for i, c in enumerate(row)) for row in columns]
+    assert words == [0, (1 << bits + 1) - 2, 1 << bits, 1]
+    with pytest.raises(InputError, match="row 1, column 'a'"):
+        encode_field(field, [1 << bits], bits)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 20, 40])
+def test_a_missing_exact_value_agrees_with_nothing_whatever_its_code(pair, bits):
+    """An owner may send any code beside the bit that says there is none."""
+    rule, top = Fields((rules.exact("a"),), 1), (1 << bits) - 1
+    each = column_bits(bits)
+
+    def side(words, first):
+        columns = [[w >> each * i & ((1 << each) - 1) for i in range(width(rule.fields[0], bits))]
+                   + [1] for w in words]  # fmt: skip
+
+        def step(session, part):
+            return take_in_fields(session, rule, [bits], part, Budget(MEMORY), first=first)
+
+        return pair.run(step, uploaded(np.array(columns)))
+
+    words = [0, top << 1, 1, top << 1 | 1]  # two values, and two that are missing
+
+    def step(session, left, right):
+        session.supplies.reserve(needs(rule, [bits], 16))
+        before = session.supplies.available()
+        found = match_bits(session, rule, left, right, [Block((0, 4), ((0, 4),))])
+        assert before - session.supplies.available() == needs(rule, [bits], 16)
+        return found
+
+    first, second = pair.run(step, side(words, True), side(words, False))
+    assert (first[0] ^ second[0]).tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0] * 4, [0] * 4]

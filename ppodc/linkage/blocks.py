@@ -78,7 +78,7 @@ def cell_blocks(
 
 def rectangle(xs: Span, ys: Sequence[Span], most: int = BATCH_PAIRS) -> Iterator[Block]:
     """All rows of one stretch against all rows of some others, in blocks."""
-    for part in _cut(ys, _WIDEST):
+    for part in _cut(ys, min(_WIDEST, most)):
         width = sum(end - start for start, end in part)
         step = max(1, most // width)
         for start in range(xs[0], xs[1], step):

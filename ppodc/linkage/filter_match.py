@@ -7,7 +7,7 @@ attacks on Bloom filters have nothing to work on, and thresholds keep their mean
 
 Who learns what: nothing. Rounds: one for the products of each block, and a comparison for all
 blocks of a batch. Bytes per pair and direction: `top` (2 or 4) for each bit of a filter, and those
-of a comparison.
+of a comparison. Memory: 8 bytes for each bit of the filters of a stretch or of one block.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ppodc.linkage.blocks import Block
 from ppodc.linkage.rules import Dice
 from ppodc.mpc import compare, unmask
-from ppodc.mpc.additive import AdditiveShare, public
+from ppodc.mpc.additive import AdditiveShare, public, zeros
 from ppodc.mpc.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
@@ -45,11 +45,19 @@ def take_in_filters(
 ) -> FilterRows:
     """From this cloud's share of the bits (rows, bits) and additive shares of `real` (rows)."""
     table = unmask.unmask(session, filters, 1, budget)
-    ones = table.additive(0, table.rows).sum(axis=1)
+    ones = _ones(table)
     # p |a| + (1 - real) (2 q bits + 1)
     one = public([1], 1, session.role)
     lowered = (one - real).times(_reach(rule) + 1)
     return FilterRows(table, ones.times(rule.threshold.numerator) + lowered)
+
+
+def _ones(table: SharedTable) -> AdditiveShare:
+    """|a| of every filter, a stretch of rows at a time."""
+    step = max(1, unmask.VALUES // table.columns)
+    starts = range(0, table.rows, step)
+    parts = [table.additive(at, min(at + step, table.rows)).sum(axis=1) for at in starts]
+    return AdditiveShare.concat(parts) if parts else zeros((0,), table.limbs)
 
 
 def match_bits(
@@ -87,8 +95,7 @@ def _score(
     """2 q |a and b| - p |a| - p |b| of the pairs of a block: (height, width)."""
     columns = block.columns
     start, end = block.xs
-    low, high = int(columns.min()), int(columns.max()) + 1
-    rows = y.table.additive(low, high).limbs[columns - low]
+    rows = np.concatenate([y.table.additive(*span).limbs for span in block.ys])
     matrix = AdditiveShare(np.ascontiguousarray(rows.transpose(1, 0, 2)))
     common = products(session, x.table, start, end, matrix, width)
     weights = x.weights[start:end].reshape(block.height, 1) + AdditiveShare(

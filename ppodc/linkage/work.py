@@ -86,7 +86,7 @@ def rows_of(spec: Spec, sealed: Sealed) -> list[Rows]:
 
 def batch_pairs(job: Job) -> int:
     """Pairs that are compared at a time: what fits in memory."""
-    return max(1 << 12, (1 << 24) // job.rule.bits) if isinstance(job.rule, Dice) else BATCH_PAIRS
+    return (1 << 24) // job.rule.bits if isinstance(job.rule, Dice) else BATCH_PAIRS
 
 
 def portion_pairs(job: Job) -> int:

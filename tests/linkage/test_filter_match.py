@@ -9,7 +9,9 @@ from ppodc.linkage.blocks import Block
 from ppodc.linkage.filter_match import match_bits, take_in_filters
 from ppodc.linkage.reference import match_matrix
 from ppodc.linkage.rules import Dice
+from ppodc.mpc import unmask
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.unmask import SharedTable
 from tests.linkage.shared import MEMORY, flags, uploaded
 
 
@@ -49,6 +51,31 @@ def test_every_match_bit_equals_the_oracle(pair, bits, threshold):
     expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
     for block, a, b in zip(batch, first, second, strict=True):
         assert ((a ^ b).astype(bool) == expected[slice(*block.xs)][:, block.columns]).all()
+
+
+def test_filters_are_read_a_stretch_or_a_block_at_a_time(pair, monkeypatch):
+    """Never all rows: their shares would be 8 bytes a bit."""
+    rule, most, read = Dice(16, Fraction(1, 2)), 160, []
+    monkeypatch.setattr(unmask, "VALUES", most)
+
+    def additive(self, start, end, whole=SharedTable.additive):
+        read.append((end - start) * self.columns)
+        return whole(self, start, end)
+
+    monkeypatch.setattr(SharedTable, "additive", additive)
+    bits = np.random.default_rng(1).integers(0, 2, (57, 16))
+    bits[:, 0] = 1
+    x, y = (filter_rows(pair, rule, bits, [1] * 57) for _ in range(2))
+    block = Block((20, 23), ((0, 4), (50, 55)))
+
+    def step(session, left, right):
+        return match_bits(session, rule, left, right, [block])
+
+    (first,), (second,) = pair.run(step, x, y)
+    assert len(read) > 57 * 16 // most
+    assert max(read) <= most
+    expected = match_matrix(rule, numbers(bits[20:23]), numbers(bits[block.columns]))
+    assert ((first ^ second) == expected).all()
 
 
 def test_the_threshold_is_met_exactly(pair):

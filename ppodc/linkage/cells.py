@@ -22,6 +22,7 @@ from ppodc.linkage.rules import EditDistance, SquaredDistance
 Ints = NDArray[np.int64]
 Boxes = NDArray[np.int64]  # (cells, dimensions, 2): low and high
 _SLAB = 1 << 22  # entries of a table of gaps at a time
+_FEW = 8  # cells that are looked at one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +152,43 @@ def whole(rows: int, domain: Boxes) -> Partition:
 
 
 def locate(values: Ints, boxes: Boxes) -> Ints:
-    """The cell of each row; InputError if one lies in none."""
+    """The cell of each row; InputError if one lies in none.
+
+    Rows and cells are halved together until few cells are left: a row meets about log2(cells).
+    """
     cell = np.full(len(values), -1, np.int64)
-    for number, box in enumerate(boxes):
-        inside = ((values >= box[:, 0]) & (values < box[:, 1])).all(axis=1)
-        cell[inside] = number
+    parts = [(np.arange(len(values)), np.arange(len(boxes)))]
+    while parts:
+        rows, cells = parts.pop()
+        cut = _cut(boxes[cells]) if len(rows) and len(cells) > _FEW else None
+        if cut is not None:
+            dimension, at = cut
+            below = values[rows, dimension] < at
+            parts.append((rows[below], cells[boxes[cells, dimension, 0] < at]))
+            parts.append((rows[~below], cells[boxes[cells, dimension, 1] > at]))
+        elif len(rows):
+            cell[rows] = _among(values[rows], boxes[cells], cells)
     outside = np.flatnonzero(cell < 0)
     if len(outside):
         raise InputError(f"row {outside[0] + 1} lies in no cell of the public domain.")
+    return cell
+
+
+def _cut(boxes: Boxes) -> tuple[int, int] | None:
+    """The dimension and the place at which the larger part has the fewest boxes; None if all."""
+    best, found = len(boxes), None
+    for dimension in range(boxes.shape[1]):
+        lows, highs = boxes[:, dimension, 0], boxes[:, dimension, 1]
+        at = int(np.partition(lows, len(lows) // 2)[len(lows) // 2])
+        larger = max(int((lows < at).sum()), int((highs > at).sum()))
+        if larger < best:
+            best, found = larger, (dimension, at)
+    return found
+
+
+def _among(values: Ints, boxes: Boxes, numbers: Ints) -> Ints:
+    """Which of a few boxes each row lies in: its number, or -1."""
+    cell = np.full(len(values), -1, np.int64)
+    for box, number in zip(boxes, numbers, strict=True):
+        cell[((values >= box[:, 0]) & (values < box[:, 1])).all(axis=1)] = number
     return cell

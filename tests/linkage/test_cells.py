@@ -138,6 +138,27 @@ def test_cells_cover_the_domain_once_whatever_the_data():
     assert sizes.sum() == 101**3
 
 
+def looked_for(values, boxes) -> list[int]:
+    """The cell of each row, cell by cell."""
+    inside = (values[:, None] >= boxes[..., 0]) & (values[:, None] < boxes[..., 1])
+    return [int(np.flatnonzero(row)[-1]) for row in inside.all(axis=2)]
+
+
+def test_rows_are_located_in_cells_of_any_kind():
+    random = np.random.default_rng(1)
+    tree = build(clustered(3000), DOMAIN, Budget(Fraction(20), DELTA), exact_noise()).boxes
+    uneven = string_tree.length_boxes(((0, 2), (2, 3), (3, 40), (40, 101)), 3)
+    everywhere = np.concatenate([uneven, np.array([[[0, 101]] * 3])])  # overlaps all others
+    points = random.integers(0, 101, (700, 3))
+    for boxes in (tree, uneven, everywhere, tree[:1] * 0 + [[[0, 101]] * 3]):
+        shuffled = random.permutation(boxes)
+        assert locate(points, shuffled).tolist() == looked_for(points, shuffled)
+    assert len(tree) > 500
+    assert locate(points[:0], tree).tolist() == []
+    with pytest.raises(InputError, match="row 1 lies in no cell"):
+        locate(tree[3:4, :, 0], np.delete(tree, 3, axis=0))
+
+
 def test_boxes_do_not_follow_the_data_within_them():
     """Without noise, moving all rows inside their cells leaves the synopsis as it is."""
     values = clustered(400)

@@ -25,7 +25,7 @@ import numpy as np
 
 from ppodc.errors import WireError
 
-VERSION = 3
+VERSION = 4
 SESSION_BYTES = 16
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 20

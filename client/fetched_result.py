@@ -148,7 +148,7 @@ def _row_half(clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Clou
         ask = RowsAsk(spec.name, upload.upload_id, name, have)
         reply, arrays = clouds.at(cloud).call("rows", ask, reply=RowsReply)
         count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim == 2 else 0
-        if not 0 < count <= upload.rows - have:
+        if not min(1, upload.rows) <= count <= upload.rows - have:
             raise InputError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
         pieces.append(arrays[0])
         have += count

@@ -45,15 +45,22 @@ def as_data_errors() -> Iterator[None]:
 
 
 def tables_of(
-    estimator: BaseEstimator, data: Any, *, reset: bool, kind: DTypeLike = np.float64
+    estimator: BaseEstimator,
+    data: Any,
+    *,
+    reset: bool,
+    kind: DTypeLike = np.float64,
+    least: int = 1,
 ) -> Tables:
-    """One array for each owner: from a list of tables, or from a single table.
+    """One array for each owner, of at least so many rows: from a list of tables, or from one.
 
     `reset`: the estimator remembers the first one's columns; otherwise they are compared with them.
     """
     parts = _aligned(list(data)) if _several(data) else [data]
     return [
-        validate_data(estimator, part, dtype=kind, reset=reset and number == 0)
+        validate_data(
+            estimator, part, dtype=kind, reset=reset and number == 0, ensure_min_samples=least
+        )
         for number, part in enumerate(parts)
     ]
 
@@ -165,6 +172,8 @@ def _extremes(tables: Tables) -> list[Pair]:
         stacklevel=6,
     )
     rows = np.concatenate(tables)
+    if not len(rows):
+        raise DataError("bounds='data' needs records: give bounds.")
     low, high = rows.min(axis=0).tolist(), rows.max(axis=0).tolist()
     # a constant column needs some width; where it lies does not matter
     return [(a, b if b > a else a + max(1.0, abs(a))) for a, b in zip(low, high, strict=True)]

@@ -251,7 +251,7 @@ class RecordLinkage(BaseEstimator):
     def _prepared(self, data: Sequence[Any]) -> tuple[Spec, list[Any]]:
         """The spec, and what each owner uploads."""
         if not self.by_name:
-            tables = tables_of(self, data, reset=True)
+            tables = tables_of(self, data, reset=True, least=0)
             names = getattr(self, "feature_names_in_", None)
             schema = schema_of(tables, self.bounds, self.ub, names)
             return self._spec(schema, len(tables)), list(tables)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.errors import InputError
 from ppodc.kmeans.linked_columns import LinkedColumns
 from ppodc.linkage.upload import ROW_HALF, PaddedRows, PlainRows
 from ppodc.records.encode import encode_some
@@ -22,7 +23,9 @@ Outline = NDArray[np.uint32]
 
 
 class LinkedRows(PlainRows):
-    """All rows as they are: blocks = "none"."""
+    """All rows as they are: blocks = "none". Clusters need some."""
+
+    may_be_empty = False
 
     def __init__(self, columns: LinkedColumns) -> None:
         super().__init__(columns.spec)
@@ -31,6 +34,8 @@ class LinkedRows(PlainRows):
 
     def encode(self, data: Any, *, header: bool = True) -> Ints:
         values = super().encode(data, header=header)
+        if not len(values):
+            raise InputError("the table holds no records, and clusters cannot start from nothing.")
         if not self._linked.behind:
             return values
         schema = self._linked.spec.schema

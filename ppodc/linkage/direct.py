@@ -77,7 +77,7 @@ class _Key(Body, frozen=True):
 class _Size(Body, frozen=True):
     """What follows: rows to compare, and cells (0: blocks do not tell any)."""
 
-    rows: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)]
+    rows: Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)]
     cells: Annotated[int, msgspec.Meta(ge=0, le=_MAX_CELLS)]
 
 
@@ -186,7 +186,7 @@ class DirectLinkage:
             )
             if self._form.follows == self.owner:
                 told = self._form.extents(outline)
-                channel.send(_EXTENTS, _Size(max(1, len(values)), len(told)), [told])
+                channel.send(_EXTENTS, _Size(len(values), len(told)), [told])
         secret = secrets.token_bytes(SEED_BYTES)
         share = self._form.chunk(values, secret, 0, 1)
         cells = () if outline is None else (outline,)
@@ -228,7 +228,7 @@ class DirectLinkage:
         if self.role == 2:
             seed = channel.receive(_SEED, _Seed).body.seed
             return _Sent(other, self._masks(seed, rows), outline)
-        chunks = []
+        chunks = [np.empty((0, part.columns), np.uint64)]
         for start in _starts(rows, part.columns):
             arrays = channel.receive(_RECORDS).arrays
             if len(arrays) != 1:

@@ -5,8 +5,9 @@ What a row becomes depends on the rule: numbers 0..ub (`sse`), codes of the char
 (`dice`). Blocks by key add a column for each pass: the number of the row's cell, which stays at the
 owner unless a later pass needs it (`passes`).
 
-A table is taken as a whole or refused as a whole, with the row and the column of what does not fit
-and never its value. Under `fields` a missing value agrees with nothing; elsewhere it has no place.
+A table may have no rows. It is taken as a whole or refused as a whole, with the row and the column
+of what does not fit and never its value. Under `fields` a missing value agrees with nothing;
+elsewhere it has no place.
 """
 
 import base64
@@ -73,10 +74,10 @@ def encode_rows(data: Any, spec: Spec, *, header: bool = True) -> Ints:
     """(rows, `link_columns`), and the number of each key if blocks are made by keys."""
     job, schema = job_of(spec), spec.schema
     if isinstance(job.rule, SquaredDistance):
-        values = encode(data, schema, header=header)
+        values = encode(data, schema, header=header, empty=True)
         keys = _number_keys(job, schema, data, header)
     else:
-        table = _Table(read_cells(data, header=header), schema)
+        table = _Table(read_cells(data, header=header, empty=True), schema)
         values = _encoded(job, schema, table)
         keys = _cell_keys(job, schema, table)
         table.check()
@@ -164,7 +165,8 @@ def _codes(table: _Table, text: TextColumn, more: int, shortest: int) -> Ints:
     texts = table.read(text.name, read_text, "", needed=True)
     digits, wide = text.signs == "digits", text.longest + more
     rows = [codes(value, digits=digits) for value in texts]
-    return np.array([row + [NONE] * (wide - len(row)) for row in rows], np.int64)
+    filled = [row + [NONE] * (wide - len(row)) for row in rows]
+    return np.array(filled, np.int64).reshape(len(rows), wide)
 
 
 def _text_reader(text: TextColumn, shortest: int = 0) -> Callable[[Any], str]:
@@ -209,7 +211,8 @@ def _filters(table: _Table, text: TextColumn) -> Ints:
         return bits[: text.longest]
 
     none = np.zeros(text.longest, np.uint8)
-    return np.stack(table.read(text.name, change, none, needed=True)).astype(np.int64)
+    filters = table.read(text.name, change, none, needed=True)
+    return np.array(filters, np.int64).reshape(len(filters), text.longest)
 
 
 def _field(table: _Table, part: Field, schema: Schema) -> Ints:
@@ -261,7 +264,7 @@ def _number_keys(job: Job, schema: Schema, data: Any, header: bool) -> list[Ints
     """The same of a table of numbers, whose values were checked already."""
     if not job.blocking.keys:
         return []
-    table, found = read(data, header=header), []
+    table, found = read(data, header=header, empty=True), []
     for key in job.blocking.keys:
         column = key.of(schema)
         values = table.values[:, schema.names.index(column.name)]

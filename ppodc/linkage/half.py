@@ -26,6 +26,7 @@ from ppodc.linkage.passes import (
     first_needs,
     take_in_keys,
 )
+from ppodc.linkage.result import output_names
 from ppodc.linkage.tokens import ROW_BITS, row_numbers, tokens
 from ppodc.linkage.upload import upload_columns
 from ppodc.linkage.work import Rows, Work, batch_pairs, grouped, pairs_of
@@ -137,6 +138,8 @@ class LinkageHalf:
         with self._session.step("output"):
             if self._job.output == "count":
                 return self._fresh(AdditiveShare(sums[..., None]))
+            if not self._m:
+                return [_nothing() for _ in output_names(self._job)]
             links = Links.of(self._home(AdditiveShare(sums), uploads).limbs, self._m)
             flags = self._job.output == "flags"
             halves = links.flags(self._session) if flags else links.half(self._session)
@@ -148,7 +151,7 @@ class LinkageHalf:
         parts = []
         for upload, rows in enumerate(uploads):
             part = sums[rows.first : rows.first + rows.count]
-            if rows.passes:
+            if rows.passes and rows.count:
                 part = brought_home(self._session, part, self._switches[upload], rows.passes)
             parts.append(part)
         return AdditiveShare.concat(parts)
@@ -166,10 +169,12 @@ class LinkageHalf:
     def _own(self, uploads: Sequence[Rows]) -> list[OutputHalf]:
         """Which of its own rows each sealed row is, for its owner: upload 2^40 + row + 1."""
         parts = [
-            (numbers[0].low(1) + public([rows.number << ROW_BITS], 1, self._session.role))[
-                : rows.passes[0] if rows.passes else rows.count
-            ]
-            for (_, numbers), rows in zip(sorted(self._numbers.items()), uploads, strict=True)
+            (
+                self._numbers[upload][0].low(1)
+                + public([rows.number << ROW_BITS], 1, self._session.role)
+            )[: rows.passes[0] if rows.passes else rows.count]
+            for upload, rows in enumerate(uploads)
+            if rows.count
         ]
         own = AdditiveShare.concat(parts).reshape(-1, 1)
         return self._fresh(self._away(own, uploads))
@@ -213,3 +218,8 @@ class LinkageHalf:
         self._keys.clear()
         self._switches.clear()
         self._session.close()
+
+
+def _nothing() -> OutputHalf:
+    """An output of no rows."""
+    return OutputHalf.of_limbs(np.empty((0, 1), np.uint64))

@@ -64,7 +64,8 @@ def columns_of_passes(order: Ints, sizes: Sequence[int], keys: Ints) -> Ints:
     check_sizes(sizes)
     at = np.where(order >= 0, order % max(1, rows), 0)
     known = np.where(keys == NO_KEY, 0, keys | 1 << KEY_BITS)[:, : passes - 1]
-    earlier = np.where((order >= 0)[:, None], known[at] if rows else 0, 0)
+    earlier = np.zeros((len(order), passes - 1), np.int64)
+    earlier[order >= 0] = known[at[order >= 0]]
     parts = np.split(order, np.cumsum(sizes)[:-1])
     homes = np.full(rows, -1, np.int64)
     homes[parts[0][parts[0] >= 0]] = np.flatnonzero(parts[0] >= 0)

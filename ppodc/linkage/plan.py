@@ -73,7 +73,7 @@ def checked_portion(task: Task) -> Sequence[Work]:
 
 
 def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
-    """Every upload on every pair, for each side of comparisons that it can stand on."""
+    """Every upload with rows on every pair, for each side of comparisons that it can stand on."""
     uploads = work.rows_of(spec, sealed)
     first, last = (edge(rows.owner for rows in uploads) for edge in (min, max))
     return [
@@ -81,7 +81,7 @@ def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
         for slot in range(pairs)
         for upload, rows in enumerate(uploads)
         for side, stands in ((LEFT, rows.owner < last), (RIGHT, rows.owner > first))
-        if stands
+        if stands and rows.count
     ]
 
 

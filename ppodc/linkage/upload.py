@@ -65,7 +65,9 @@ def upload_columns(job: Job, schema: Schema) -> int:
 
 
 class PlainRows:
-    """All rows as they are, in shares: blocks = "none"."""
+    """All rows as they are, in shares: blocks = "none". There may be none."""
+
+    may_be_empty = True
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self._job = spec, job_of(spec)
@@ -180,8 +182,8 @@ class PaddedRows(PlainRows):
         order, rows = _shuffled(partition, random), max(1, len(values))
         real = order >= 0
         at = np.where(real, order % rows, -1)
-        # a dummy is a row of zeros that is not real
-        own = np.where(real[:, None], values[np.maximum(at, 0), : self._columns], 0)
+        own = np.zeros((len(order), self._columns), np.int64)
+        own[real] = values[at[real], : self._columns]  # a dummy is a row of zeros, and not real
         number = at + 1
         low, high = number & ((1 << ROW_HALF) - 1), number >> ROW_HALF
         sent = np.column_stack([own, real.astype(np.int64), low, high])

@@ -30,13 +30,17 @@ _BEYOND = 1 << 20  # widths of a column that a value may lie outside, where that
 
 
 def encode(
-    data: "pd.DataFrame | NDArray[Any] | str | Path", schema: Schema, *, header: bool = True
+    data: "pd.DataFrame | NDArray[Any] | str | Path",
+    schema: Schema,
+    *,
+    header: bool = True,
+    empty: bool = False,
 ) -> NDArray[np.int64]:
     """Records as integers 0..ub, shape (m, l); InputError names the rows that do not fit.
 
-    `header=False` reads a CSV file whose first line is already a record.
+    `header=False` reads a CSV file whose first line is already a record. `empty`: m may be 0.
     """
-    return scaled(fitting(data, schema, header=header), schema)
+    return scaled(fitting(data, schema, header=header, empty=empty), schema)
 
 
 def encode_some(
@@ -66,9 +70,10 @@ def fitting(
     *,
     header: bool = True,
     aside: str = "",
+    empty: bool = False,
 ) -> Table:
     """The table, if every value of it fits the schema; `aside`: a column of names taken out."""
-    table = read(data, header=header, words=schema.words, aside=aside)
+    table = read(data, header=header, words=schema.words, aside=aside, empty=empty)
     _check_columns(table, schema)
     _check_values(table, schema)
     return table

@@ -27,15 +27,20 @@ class Cells:
         return len(self.columns[0]) if self.columns else 0
 
 
-def read_cells(data: "pd.DataFrame | str | Path", *, header: bool = True) -> Cells:
-    """The cells of a table from a path (.csv, .csv.gz, .parquet) or a DataFrame."""
+def read_cells(
+    data: "pd.DataFrame | str | Path", *, header: bool = True, empty: bool = False
+) -> Cells:
+    """The cells of a table from a path (.csv, .csv.gz, .parquet) or a DataFrame.
+
+    `empty`: it may have columns and no rows.
+    """
     if isinstance(data, str | Path):
         cells = from_path(Path(data), lambda stream, source: _csv(stream, source, header), _frame)
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         cells = _frame(data, "the DataFrame")
     else:
         raise InputError("records with texts must come as a DataFrame or the path of a file")
-    if not cells.rows:
+    if not cells.rows and not (empty and cells.columns):
         raise InputError(f"{cells.source} holds no records")
     return cells
 

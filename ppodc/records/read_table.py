@@ -74,10 +74,12 @@ def read(
     header: bool = True,
     words: Words = MappingProxyType({}),
     aside: str = "",
+    empty: bool = False,
 ) -> Table:
     """A table from a path (.csv, .csv.gz, .parquet), a DataFrame or a two-dimensional array.
 
     `aside` names a column that is taken out and kept as text; places in `words` do not count it.
+    `empty`: the table may have columns and no rows.
     """
     if isinstance(data, str | Path):
         table = from_path(
@@ -93,7 +95,7 @@ def read(
         table = _from_frame(data, "the DataFrame", words, aside)
     else:
         raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
-    if not len(table.values):
+    if not len(table.values) and not (empty and table.values.shape[1]):
         raise InputError(f"{table.source} holds no records")
     nameless = [table.row_name(row) for row, name in enumerate(table.aside) if not name]
     if nameless:

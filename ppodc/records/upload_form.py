@@ -89,6 +89,18 @@ class UploadForm(Protocol):
 
 
 @runtime_checkable
+class MayBeEmpty(Protocol):
+    """A form that says whether an owner may upload a table without rows."""
+
+    may_be_empty: bool
+
+
+def least_rows(form: UploadForm) -> int:
+    """The fewest rows of an upload."""
+    return 0 if isinstance(form, MayBeEmpty) and form.may_be_empty else 1
+
+
+@runtime_checkable
 class TellsOfRecords(Protocol):
     """A form under which an upload tells something of every record."""
 

@@ -28,7 +28,7 @@ class Upload(Body, frozen=True):
     upload_id: UploadId
     dataset: Name
     owner: Name
-    rows: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
+    rows: Annotated[int, Meta(ge=0, le=MAX_ROWS)]
     committed: bool
     sealed: bool
     removed: Literal["", "withdrawn", "left out"] = ""

@@ -70,6 +70,17 @@ def test_both_learn_the_links_of_their_own_rows(tmp_path, job):
     assert max(event.rows_done for event in events) > 0
 
 
+@pytest.mark.parametrize("job", [{}, {"blocks": "adtree-shared", "tree_of": "bob", **EPSILON}])
+def test_an_owner_without_rows_has_no_links(tmp_path, job):
+    spec, tables = spec_of({**NUMBERS, **job}, COLUMNS), two_tables()
+    for number, none in enumerate((["ann"], ["bob"], ["ann", "bob"])):
+        left = {name: rows[: 0 if name in none else 4] for name, rows in tables.items()}
+        results = linked(ends(spec, left, tmp_path / str(number)))
+        for rows, result in zip(left.values(), results, strict=True):
+            assert result.partners_ == [0] * len(rows)
+            assert result.links_ == [()] * len(rows)
+
+
 def test_flags_and_counts(tmp_path):
     tables = two_tables()
     flags = spec_of({**NUMBERS, "output": "flags"}, COLUMNS)

@@ -48,7 +48,8 @@ def give(spec: Spec, tables, folder: Path) -> Uploaded:
         uploads.append(Upload(name, "d", owner, len(values), True, True, "", digest))
         outlines |= {} if outline is None else {name: outline}
         chunk = form.chunk(values, secret, 0, 1)
-        form.part(1).check(chunk, 0, len(values))
+        if len(values):
+            form.part(1).check(chunk, 0, len(values))
         parts.append((chunk, mask(secret, 0, *chunk.shape)))
         combine(*parts[-1])
     shares = tuple(np.concatenate([part[cloud] for part in parts]) for cloud in (0, 1))

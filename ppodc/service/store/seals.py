@@ -77,9 +77,10 @@ class Seals:
             digest = self._datasets.row(sql, dataset)["seal"]
             if digest is None:
                 raise InputError(f"dataset {dataset!r} is not sealed yet.")
+            # one without rows begins where the next does, and stands before it
             query = (
                 "SELECT * FROM upload WHERE dataset = ? AND first_sealed_row IS NOT NULL"
-                " ORDER BY first_sealed_row"
+                " ORDER BY first_sealed_row, row_count, upload_id"
             )
             uploads = tuple(upload_of(row) for row in sql.execute(query, (dataset,)))
             outlines = self._uploads.outlines(uploads)

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError, WithdrawnError
 from ppodc.records.names import is_upload_id
-from ppodc.records.upload_form import Arranges, Cloud, Part, RowsPart, SeedPart, TellsOfRecords
+from ppodc.records.upload_form import (
+    Arranges,
+    Cloud,
+    Part,
+    RowsPart,
+    SeedPart,
+    TellsOfRecords,
+    least_rows,
+)
 from ppodc.service.job_state import JobState
 from ppodc.service.quotas import Quotas
 from ppodc.service.store import chunks, outlines
@@ -68,8 +76,10 @@ class Uploads:
         """
         if not is_upload_id(upload_id):
             raise InputError("an upload id must have 32 hexadecimal digits.")
-        if not 1 <= rows <= MAX_ROWS:
-            raise InputError(f"an upload must have 1 to {MAX_ROWS} rows.")
+        spec = self._datasets.spec(dataset)
+        least = least_rows(spec.kind.upload(spec))
+        if not least <= rows <= MAX_ROWS:
+            raise InputError(f"an upload must have {least} to {MAX_ROWS} rows.")
         part = self.part(dataset)
         digest = self._outline(dataset, rows, outline)
         with self._database.transaction() as sql:
@@ -98,7 +108,7 @@ class Uploads:
         part = self.part(dataset)
         with self._database.reading() as sql:
             self.check_open(sql, dataset)
-            _check_quotas(sql, dataset, owner, 1, part, quotas)
+            _check_quotas(sql, dataset, owner, 0, part, quotas)
             _, there = _brought(sql, dataset, owner)
         size = _row_bytes(part)
         by_size = quotas.megabytes * 10**6 // size if size else MAX_ROWS

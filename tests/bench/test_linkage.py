@@ -7,11 +7,22 @@ import pytest
 
 from ppodc.bench import linkage, linkage_kdtree, linkage_names
 from ppodc.bench.linkage import Setting
+from ppodc.bench.linkage_pairs import PUBLISHED_MS
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from tests.outside_data import FOLDER
 
 ADULT = FOLDER / "adult" / "adult.data"
+
+
+def test_the_published_pairs_are_the_published_hours_and_reductions():
+    hours = {n: pairs * PUBLISHED_MS / 3.6e6 for n, pairs in linkage.PUBLISHED_PAIRS.items()}
+    assert hours[6_000] == pytest.approx(14.17, abs=0.005)
+    assert hours[12_000] == pytest.approx(29.5, abs=0.05)
+    for n, pairs in linkage.PUBLISHED_PAIRS.items():
+        assert 1 - pairs / n**2 == pytest.approx(linkage.PUBLISHED[n], abs=0.0005)
+    # the two-party protocol over all pairs: 21.99 ms each
+    assert 6_000**2 * 21.99 / 3.6e6 == pytest.approx(219.9)
 
 
 @pytest.fixture

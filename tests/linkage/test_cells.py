@@ -100,7 +100,38 @@ def test_the_non_dominating_rule_without_noise():
     tree = build(values, [np.arange(2**20)], Budget(Fraction(1), DELTA), NoNoise())
     assert len(tree.boxes) == 128
     assert tree.synopsis.rows == 6000
-    assert Fraction(2) / (6000 * Fraction(1, 10)) == Fraction(1, 300)
+
+
+class Bookkeeper(NoNoise):
+    """No noise, and every budget that was asked for."""
+
+    def __init__(self):
+        self.counts, self.leaves = [], []
+
+    def count(self, epsilon):
+        self.counts.append(epsilon)
+        return 0
+
+    def padding(self, epsilon, delta):
+        self.leaves.append(epsilon)
+        return 0
+
+
+def test_the_budgets_of_the_non_dominating_rule():
+    """The same with sizes that can be halved six times: 6400 rows weigh as 6000 do at eta 1/10."""
+    book, eta = Bookkeeper(), Fraction(6000, 10 * 6400)
+    values = (np.arange(6400) * 2**20 // 6400)[:, None]
+    tree = build(values, [np.arange(2**20)], Budget(Fraction(1), DELTA, eta), book)
+    levels = [Fraction(n, 300) for n in (1, 2, 4, 8, 16, 32)]  # 1/300, 1/150, .. 8/75
+    assert book.counts == [eps for level, eps in enumerate(levels, 1) for _ in range(2**level)]
+    rest = Fraction(1, 4) - sum(levels)  # B
+    assert rest == Fraction(4, 100)
+    assert 2 / (100 * eta) == 2 / (Fraction("93.75") / 10) > rest  # so nothing is halved again
+    eps_u = rest + Fraction(1, 4)
+    assert set(book.leaves) == {eps_u} == {Fraction(29, 100)}
+    assert int(100 * eta * eps_u) == 2  # W
+    assert len(book.leaves) == len(tree.boxes) == 64 * 2
+    assert len(tree.boxes) <= 6400 * eta * 1 / 4 == 150
 
 
 # --------------------------------------------------------------------------- privacy
@@ -176,6 +207,15 @@ def test_a_category_is_never_cut_and_absent_ones_are_not_missed():
     values = np.column_stack([np.zeros(300, np.int64), np.arange(300) % 64])
     tree = build(values, domain, Budget(Fraction(2), DELTA), NoNoise())
     assert {tuple(interval) for interval in tree.boxes[:, 0].tolist()} == {(0, 40), (40, 81)}
+
+
+def test_padding_is_never_below_the_true_count_in_a_thousand_runs():
+    values = clustered(12)
+    for seed in range(1000):
+        tree = build(values, DOMAIN, Budget(Fraction(12), DELTA), exact_noise(seed))
+        true = np.bincount(tree.cell, minlength=len(tree.boxes))
+        assert len(true) > 1
+        assert (tree.synopsis.counts >= true).all()
 
 
 def test_padding_hides_every_count():

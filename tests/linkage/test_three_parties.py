@@ -10,7 +10,7 @@ from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import InputError
 from ppodc.linkage import reference
 from ppodc.linkage.rules import SquaredDistance
-from ppodc.linkage.three_parties import Matching, decide, encrypt, randomise
+from ppodc.linkage.three_parties import KAPPA, Matching, decide, encrypt, randomise
 
 ALICE, BOB = generate_insecure(256), generate_insecure(256)
 U = 20
@@ -72,6 +72,7 @@ def test_weights_count_and_nothing_may_match(pair):
 
 def test_widths_are_those_published():
     matching = Matching(SquaredDistance((1,) * 5, 0), 160)
+    assert matching.rho_bits - KAPPA == 21  # ceil(log2(5 * 480^2))
     assert matching.rho_bits + 1 == 62
     with pytest.raises(InputError, match="every pair"):
         Matching(SquaredDistance((1,), 100), 10)

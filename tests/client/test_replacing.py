@@ -147,6 +147,17 @@ def test_a_table_given_again_to_clouds_that_know_nothing_of_it_is_charged_again(
     assert spent() == 2.0
 
 
+def test_a_table_that_a_sealed_dataset_does_not_take_is_not_charged(platform, spent):
+    with platform.owner() as ann:
+        ann.upload("private", table(5))
+        platform.seal("private")
+        with pytest.raises(RefusedError, match="takes no more uploads"):
+            ann.upload("private", table(5, case=1))
+        assert spent() == 1.0
+        assert ann.upload("private", table(5)).repeated
+    assert spent() == 1.0
+
+
 def test_a_table_that_counts_twice_is_charged_twice(platform, spent):
     with platform.owner() as ann:
         ann.upload("private", table(5))

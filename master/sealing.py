@@ -90,11 +90,11 @@ def _undo_if_withdrawn(store: Store, dataset: str, theirs: list[Upload]) -> None
 
 def check(store: Store, dataset: str, chosen: list[Upload], suite: str, key_bits: int) -> None:
     """Refuse a job that has too few records, or whose numbers or plan the clouds cannot hold."""
-    m = sum(upload.rows for upload in chosen)
-    if m == 0:
+    if not chosen:
         raise InputError(
             f"dataset {dataset!r} has no upload that both clouds have in full; wait for the owners."
         )
+    m = sum(upload.rows for upload in chosen)
     spec = store.datasets.spec(dataset)
     kind = pair_kind(spec)
     kind.check(spec, m, suite, key_bits)

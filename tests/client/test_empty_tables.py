@@ -36,6 +36,12 @@ def test_a_table_without_rows_is_uploaded_sealed_and_answered(platform, blocks):
     assert spent(platform, "ann") == [4] * (blocks == "adtree")
     platform.seal("links")
     one, two = (store.seals.sealed("links") for store in platform.stores)
+    for sealed, store in zip((one, two), platform.stores, strict=True):
+        for order in (1, -1):  # of those without rows, which nothing but their ids tells apart
+            ids = [u.upload_id for u in sealed.uploads][:2][::order]
+            assert store.seals.seal("links", [*ids, one.uploads[2].upload_id]) == one.digest
+            if blocks == "adtree":  # dummies: an order of their own
+                break
     assert [u.owner for u in one.uploads][-1] == "bob"
     assert [u.identity for u in one.uploads] == [u.identity for u in two.uploads]
     assert platform.records("links").shape[0] == one.m

@@ -37,7 +37,7 @@ class Seals:
         """
         with self._database.transaction() as sql:
             row = self._datasets.row(sql, dataset)
-            uploads = tuple(known_upload(sql, upload_id) for upload_id in upload_ids)
+            uploads = _in_order([known_upload(sql, upload_id) for upload_id in upload_ids])
             self._check_sealable(dataset, uploads)
             digest = seal_digest(row["digest"], uploads)
             if row["seal"] is not None:
@@ -77,10 +77,9 @@ class Seals:
             digest = self._datasets.row(sql, dataset)["seal"]
             if digest is None:
                 raise InputError(f"dataset {dataset!r} is not sealed yet.")
-            # one without rows begins where the next does, and stands before it
             query = (
                 "SELECT * FROM upload WHERE dataset = ? AND first_sealed_row IS NOT NULL"
-                " ORDER BY first_sealed_row, row_count, upload_id"
+                " ORDER BY first_sealed_row, row_count, upload_id"  # as `_in_order` has them
             )
             uploads = tuple(upload_of(row) for row in sql.execute(query, (dataset,)))
             outlines = self._uploads.outlines(uploads)
@@ -116,3 +115,15 @@ class Seals:
                 f"the spec of dataset {dataset!r} wants uploads of at least {members.least} "
                 f"owners, and {len(owners)} have one at both clouds; wait for the others."
             )
+
+
+def _in_order(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
+    """As they are listed, but those without rows between two others by their ids.
+
+    Such uploads begin at the same row: nothing else would tell their order again.
+    """
+    first, places = 0, []
+    for upload in uploads:
+        places.append((first, upload.rows, upload.upload_id, upload))
+        first += upload.rows
+    return tuple(place[-1] for place in sorted(places, key=lambda place: place[:3]))

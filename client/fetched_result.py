@@ -21,7 +21,7 @@ from ppodc.records.output_half import (
 )
 from ppodc.records.upload_form import Cloud
 from ppodc.service.job_state import JobState
-from ppodc.service.messages import Named, ResultReply, RowsAsk, RowsReply
+from ppodc.service.messages import Named, ProgressReply, ResultReply, RowsAsk, RowsReply
 from ppodc.service.upload import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Array
@@ -36,8 +36,11 @@ class JobProgress:
     state: JobState
     iteration: int
     message: str
+    deleted: bool = False
 
     def __str__(self) -> str:
+        if self.deleted:
+            return "deleted"
         return f"{self.state} (iteration {self.iteration})" if self.iteration else str(self.state)
 
 
@@ -45,9 +48,9 @@ OnWait = Callable[[JobProgress], None] | None
 
 
 def progress_of(clouds: Clouds, dataset: str) -> JobProgress:
-    """How far a job is, as cloud 1 tells it."""
-    reply, _ = clouds.at(1).call("result", Named(dataset), reply=ResultReply)
-    return JobProgress(reply.state, reply.iteration, printable(reply.message))
+    """How far a job is, as cloud 1 tells it; takes no half of a result."""
+    reply, _ = clouds.at(1).call("progress", Named(dataset), reply=ProgressReply)
+    return JobProgress(reply.state, reply.iteration, printable(reply.message), reply.deleted)
 
 
 def fetch(

@@ -82,6 +82,12 @@ class Follower:
         )
         return control_messages.UploadList(page)
 
+    def terms(self, body: control_messages.Terms) -> control_messages.Done:
+        """Refuse before anything is fixed what `open` would refuse after it."""
+        self._known(body.dataset, body.spec)
+        self._accepted_suite(body.dataset, body.suite, body.pairs)
+        return control_messages.Done()
+
     def seal(self, body: control_messages.Seal, ids: Array) -> control_messages.Sealed:
         """Fix the records; the same again is harmless."""
         self._known(body.dataset, body.spec)
@@ -189,6 +195,20 @@ class Follower:
         if self._store.datasets.get(dataset).digest != spec:
             raise InputError(f"dataset {dataset!r} has another spec at cloud 2; compare digests.")
 
+    def _accepted_suite(self, dataset: str, name: str, pairs: int) -> str:
+        """The suite of a job on so many pairs, if this cloud runs such."""
+        if not 1 <= pairs <= self._config.max_pairs:
+            raise InputError(
+                f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
+            )
+        suite = suite_of(pair_kind(self._store.datasets.spec(dataset)), name)
+        if suite not in self._config.suites:
+            raise InputError(
+                f"cloud 2 does not take part in the suite {suite!r}, only in "
+                f"{', '.join(self._config.suites)}: see `suites` in cloud2.toml."
+            )
+        return suite
+
     def _side(self, body: control_messages.Open) -> CloudJob:
         job = self._store.jobs.get(body.dataset)
         if job.state.final:
@@ -197,17 +217,8 @@ class Follower:
             raise InputError(f"dataset {body.dataset!r} is sealed with other uploads at cloud 2.")
         if body.suite != job.suite and self._store.jobs.checkpoints(body.dataset):
             raise InputError(f"this job was begun with the suite {job.suite!r}; go on with it.")
-        if not 1 <= body.pairs <= self._config.max_pairs:
-            raise InputError(
-                f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
-            )
+        suite = self._accepted_suite(body.dataset, body.suite, body.pairs)
         kind = pair_kind(self._store.datasets.spec(body.dataset))
-        suite = suite_of(kind, body.suite)
-        if suite not in self._config.suites:
-            raise InputError(
-                f"cloud 2 does not take part in the suite {suite!r}, only in "
-                f"{', '.join(self._config.suites)}: see `suites` in cloud2.toml."
-            )
         side = CloudJob(
             self._store,
             self._workers,

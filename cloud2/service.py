@@ -80,6 +80,7 @@ def control_operations(follower: Follower) -> list[Operation]:
     """What C1, and nobody else, may ask."""
     offered: list[tuple[str, type[Body], Callable[..., Body]]] = [
         (control_messages.UPLOADS, control_messages.Uploads, follower.uploads),
+        (control_messages.TERMS, control_messages.Terms, follower.terms),
         (control_messages.SEAL, control_messages.Seal, follower.seal),
         (control_messages.OPEN, control_messages.Open, follower.open),
         (control_messages.STEP, control_messages.RunStep, follower.step),

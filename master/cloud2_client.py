@@ -48,6 +48,11 @@ class Cloud2Client:
             if len(page) < control_messages.PAGE:
                 return found
 
+    def check_terms(self, dataset: str, spec: str, suite: str, pairs: int) -> None:
+        """Refused if C2 would not run the job so, before anything is fixed."""
+        body = control_messages.Terms(dataset, spec, suite, pairs)
+        self._call(control_messages.TERMS, body, control_messages.Done)
+
     def seal(self, dataset: str, spec: str, upload_ids: list[str]) -> str:
         """Fix the records at C2; its seal digest."""
         body = control_messages.Seal(dataset, spec)

@@ -34,6 +34,7 @@ from ppodc.pairs.control_messages import MAX_PAIRS
 from ppodc.pairs.pair_worker import LINK_TIMEOUT
 from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.pairs.progress import Event, Listener
+from ppodc.pairs.shards import usable_pairs
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
@@ -109,6 +110,7 @@ class Master:
         with contextlib.closing(self._means.cloud2()) as cloud2:
             if store.jobs.get(dataset).state != JobState.DONE:
                 self._progress(Event(dataset, "sealing", 0, 0, 0, 0))
+                self._check_terms(cloud2)
                 report = seal(store, cloud2, dataset, self._suite, self._key_bits)
                 if report.left_out:
                     words = f"left out, since only one cloud has them: {', '.join(report.left_out)}"
@@ -131,6 +133,13 @@ class Master:
         self._progress(Event(dataset, "done", iterations, iterations, m, m, 0.0, 0.0))
         summary = pair_kind(store.datasets.spec(dataset)).describe(facts)
         return JobEnd(dataset, JobState.DONE, m, facts, summary, *times)
+
+    def _check_terms(self, cloud2: Cloud2Client) -> None:
+        """Before anything is sealed: does C2 run such a job, on no more pairs than rows?"""
+        rows = sum(upload.rows for upload in self._store.uploads.of(self._dataset, committed=True))
+        digest = self._store.datasets.spec(self._dataset).digest
+        pairs = usable_pairs(rows, self._pairs)
+        cloud2.check_terms(self._dataset, digest, self._suite, pairs)
 
     def prepare(self, iterations: int) -> None:
         """Fill the pools; the job stays where it stands."""

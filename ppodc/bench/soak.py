@@ -136,14 +136,15 @@ class _Play:
     def round(self) -> Round:
         """Play it to the end; whatever goes wrong is noted, and the next round begins."""
         began = time.monotonic()
+        hits = Counter[str]()
         try:
             with under_fire(self._world, self._shots) as hits:
                 self._upload()
                 self._compute()
-            self._round.hits = {name: times for name, times in hits.items() if times}
             self._check()
         except PpodcError as error:
             self._round.problem = str(error)
+        self._round.hits = {name: times for name, times in hits.items() if times}
         self._round.seconds = time.monotonic() - began
         self._settle()
         return self._round

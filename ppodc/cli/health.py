@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from ppodc.cli.options import out
-from ppodc.errors import InputError, PpodcError
+from ppodc.cli.options import show_table
+from ppodc.errors import ChannelError, InputError, PpodcError
 
 if TYPE_CHECKING:
     from ppodc.service.config import CloudConfig, OwnerConfig
@@ -25,16 +24,14 @@ def health_command(
     """Tell whether a service is well, or, for owners and operators, whether both clouds answer.
 
     A cloud's service answers where `health` in its configuration says (off unless it is set); so
-    this runs on the cloud's own machine. Exit status 0: all is well; 1: something is not.
+    this runs on the cloud's own machine. Exit status 0: all is well; 1: something is not; 2: the
+    configuration cannot be asked.
     """
     from ppodc.service.config import OwnerConfig, load_any
 
     loaded = load_any(config)
     rows = _of_clouds(loaded) if isinstance(loaded, OwnerConfig) else _of_service(config, loaded)
-    table = Table("what", "state")
-    for what, state, _ in rows:
-        table.add_row(what, state)
-    out.print(table)
+    show_table(["what", "state"], [[what, state] for what, state, _ in rows])
     if not all(well for *_, well in rows):
         raise typer.Exit(1)
 
@@ -47,7 +44,10 @@ def _of_service(file: Path, config: "CloudConfig") -> list[tuple[str, str, bool]
             f'{file} names no `health` address. Add health = "127.0.0.1:9464" (any free port) and '
             "start the service again."
         )
-    told = ask(config.health)
+    try:
+        told = ask(config.health)
+    except ChannelError as error:
+        return [("service", str(error), False)]
     return [(name, words, words == "ok") for name, words in told.checks.items()]
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ppodc.cli.opened_results import show_result, waiting
 from ppodc.cli.options import (
@@ -17,6 +16,7 @@ from ppodc.cli.options import (
     on_interrupt,
     out,
     png_to_write,
+    show_table,
     write_columns,
     write_csv,
     write_json,
@@ -162,16 +162,17 @@ def datasets_command(config: OwnConfig) -> None:
     """List the datasets you take part in: how far each is, and what you have uploaded."""
     from client.owner import Owner
 
-    table = Table("dataset", "state", "own uploads", "own records", "spec", "clouds agree")
+    rows = []
     with Owner.connect(config) as owner:
         for entry in owner.datasets():
-            state = str(owner.progress(entry.name))
             agree = "yes" if entry.agreed else "NO: ask the operators"
-            counts = (str(entry.uploads), str(entry.rows), entry.digest[:12])
-            table.add_row(entry.name, state, *counts, agree)
-    out.print(table)
-    if not table.row_count:
+            counts = [str(entry.uploads), str(entry.rows), entry.digest[:12]]
+            rows.append([entry.name, str(owner.progress(entry.name)), *counts, agree])
+    if not rows:
         out.print("no dataset names your key among its owners")
+        return
+    headings = ["dataset", "state", "own uploads", "own records", "spec", "clouds agree"]
+    show_table(headings, rows)
 
 
 @owners.command("progress")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import OwnConfig, err, out, show_table, write_json
+from ppodc.cli.options import OwnConfig, err, on_interrupt, out, show_table, write_json
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def run_collector(
     if workers and not config.ray_address:
         raise InputError("this collector has no cluster: set ray_address in its configuration.")
     with ExitStack() as stack:
+        state = f"no report is lost, nothing was told; go on with: ppodc resume {name}"
+        stack.enter_context(on_interrupt(lambda: state))
         store = stack.enter_context(Store.open(config.store, "cloud1"))
         cluster = None
         if config.ray_address:

@@ -78,6 +78,7 @@ class LocalResult:
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
+            "columns": self.schema.names,
             "cluster_centers": self.modes_,
             "sizes": self.sizes_.tolist(),
             "count": self.count_,

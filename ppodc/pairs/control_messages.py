@@ -17,6 +17,7 @@ from ppodc.service.upload import Upload
 from ppodc.transport.wire import Body
 
 UPLOADS = "control.uploads"
+TERMS = "control.terms"
 SEAL = "control.seal"
 OPEN = "control.open"
 STEP = "control.step"
@@ -52,6 +53,15 @@ class UploadList(Body, frozen=True):
     """Answer to `uploads`; an empty page is the last."""
 
     uploads: list[Upload]
+
+
+class Terms(Body, frozen=True):
+    """`terms`: would C2 run a job of this dataset so? Refused with the reason if not."""
+
+    dataset: Name
+    spec: Digest
+    suite: Name
+    pairs: Number
 
 
 class Seal(Body, frozen=True):

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from ppodc.errors import AccessError, InputError
 
 PATTERN = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
+_LOOPBACK = r"^(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|localhost):[0-9]{1,5}$"
 _MAX_PORT = 65535
 _EVERYWHERE = ("*", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound
+
+
+_LOCAL = {"localhost": "127.0.0.1"}
 
 
 def check_address(what: str, address: str) -> None:
@@ -18,6 +22,14 @@ def check_address(what: str, address: str) -> None:
     if re.fullmatch(PATTERN, address) is None:
         raise InputError(f"{what}: {address!r} is not tcp://HOST:PORT, as in tcp://127.0.0.1:7401")
     if port_of(address) > _MAX_PORT:
+        raise InputError(f"{what}: {address!r} names a port above {_MAX_PORT}")
+
+
+def check_loopback(what: str, address: str) -> None:
+    """Refuse HOST:PORT that is not a port of this machine alone; no address at all is fine."""
+    if address and re.fullmatch(_LOOPBACK, address) is None:
+        raise InputError(f"{what}: {address!r} is not 127.0.0.1:PORT or localhost:PORT")
+    if address and port_of(address) > _MAX_PORT:
         raise InputError(f"{what}: {address!r} names a port above {_MAX_PORT}")
 
 
@@ -33,6 +45,11 @@ def host_of(address: str) -> str | None:
     return None if match is None or match[1] == "*" else match[1].strip("[]")
 
 
+def one_host(address: str) -> bool:
+    """Whether others can call there: it names one host, not all addresses of a machine."""
+    return host_of(address) not in (None, *_EVERYWHERE)
+
+
 def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 
@@ -41,7 +58,7 @@ def collide(one: str, other: str) -> bool:
     """Whether two services on one machine cannot listen at both."""
     if port_of(one) != port_of(other) or port_of(one) == 0:
         return False
-    hosts = {host_of(one) or "*", host_of(other) or "*"}
+    hosts = {_LOCAL.get(host, host) for host in (host_of(one) or "*", host_of(other) or "*")}
     return len(hosts) == 1 or not hosts.isdisjoint(_EVERYWHERE)
 
 

@@ -15,13 +15,18 @@ from msgspec import Meta
 from ppodc.errors import InputError
 from ppodc.records.names import Name
 from ppodc.records.toml_document import parse_toml
-from ppodc.service.addresses import PATTERN, check_address, check_ports, collide
+from ppodc.service.addresses import (
+    PATTERN,
+    check_address,
+    check_loopback,
+    check_ports,
+    collide,
+)
 from ppodc.service.quotas import Quotas
 from ppodc.transport.call_server import Peer
 from ppodc.transport.front_door import Limits
 
 _MAX_BYTES = 1 << 20
-_LOOPBACK = r"^$|^(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|localhost):[0-9]{1,5}$"
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
 
 PublicKeyText = Annotated[str, Meta(pattern=_Z85)]
@@ -74,10 +79,7 @@ class _Listening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ]
     health: Annotated[
         str,
-        Meta(
-            pattern=_LOOPBACK,
-            description='Health and metrics over HTTP, on loopback: "127.0.0.1:9464"; "" = off.',
-        ),
+        Meta(description='Health and metrics over HTTP, on loopback: "127.0.0.1:9464"; "" = off.'),
     ] = ""
     connections: Annotated[
         int,
@@ -126,7 +128,7 @@ class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     role: Literal["cloud1"] = "cloud1"
     pairs: Annotated[
-        int, Meta(ge=1, le=4096, description="Worker pairs of a job that does not say how many.")
+        int, Meta(ge=1, le=512, description="Worker pairs of a job that does not say how many.")
     ] = 2
     shards_per_pair: Annotated[
         int,
@@ -160,7 +162,7 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ]
     max_pairs: Annotated[
-        int, Meta(ge=1, le=4096, description="At most so many workers for one job of cloud 1.")
+        int, Meta(ge=1, le=512, description="At most so many workers for one job of cloud 1.")
     ] = 64
     worker_host: Annotated[
         str,
@@ -324,6 +326,8 @@ def _check_addresses(document: Mapping[str, Any]) -> None:
         given["listen"], given["listen_control"]
     ):
         raise InputError("listen and listen_control must be two ports")
+    if isinstance(health := document.get("health"), str):
+        check_loopback("health", health)
 
 
 def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:

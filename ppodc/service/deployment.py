@@ -10,6 +10,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
@@ -18,7 +19,7 @@ from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
 from ppodc.records.names import is_name
-from ppodc.service.addresses import check_address, collide, host_of, port_of
+from ppodc.service.addresses import check_address, collide, one_host, port_of
 from ppodc.service.config import (
     Caller,
     Cloud1Config,
@@ -141,13 +142,13 @@ def _check_reached(*addresses: str) -> None:
     """Refuse addresses at which others cannot tell the clouds apart, or reach them at all."""
     for address in addresses:
         check_address("where a cloud is reached", address)
-        if host_of(address) is None:
+        if not one_host(address):
             raise InputError(
                 f"nobody can call {address}: name the host under which others reach this cloud "
                 "as its endpoint."
             )
     fixed = [address for address in addresses if port_of(address)]
-    if len(set(fixed)) < len(fixed):
+    if any(collide(a, b) for a, b in combinations(fixed, 2)):
         raise InputError(
             f"{', '.join(fixed)}: each needs a port of its own, cloud 1 one, cloud 2 two."
         )

@@ -103,6 +103,15 @@ class HalfName(Body, frozen=True):
     modulus: bytes
 
 
+class ProgressReply(Body, frozen=True):
+    """Where a job is; its iteration is told to those with records in it."""
+
+    state: JobState
+    iteration: int
+    message: str
+    deleted: bool
+
+
 class ResultReply(Body, frozen=True):
     """Where the job is and, once `ready`, this cloud's halves: one array for each of `halves`."""
 

@@ -31,6 +31,7 @@ from ppodc.service.messages import (
     LedgerAsk,
     LedgerReply,
     Named,
+    ProgressReply,
     ResultReply,
     Room,
     RowsAsk,
@@ -76,6 +77,7 @@ class _Operations:
             _operation("missing", owner, UploadRef, self.missing),
             _operation("commit", owner, UploadRef, self.commit),
             _operation("withdraw", owner, UploadRef, self.withdraw),
+            _operation("progress", owner, Named, self.progress),
             _operation("result", owner, Named, self.result),
             _operation("rows", owner, RowsAsk, self.rows),
             _operation("create", operator, SpecText, self.create),
@@ -170,6 +172,13 @@ class _Operations:
 
     # -------------------------------------------------------------- results
 
+    def progress(self, peer: Peer, body: Named) -> Answer:
+        owner = self._member(peer, body.dataset)
+        job = self._store.jobs.get(body.dataset)
+        iteration = job.iteration if self._has_records(owner, body.dataset) else 0
+        deleted = self._store.datasets.deleted(body.dataset)
+        return ProgressReply(job.state, iteration, without_places(job.message), deleted), ()
+
     def result(self, peer: Peer, body: Named) -> Answer:
         owner = self._member(peer, body.dataset)
         self._check_has_records(owner, body.dataset)
@@ -255,10 +264,13 @@ class _Operations:
             raise AccessError(f"upload {upload_id} is not of {peer.name}.")
 
     def _check_has_records(self, owner: str, dataset: str) -> None:
+        if not self._has_records(owner, dataset):
+            raise AccessError(f"{owner} has no records in dataset {dataset!r}.")
+
+    def _has_records(self, owner: str, dataset: str) -> bool:
         still_open = self._store.datasets.get(dataset).state == JobState.CREATED
         own = self._store.uploads.of(dataset, owner=owner, committed=True)
-        if not any(upload.sealed or still_open for upload in own):
-            raise AccessError(f"{owner} has no records in dataset {dataset!r}.")
+        return any(upload.sealed or still_open for upload in own)
 
     def _has_result(self, dataset: str) -> bool:
         """Whether halves may be given: cloud 1 is done once both have theirs of the same run."""

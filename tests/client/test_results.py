@@ -195,6 +195,36 @@ def test_owners_list_their_datasets_by_command(platform):
     assert "no result yet" in str(late.exception)
 
 
+def test_a_look_at_how_far_things_are_takes_nothing(platform):
+    """Neither a half nor an entry in a ledger; who gave no records yet may look too."""
+    with platform.owner("ann") as ann, platform.owner("bob") as bob:
+        assert str(bob.progress("clinic")) == "created"
+        ann.upload("clinic", table(8))
+        platform.seal()
+        finish_job(platform)
+        before = [store.ledger.entries() for store in platform.stores]
+        assert [str(owner.progress("clinic")) for owner in (ann, bob)] == ["done", "done"]
+        listed = CliRunner().invoke(
+            app, ["datasets", "--config", str(platform.deployment.party("bob").config)]
+        )
+        assert re.findall(r"clinic|done|\b0\b", listed.output) == ["clinic", "done", "0", "0"]
+        assert [store.ledger.entries() for store in platform.stores] == before
+        for store in platform.stores:
+            store.removal.dataset("clinic", "olga")
+        assert str(ann.progress("clinic")) == "deleted"
+
+
+def test_iterations_are_told_to_those_with_records(platform):
+    with platform.owner("ann") as ann, platform.owner("bob") as bob:
+        ann.upload("clinic", table(6))
+        platform.seal()
+        for store in platform.stores:
+            store.jobs.transition("clinic", JobState.PREPARING)
+            store.jobs.transition("clinic", JobState.RUNNING, iteration=2)
+        assert str(ann.progress("clinic")) == "running (iteration 2)"
+        assert str(bob.progress("clinic")) == "running"
+
+
 def test_a_result_as_a_table_in_full_precision(platform, tmp_path):
     with platform.owner() as owner:
         owner.upload("clinic", table(9))

@@ -56,6 +56,7 @@ def test_words_from_a_file_to_the_result_and_own_labels(server, tmp_path, mechan
     assert sorted(result.modes_) == [["no", "f", 3.0], ["yes", "m", 0.0]]
     assert {row[2] for row in result.table()[1]} == {"no", "yes"}
     assert json.loads(json.dumps(result.figures()))["cluster_centers"] == result.modes_
+    assert result.figures()["columns"] == result.table()[0][2:]
     before = len(server.store.ledger.entries())
     options = ["--config", str(server.config("ann")), "--to", str(labels)]
     done = runner.invoke(app, ["labels", "habits", str(file), *options])

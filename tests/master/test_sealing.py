@@ -10,10 +10,10 @@ import pytest
 
 from cloud2.follower import Follower
 from cloud2.service import control_operations
-from master.job import seal_dataset
+from master.job import run_job, seal_dataset
 from ppodc import job_kinds
 from ppodc.cluster.thread_workers import ThreadWorkers
-from ppodc.errors import InputError, WidthError
+from ppodc.errors import InputError, RefusedError, WidthError
 from ppodc.kmeans.job import Job
 from ppodc.linkage import work
 from ppodc.linkage.job import Job as LinkageJob
@@ -133,6 +133,15 @@ def test_what_cannot_run_is_not_sealed(clouds: Clouds, k, rows, suite, error, te
         seal_dataset(clouds.config, "d", suite)
     for store in (clouds.first, clouds.second):
         assert store.jobs.get("d").state == JobState.CREATED
+
+
+def test_more_pairs_than_cloud2_gives_are_refused_before_sealing(clouds: Clouds):
+    clouds.create(k=2)
+    clouds.upload(700)
+    with pytest.raises(RefusedError, match="cloud 2 gives at most 64 workers"):
+        run_job(clouds.config, "d", pairs=65)
+    assert clouds.first.jobs.get("d").state == JobState.CREATED
+    assert clouds.second.jobs.get("d").state == JobState.CREATED
 
 
 def test_fewer_owners_than_agreed_are_not_sealed(clouds: Clouds):

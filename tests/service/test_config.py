@@ -98,6 +98,8 @@ def test_a_written_configuration_loads_as_it_was(deployment, tmp_path):
         ('role = "cloud1"', 'role = "clod1"', 'cloud 1: role = "cloud1"'),
         ('store = "store"', "store = 3", "path"),
         ('store = "store"', "", "store"),
+        ("role =", 'health = "127.0.0.1:99999"\nrole =', "health: '127.0.0.1:99999' names a port"),
+        ("role =", 'health = "0.0.0.0:9464"\nrole =', "health: '0.0.0.0:9464' is not 127.0.0.1"),
         ("[owners]", "[owners]\neve = 'short'", "owners"),
         ("[cloud2]", "[cloud3]", "cloud"),
     ],
@@ -167,6 +169,8 @@ def test_impossible_owners_are_refused(tmp_path, owners):
         ({"cloud2_listen": "tcp://127.0.0.1:7401"}, "a port of its own"),
         ({"cloud2_listen": "tcp://127.0.0.1:7403"}, "a port of its own"),
         ({"cloud1_listen": "tcp://*:7401"}, "nobody can call tcp://*:7401"),
+        ({"cloud1_listen": "tcp://0.0.0.0:7401"}, "nobody can call tcp://0.0.0.0:7401"),
+        ({"cloud2_listen": "tcp://localhost:7401"}, "a port of its own"),
         ({"cloud1_endpoint": "north.example:7401"}, "must begin with tcp://"),
         (
             {"cloud2_listen": "tcp://*:7403", "cloud2_endpoint": "tcp://c2.example:80"},

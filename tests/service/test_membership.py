@@ -59,6 +59,7 @@ def refused(store, peer: Peer, upload_id: str) -> set[str]:
         ("missing", UploadRef(upload_id), []),
         ("commit", UploadRef(upload_id), []),
         ("withdraw", UploadRef(upload_id), []),
+        ("progress", Named("clinic"), []),
         ("result", Named("clinic"), []),
         ("rows", RowsAsk("clinic", upload_id, "labels"), []),
     ]

@@ -52,6 +52,7 @@ OPERATIONS = {
     "seed": Seed("1" * 32, bytes(32)),
     "missing": UploadRef("1" * 32),
     "commit": UploadRef("1" * 32),
+    "progress": Named("clinic"),
     "result": Named("clinic"),
     "rows": RowsAsk("clinic", "1" * 32, "labels"),
     "create": SpecText(b"{}"),

@@ -96,6 +96,7 @@ class PrivateResult:
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
+            "columns": list(self.columns),
             "cluster_centers": self.cluster_centers_.tolist(),
             "sizes": self.sizes_.tolist(),
             "points": self.points_.tolist(),

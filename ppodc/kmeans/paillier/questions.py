@@ -101,7 +101,7 @@ class Answers:
                 self._channel.fail(str(error))
                 raise
             except BaseException:
-                self._channel.fail("internal error at the other cloud; its log says more.")
+                self._channel.fail("internal error at cloud 2; its log says more.")
                 raise
 
     def _answer(self, message: Message) -> None:

@@ -123,7 +123,7 @@ def _open(session: Session, share: int) -> bool:
     own = np.array([share], np.uint8)
     other = session.link.exchange(_STOP, own)
     if other[0] > 1:
-        raise WireError("the peer's share of the stop bit is no bit; stop both clouds.")
+        raise WireError("the other cloud's share of the stop bit is no bit.")
     return bool((own ^ other)[0])
 
 

@@ -128,6 +128,7 @@ def test_an_owner_merges_points_to_clusters():
     near = int(np.argmax(result.sizes_))
     assert result.label(np.array([[90, 81], [12, 10]])).tolist() == [near, 1 - near]
     assert result.figures()["privacy"]["guaranteed"] == {"epsilon": 4.0, "delta": 1e-6}
+    assert result.figures()["columns"] == result.table()[0][2:]
     assert len(result.table()[1]) == 2
 
 

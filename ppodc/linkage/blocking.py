@@ -31,6 +31,7 @@ from ppodc.records.toml_document import check_keys, check_whole
 
 BlockKind = Literal["none", "adtree", "adtree-shared", "length", "key"]
 MAX_CELLS = 1 << 14  # of one upload; both clouds look at every pair of cells
+_MOST_EDGES = 1 << 19  # of all cells and dimensions: seconds for a gateway that checks them
 _EXTRA: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # required, optional
     "none": ((), ()),
     "adtree": (("epsilon", "delta"), ("eta",)),
@@ -222,6 +223,16 @@ def _cost(epsilon: float | str, delta: float | str) -> tuple[Fraction, Fraction]
 # --------------------------------------------------------------------------- the public domain
 
 
+def check_cells(count: int, dimensions: int) -> None:
+    """Refuse an upload of so many cells that clouds would take long for them."""
+    most = min(MAX_CELLS, _MOST_EDGES // dimensions)
+    if not 1 <= count <= most:
+        raise InputError(
+            f"an upload may have 1 to {most} cells, not {count}: agree on a smaller eta or "
+            "epsilon, or on other blocks."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Cutting:
     """The public domain that rows are sorted in, and which of its cells meet."""
@@ -249,8 +260,7 @@ class Cutting:
         wide = 1 if fixed is not None else 1 + 2 * dimensions
         if outline.ndim != 2 or outline.shape[1] != wide or outline.dtype != np.uint32:
             raise InputError("the cells of an upload do not fit the job.")
-        if not 1 <= len(outline) <= MAX_CELLS:
-            raise InputError(f"an upload may have 1 to {MAX_CELLS} cells.")
+        check_cells(len(outline), dimensions)
         table = outline.astype(np.int64)
         if fixed is not None:
             if len(outline) != len(fixed):

@@ -28,7 +28,7 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError, KeyFileError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.linkage import adtree
-from ppodc.linkage.blocking import MAX_CELLS
+from ppodc.linkage.blocking import check_cells
 from ppodc.linkage.cells import Boxes, Partition, joined
 from ppodc.linkage.encoding import encode_rows, link_columns
 from ppodc.linkage.job import Job, job_of
@@ -156,11 +156,7 @@ class PaddedRows(PlainRows):
             return joined([adtree.count_cells(*cells, noise) for cells in each])
         if extents is None:
             found = adtree.build(points[0], cutting.domain, budget, noise)
-            if len(found.boxes) > MAX_CELLS:
-                raise InputError(
-                    f"the tree has {len(found.boxes)} cells, more than {MAX_CELLS}: agree on a "
-                    "smaller eta or epsilon."
-                )
+            check_cells(len(found.boxes), len(cutting.domain))
             return found
         return adtree.count_cells(points[0], _boxes(extents), budget, noise)
 

@@ -9,7 +9,7 @@ import pytest
 
 from client.sending import Sender
 from ppodc.errors import InputError, RefusedError
-from ppodc.linkage import passes, upload
+from ppodc.linkage import blocking, passes
 from ppodc.linkage.blocking import by_key
 from ppodc.linkage.kind import KIND
 from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
@@ -142,7 +142,7 @@ def test_cells_that_do_not_cover_the_domain_are_refused_before_the_follower_pays
 
 
 def test_a_tree_of_too_many_cells_costs_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(upload, "MAX_CELLS", 1)
+    monkeypatch.setattr(blocking, "MAX_CELLS", 1)
     form = KIND.upload(linkage())
     with pytest.raises(InputError, match="smaller eta"):
         form.arrange(form.encode(rows(50)), None, tmp_path, Fraction(10))

@@ -69,9 +69,11 @@ def test_only_reports_reach_the_collector_and_the_same_data_get_the_same(server)
     folder = server.deployment.party("ann").folder / "privacy"
     with server.owner("ann") as ann:
         ann.upload("first", data, progress=False)
-        charged = (folder / "budget.json").read_bytes()
+        (charged,) = OwnerReports(folder).drawings()
         ann.upload("second", data, progress=False)
-        assert (folder / "budget.json").read_bytes() == charged
+        (after,) = OwnerReports(folder).drawings()
+        assert (after.name, after.cost) == (charged.name, charged.cost)
+        assert [use.split(",")[0].split()[0] for use in after.uses] == ["first", "second"]
         assert ann.upload("second", data, progress=False).repeated
     for name in ("first", "second"):
         server.store.seals.seal(name, [u.upload_id for u in server.store.uploads.of(name)])

@@ -225,7 +225,7 @@ def _cost(epsilon: float | str, delta: float | str) -> tuple[Fraction, Fraction]
 
 def check_cells(count: int, dimensions: int) -> None:
     """Refuse an upload of so many cells that clouds would take long for them."""
-    most = min(MAX_CELLS, _MOST_EDGES // dimensions)
+    most = min(MAX_CELLS, _MOST_EDGES // max(1, dimensions))
     if not 1 <= count <= most:
         raise InputError(
             f"an upload may have 1 to {most} cells, not {count}: agree on a smaller eta or "

@@ -243,7 +243,7 @@ class _Lead:
         self._step("reseed", [reseed(c1, old, old, w)])
         self._step("stop test", [setc(c1, old, old, clamp_beta(case.params), w)])
         if not whole:
-            share = np.load(self._cloud.folder / "share-00000.npy", allow_pickle=False)
+            share = self._cloud.share()
             parts = ((i, share[i : i + case.batch]) for i in rows)
             ub = case.params.ub
             self._step("ingest", (ingest(c1, _SHARD, i, part, ub) for i, part in parts))

@@ -61,7 +61,8 @@ class DriverProcess:
         """Wait until it is connected; why that cannot be. What is not fatal may be tried again."""
         refused = self._connected.result()
         if refused == RAY_DIED:
-            return Failure(f"the Ray of {self._place.resource} died: {self._reason}.", fatal=False)
+            # A Ray of our own begins anew; one that is not stays as it is.
+            return Failure(f"{self._place} died: {self._reason}.", fatal=self._place.foreign)
         return refused
 
     @property
@@ -117,7 +118,7 @@ class DriverProcess:
     def _bury(self, reason: str) -> None:
         self._reason = reason
         if not self._stopping:
-            log.warning("the Ray of %s died: %s", self._place.resource, reason)
+            log.warning("%s died: %s", self._place, reason)
         self._folder.remove()
         with self._lock:
             self._over.set()

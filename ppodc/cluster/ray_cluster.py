@@ -6,14 +6,17 @@ It belongs to the process that started it and ends with it, however that process
 on the machine is touched. That process is never a gateway or a master (`driver_process`).
 """
 
+import contextlib
 import json
 import os
 import secrets
+import select
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from ppodc.cluster.offspring import children
@@ -31,7 +34,10 @@ _HEALTH_CHECKS = {
     "RAY_health_check_timeout_ms": "3000",
     "RAY_health_check_failure_threshold": "3",
 }
+# Ray would wait a minute for a node of somebody else's cluster to appear on this machine.
+_WAITS = {"RAY_gcs_server_request_timeout_seconds": "15"}
 _NEEDED = ("gcs_server", "raylet")  # processes without which Ray is dead
+_CREDENTIALS = struct.Struct("3i")  # of a socket's other end: pid, user, group
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +48,26 @@ class Place:
     resource: str  # what the nodes of this cloud offer, one for each worker
     workers: int  # how many a "local" Ray offers
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the Ray there is somebody else's to start and to mend."""
+        return self.address != "local"
 
-def connect(place: Place, folder: RayFolder) -> None:
-    """Make this process a driver at that place; `folder` is for the files of a Ray it starts."""
+    def __str__(self) -> str:
+        at = f" at {self.address!r}" if self.foreign else ""
+        return f"the Ray of {self.resource}{at}"
+
+
+def connect(place: Place, folder: RayFolder) -> Place:
+    """Make this process a driver at that place; `folder` is for the files of a Ray it starts.
+
+    What is given back names the head that was found for "auto".
+    """
     _environment(place)
+    place = _found(place)
     _check_reachable(place)
     try:
-        if place.address == "local":
+        if not place.foreign:
             start_here({place.resource: float(place.workers)}, folder)
         else:
             ray_module().init(
@@ -61,8 +80,27 @@ def connect(place: Place, folder: RayFolder) -> None:
         raise RayUnusableError(
             f"no Ray cluster of {place.resource} can be used at {place.address!r} "
             f"({type(error).__name__}). Check ray_address in its configuration, Ray's token "
-            "(RAY_AUTH_TOKEN_PATH), and that the head is running."
+            "(RAY_AUTH_TOKEN_PATH), and that the head and a Ray node on this machine are running."
         ) from error
+    return place
+
+
+def _found(place: Place) -> Place:
+    """The same with HOST:PORT for "auto", looked up where Ray would: it may be dead."""
+    if place.address != "auto":
+        return place
+    ray_module()
+    from ray._private.services import canonicalize_bootstrap_address
+
+    address = None
+    with contextlib.suppress(ConnectionError, ValueError):
+        address = canonicalize_bootstrap_address("auto")
+    if address is None:
+        raise RayUnusableError(
+            f"no Ray cluster of {place.resource} is known on this machine. Start it here, or name "
+            "its head: HOST:PORT as ray_address in the configuration, or in RAY_ADDRESS."
+        )
+    return replace(place, address=address)
 
 
 def _check_reachable(place: Place) -> None:
@@ -111,6 +149,37 @@ def nodes() -> int:
     return sum(bool(node["Alive"]) for node in ray_module().nodes())
 
 
+class OwnNode:
+    """The node that this driver belongs to: when it is gone no worker starts any more, not even on
+    other nodes or on one that takes its place, whereas another driver would start them.
+
+    Ray's GCS may take a quarter of a minute to notice; the process of the raylet tells at once.
+    """
+
+    def __init__(self) -> None:
+        self._id = ray_module().get_runtime_context().get_node_id()
+        names = [node["RayletSocketName"] for node in self._listed()]
+        self._raylet = _process_behind(names[0]) if names else None
+
+    def fault(self) -> str:
+        """What is wrong with it, or nothing; asks the GCS."""
+        if self._raylet is not None and select.select([self._raylet], [], [], 0)[0]:
+            return "its raylet is gone"
+        return "" if any(node["Alive"] for node in self._listed()) else "its raylet does not answer"
+
+    def _listed(self) -> list[dict[str, Any]]:
+        return [node for node in ray_module().nodes() if node["NodeID"] == self._id]
+
+
+def _process_behind(socket_name: str) -> int | None:
+    """A descriptor to be read from when the process ends that listens there; None if not seen."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+        line.connect(socket_name)
+        told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return os.pidfd_open(_CREDENTIALS.unpack(told)[0])
+    return None
+
+
 def check_workers(place: Place, wanted: int) -> None:
     """Refuse at once what the cluster could never place."""
     offered = int(ray_module().cluster_resources().get(place.resource, 0))
@@ -138,11 +207,11 @@ def settings(*, loopback: bool) -> dict[str, str]:
 def _environment(place: Place) -> None:
     """Ray reads these once, when it is imported."""
     host = place.address.rpartition(":")[0]
-    loopback = place.address == "local" or host in _LOOPBACK
-    own = _HEALTH_CHECKS if place.address == "local" else {}
-    for name, value in {**settings(loopback=loopback), **own}.items():
+    loopback = not place.foreign or host in _LOOPBACK
+    times = _WAITS if place.foreign else _HEALTH_CHECKS
+    for name, value in {**settings(loopback=loopback), **times}.items():
         os.environ.setdefault(name, value)
-    if place.address == "local" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+    if not place.foreign and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 

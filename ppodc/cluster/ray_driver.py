@@ -2,8 +2,8 @@
 
 Its starter (`driver_process`) sends operations and gets their ends; when the starter is gone, this
 process ends in order. Every second it asks Ray for its nodes and shows by a pulse that it was
-answered; when the Ray that it has started itself loses a process, or its raylet does not answer for
-15 s, it ends at once.
+answered. It ends at once when its own node is gone, or does not answer for as long as Ray's GCS
+waits (15 s if the Ray is our own), or when a Ray that it has started itself loses a process.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from typing import Any
 
 from ppodc.cluster import plain_values
 from ppodc.cluster.ray_cluster import (
+    OwnNode,
     Place,
     check_workers,
     connect,
@@ -119,10 +120,11 @@ class Driver:
             plain_values.send(self._line, (number, outcome))
 
     def _show_pulse(self) -> None:
-        own = self._place.address == "local"
+        node = OwnNode()
         while True:
-            if not nodes() and own:
-                end_at_once("its raylet does not answer")
+            fault = node.fault()
+            if fault:
+                end_at_once(fault)
             self._answer(_PULSE, None)
             time.sleep(_PULSE_SECONDS)
 
@@ -145,11 +147,11 @@ def _main() -> None:
     leaving = threading.Event()
     threading.Thread(target=end_with_ray, args=(leaving,), daemon=True).start()
     try:
-        connect(place, folder)
+        joined = connect(place, folder)
     except PpodcError as error:
-        plain_values.send(line, (_READY, Failure(str(error), fatal=place.address != "local")))
+        plain_values.send(line, (_READY, Failure(str(error), fatal=place.foreign)))
     else:
-        Driver(line, place).serve()
+        Driver(line, joined).serve()
     leaving.set()
     ray_module().shutdown()
     folder.remove()  # the starter may be gone

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from client.operator import Operator
-from ppodc.cluster.driver_process import RAY_DIED
+from cloud1.report_workers import ReportWorker
+from ppodc.cluster import ray_workers
+from ppodc.cluster.driver_process import RAY_DIED, DriverProcess
 from ppodc.cluster.ray_cluster import Place
-from ppodc.cluster.ray_head import LocalRay
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import RayUnusableError
+from ppodc.local.platform import free_ports
+from tests.cloud1.one_server import numbers_spec
+from tests.end_to_end.foreign_cluster import ForeignCluster
 from tests.end_to_end.two_services import TwoServices, ancestors, make_spec, make_tables, wait_for
 
 
@@ -93,17 +97,54 @@ def test_a_raylet_that_does_not_answer_is_replaced(monkeypatch, temporary: Path,
     assert not list(temporary.iterdir())
 
 
-def test_a_cluster_that_is_gone_is_named(monkeypatch):
-    with LocalRay.start({"cloud2": 1}) as head:
-        for name, value in head.environment.items():
-            monkeypatch.setenv(name, value)
-        with RayWorkers(Place(head.address, "cloud2", 1), silent=4.0) as workers:
+def test_a_foreign_cluster_is_left_when_it_is_broken_and_used_when_it_is_whole(
+    monkeypatch, temporary: Path, caplog
+):
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(temporary / "token"))
+    monkeypatch.setenv("RAY_gcs_server_request_timeout_seconds", "2")  # not the 15 s of a service
+    spec = numbers_spec("counted").canonical()
+    with ForeignCluster.start(temporary) as cluster:
+        cluster.add_node()
+        with RayWorkers(Place(cluster.address, "cloud2", 1), silent=4.0) as workers:
             workers.check(1)
-            driver = workers._driver
-            assert driver is not None
-            os.kill(head.pid, signal.SIGKILL)
-            wait_for(lambda: not driver.alive, 60)
-            assert driver.call("both_clouds").result() == RAY_DIED
+            first = workers._driver
+            assert first is not None
+
+            os.kill(cluster.raylet, signal.SIGKILL)  # the GCS lives
+            wait_for(lambda: not first.alive, 60)
+            assert f"'{cluster.address}' died: its raylet is gone" in caplog.text
+            assert first.call("both_clouds").result() == RAY_DIED
             assert workers.nodes() == 0, "who only looks does not wait for another"
-            with pytest.raises(RayUnusableError, match=f"no Ray head of cloud2 .*{head.address}"):
+            with pytest.raises(RayUnusableError, match=f"{cluster.address}.* node on this machine"):
                 workers.check(1)
+
+            cluster.add_node()
+            workers.check(1)
+            worker = workers.start(ReportWorker, spec)
+            assert workers.outcome(workers.watch(worker)) == 0, "it was started"
+
+            second = workers._driver
+            assert second is not None
+            cluster.kill()
+            wait_for(lambda: not second.alive, 60)
+            missing = f"no Ray head of cloud2 .*{cluster.address}"
+            with pytest.raises(RayUnusableError, match=missing):
+                workers.check(1)
+
+
+def test_a_dead_cluster_that_was_to_be_found_is_named_at_once(monkeypatch):
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    started = []
+    monkeypatch.setattr(ray_workers, "DriverProcess", _noted(DriverProcess, started))
+    with pytest.raises(RayUnusableError, match=f"no Ray head of cloud2 listens at {address}"):
+        RayWorkers(Place("auto", "cloud2", 1)).check(1)
+    assert len(started) == 1, "nobody else's Ray is tried twice"
+
+
+def _noted(make, made):
+    def noted(*arguments):
+        made.append(make(*arguments))
+        return made[-1]
+
+    return noted

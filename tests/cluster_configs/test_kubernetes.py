@@ -181,7 +181,7 @@ class Beside:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+            env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "NODE_PAUSE": "0.1"},
         )
 
     def until_ready(self) -> None:
@@ -225,12 +225,19 @@ def test_sigterm_stops_the_service_in_order_and_then_the_node(tmp_path, service_
     assert "stopped serving" in said
 
 
-def test_without_its_ray_node_the_service_stops(tmp_path, service_config):
+def test_a_ray_node_that_ends_is_started_again_and_the_service_stays(tmp_path, service_config):
     beside = Beside(tmp_path, service_config)
     beside.until_ready()
-    os.kill(beside.node, signal.SIGKILL)
+    for _ in range(2):
+        node = beside.node
+        os.kill(node, signal.SIGKILL)
+        while beside.node == node:
+            time.sleep(0.05)
+        assert beside.process.poll() is None
+    beside.process.terminate()
     _, said = beside.end()
     assert "stopped serving" in said
+    assert said.count("it is started again") == 2
 
 
 def test_a_service_that_cannot_start_takes_its_node_along(tmp_path):

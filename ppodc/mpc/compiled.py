@@ -5,11 +5,18 @@ for all of them, announced in the log) and load from the cache afterwards. Input
 read-only, so that arrays which still belong to a received frame are taken as they are. A cached
 kernel follows changes in its own file, not in inlined pieces from other files: after changing
 one of those, delete the folders `__pycache__` here.
+
+The cache is in `NUMBA_CACHE_DIR` if that is set, else beside the source, else in the user's folder
+for caches. A service may be allowed to write to none of these: then it is in a folder for temporary
+files that only this user can enter, since what is loaded from a cache is run.
 """
 
 import logging
 import os
+import stat
+import tempfile
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,6 +27,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 log = logging.getLogger("ppodc")
 
+_SETTING = "NUMBA_CACHE_DIR"
+_NO_PLACE = "no locator available"  # numba's words
 _announced = False
 
 
@@ -44,7 +53,13 @@ def compiled(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def compile_now(function: Callable[P, R]) -> Callable[P, R]:
         _announce(function)
-        kernel: Callable[P, R] = numba.njit(void(*arguments), cache=True, nogil=True)(function)
+        make = partial(numba.njit, void(*arguments), nogil=True)
+        try:
+            kernel: Callable[P, R] = make(cache=True)(function)
+        except RuntimeError as error:
+            if _NO_PLACE not in str(error):
+                raise
+            kernel = make(cache=_move_cache())(function)
         return kernel
 
     return compile_now
@@ -56,12 +71,40 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return piece
 
 
+@cache
+def _move_cache() -> bool:
+    """Give the cache a place where numba finds none, in this process and those that it starts.
+
+    False if there is none either: then every process compiles for itself.
+    """
+    try:
+        folder = _private_folder()
+    except OSError as error:
+        log.warning("no place for compiled kernels (%s): %s may name a folder", error, _SETTING)
+        return False
+    log.info("compiled kernels are kept in %s; %s may name another folder", folder, _SETTING)
+    os.environ[_SETTING] = str(folder)
+    numba.config.reload_config()  # type: ignore[no-untyped-call]
+    return True
+
+
+def _private_folder() -> Path:
+    """The same for all processes of this user, who alone can enter it; OSError if it is not so."""
+    folder = Path(tempfile.gettempdir()) / f"ppodc-kernels-{os.getuid()}"
+    folder.mkdir(0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(f"others can change {folder}")
+    tempfile.TemporaryFile(dir=folder).close()
+    return folder
+
+
 def _announce(function: Callable[..., Any]) -> None:
     """Say once that compiling takes a while, if this kernel has never been compiled here."""
     global _announced
     source = Path(function.__code__.co_filename)
     pattern = f"{source.stem}.{function.__qualname__}-*.nbi"
-    moved = os.environ.get("NUMBA_CACHE_DIR")
+    moved = os.environ.get(_SETTING)
     found = Path(moved).rglob(pattern) if moved else (source.parent / "__pycache__").glob(pattern)
     if not _announced and not any(found):
         _announced = True

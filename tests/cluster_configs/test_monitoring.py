@@ -61,8 +61,45 @@ def test_probes_ask_where_the_service_listens(cloud):
     assert set(re.findall(r"http://[\d.:]+", manifest)) == {HEALTH}
 
 
+def settings(text: str) -> dict[str, str]:
+    """The lines of a unit; of those that stand there twice, the last."""
+    return dict(re.findall(r"^(\w+)=(.+)$", text, re.MULTILINE))
+
+
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_units_run_commands_that_exist(cloud):
     unit = (SYSTEMD / f"ppodc-{cloud}.service").read_text()
-    command = shlex.split(re.search(r"^ExecStart=(.+)$", unit, re.MULTILINE)[1])
-    assert parse(ppodc_command(), command[1:]).params["log"] == "json"
+    at_home = unit + (SYSTEMD / f"ppodc-{cloud}.service.d" / "home.conf").read_text()
+    for text in (unit, at_home):
+        command = shlex.split(settings(text)["ExecStart"])
+        parameters = parse(ppodc_command(), command[1:]).params
+        assert parameters["log"] == "json"
+        folder = str(parameters["config"].parent)
+        assert settings(text)["WorkingDirectory"] == folder
+        assert folder in settings(text)["ReadWritePaths"].split()
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_units_have_a_place_for_compiled_kernels(cloud):
+    unit = settings((SYSTEMD / f"ppodc-{cloud}.service").read_text())
+    assert unit["ProtectSystem"] == "strict"
+    assert unit["Environment"] == f"NUMBA_CACHE_DIR=/var/cache/{unit['CacheDirectory']}"
+    assert unit["CacheDirectoryMode"] == "0700"
+
+
+def test_the_unit_of_cloud_2_reaches_the_ray_of_the_sample():
+    unit = settings((SYSTEMD / "ppodc-cloud2.service.d" / "home.conf").read_text())
+    files = re.search(
+        r"--temp-dir=\$HOME/(\w+)/files", (FEDERATED / "cloud2" / "ray_up.yaml").read_text()
+    )
+    assert files is not None
+    assert f"/home/ppodc/{files[1]}" in unit["ReadWritePaths"].split()
+    assert unit["ProtectHome"] == "read-only"
+    assert unit["Environment"] == "RAY_AUTH_MODE=token"
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_there_is_one_unit_of_a_cloud(cloud):
+    readme = (FEDERATED / cloud / "README.md").read_text()
+    assert "ExecStart" not in readme
+    assert "../../systemd/README.md" in readme

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.cluster.workers import Failure, Workers
+from ppodc.cluster.workers import RAY_DIED, Failure, Workers
 from ppodc.errors import StepFailedError
 from ppodc.ldp.job import mechanism_of
 from ppodc.ldp.tallies import Chunks, Numbers, picked, plus
 from ppodc.spec import Spec
 
-_DEATHS = 3  # of workers, in one pass, until it is given up
+_DEATHS = 3  # in one pass, until it is given up: of workers, or of Ray with all of them
 _PATIENCE = 3600.0  # seconds for one chunk
 
 
@@ -51,7 +51,7 @@ class ReportsOnWorkers:
         workers.check(count)
         self._free = [self._start() for _ in range(count)]
         self._busy: dict[Any, tuple[Any, NDArray[Any]]] = {}  # call: worker, its chunk
-        self._deaths = 0
+        self._deaths, self._of_ray = 0, 0
 
     def __enter__(self) -> "ReportsOnWorkers":
         return self
@@ -105,10 +105,18 @@ class ReportsOnWorkers:
     ) -> None:  # fmt: skip
         """A new worker for the chunk of one that failed."""
         self._workers.end(worker)
-        self._deaths += 1
+        self._count(failure)
         if failure.fatal or self._deaths > _DEATHS:
             raise StepFailedError(f"the reports could not be counted: {failure.text}")
         self._give(self._start(), chunk, found)
+
+    def _count(self, failure: Failure) -> None:
+        """One more death; that of Ray is one, however many workers it took along."""
+        if failure == RAY_DIED:
+            known, self._of_ray = self._of_ray, self._workers.deaths()
+            self._deaths += self._of_ray > known
+        else:
+            self._deaths += 1
 
     def _start(self) -> Any:
         return self._workers.start(ReportWorker, self._spec)

@@ -66,7 +66,9 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
                 gateway,
                 health_endpoint(
                     config.health,
-                    ServiceMetrics(store, gateways, config.pools),
+                    ServiceMetrics(
+                        store, gateways, config.pools, lambda: (workers.nodes(), workers.deaths())
+                    ),
                     service_checks(store, gateways),
                 ),
             ):

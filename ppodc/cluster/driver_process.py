@@ -4,9 +4,9 @@ Ray ends the process of a driver whose cluster is gone, writes to its screen and
 So no gateway and no master is a driver: it talks to one over a socket without a name that only the
 two have, in plain data (`plain_values`).
 
-A driver shows every second that its Ray lives. One that ends, or is silent for 15 s, is killed with
-all processes and files of a Ray that it had started, and every call under way ends as `RAY_DIED`.
-Who needs workers then starts another.
+A driver shows every second that its Ray lives, and with how many nodes. One that ends, or is silent
+for 15 s, is killed with all processes and files of a Ray that it had started, and every call under
+way ends as `RAY_DIED`. Who needs workers then starts another.
 """
 
 import json
@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
 from itertools import count
@@ -27,15 +28,15 @@ from ppodc.cluster import plain_values
 from ppodc.cluster.offspring import end_session
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_folder import RayFolder
-from ppodc.cluster.workers import Failure
+from ppodc.cluster.workers import RAY_DIED, Failure
 from ppodc.errors import WireError, printable
 
 CONNECT_SECONDS = 90.0
 SILENT_SECONDS = 15.0
 _STOP_SECONDS = 20.0
 _READY = 0  # the number of a driver's first answer: it is connected, or why not
+_PULSE = -1  # of its pulse: how many nodes are alive
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-RAY_DIED = Failure("Ray died, and its workers with it.", fatal=False)
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +44,15 @@ log = logging.getLogger(__name__)
 class DriverProcess:
     """See the module. Any thread may call."""
 
-    def __init__(self, place: Place, silent: float = SILENT_SECONDS) -> None:
-        """Started; `ready` waits until it is connected. Given up after so many silent seconds."""
-        self._place, self._silent = place, silent
+    def __init__(
+        self, place: Place, died: Callable[[], None], silent: float = SILENT_SECONDS
+    ) -> None:
+        """Started; `ready` waits until it is connected. Given up after so many silent seconds.
+
+        `died` is called, in another thread, if it ends unasked, before any call of it does.
+        """
+        self._place, self._died, self._silent = place, died, silent
+        self.nodes = 0  # alive at the last pulse
         self._reason = ""
         self._folder = RayFolder.new()
         self._log = self._folder.path / "driver.log"
@@ -106,6 +113,10 @@ class DriverProcess:
             while not (silent := not self._line.poll(patience)):
                 number, outcome = plain_values.receive(self._line)
                 patience = self._silent
+                if number == _PULSE:
+                    self.nodes = outcome
+                elif number == _READY and outcome is not None:
+                    self._stopping = True  # it was refused, and ends by itself
                 call = self._calls.pop(number, None)
                 if call is not None:
                     call.set_result(outcome)
@@ -116,9 +127,10 @@ class DriverProcess:
         self._bury(f"no sign of life for {patience:g} s" if silent else _last_words(self._log))
 
     def _bury(self, reason: str) -> None:
-        self._reason = reason
+        self._reason, self.nodes = reason, 0
         if not self._stopping:
             log.warning("%s died: %s", self._place, reason)
+            self._died()
         self._folder.remove()
         with self._lock:
             self._over.set()

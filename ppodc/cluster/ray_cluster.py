@@ -144,9 +144,10 @@ def offers(resource: str) -> bool:
     return bool(ray_module().cluster_resources().get(resource, 0))
 
 
-def nodes() -> int:
-    """How many nodes of the cluster are alive."""
-    return sum(bool(node["Alive"]) for node in ray_module().nodes())
+def living_nodes() -> dict[str, str]:
+    """The nodes of the cluster that its GCS takes for alive: sockets of their raylets by id."""
+    listed = ray_module().nodes()
+    return {node["NodeID"]: node["RayletSocketName"] for node in listed if node["Alive"]}
 
 
 class OwnNode:
@@ -158,17 +159,13 @@ class OwnNode:
 
     def __init__(self) -> None:
         self._id = ray_module().get_runtime_context().get_node_id()
-        names = [node["RayletSocketName"] for node in self._listed()]
-        self._raylet = _process_behind(names[0]) if names else None
+        self._raylet = _process_behind(living_nodes().get(self._id, ""))
 
-    def fault(self) -> str:
-        """What is wrong with it, or nothing; asks the GCS."""
+    def fault(self, living: Mapping[str, str]) -> str:
+        """What is wrong with it, or nothing, if the GCS takes these for alive."""
         if self._raylet is not None and select.select([self._raylet], [], [], 0)[0]:
             return "its raylet is gone"
-        return "" if any(node["Alive"] for node in self._listed()) else "its raylet does not answer"
-
-    def _listed(self) -> list[dict[str, Any]]:
-        return [node for node in ray_module().nodes() if node["NodeID"] == self._id]
+        return "" if self._id in living else "its raylet does not answer"
 
 
 def _process_behind(socket_name: str) -> int | None:

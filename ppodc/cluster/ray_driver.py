@@ -26,7 +26,7 @@ from ppodc.cluster.ray_cluster import (
     connect,
     end_at_once,
     end_with_ray,
-    nodes,
+    living_nodes,
     offers,
     ray_module,
 )
@@ -64,8 +64,6 @@ class Driver:
         match operation, arguments:
             case "check", (wanted,):
                 self._answer(number, self._check(wanted))
-            case "nodes", ():
-                self._answer(number, nodes())
             case "both_clouds", ():
                 self._answer(number, all(offers(cloud) for cloud in ("cloud1", "cloud2")))
             case "start", (key, make, given):
@@ -122,10 +120,11 @@ class Driver:
     def _show_pulse(self) -> None:
         node = OwnNode()
         while True:
-            fault = node.fault()
+            living = living_nodes()
+            fault = node.fault(living)
             if fault:
                 end_at_once(fault)
-            self._answer(_PULSE, None)
+            self._answer(_PULSE, len(living))
             time.sleep(_PULSE_SECONDS)
 
 

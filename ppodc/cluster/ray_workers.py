@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from ppodc.cluster.driver_process import RAY_DIED, SILENT_SECONDS, DriverProcess
+from ppodc.cluster.driver_process import SILENT_SECONDS, DriverProcess
 from ppodc.cluster.ray_cluster import Place
-from ppodc.cluster.workers import Failure, first_ended
+from ppodc.cluster.workers import RAY_DIED, Failure, first_ended
 from ppodc.errors import RayUnusableError
 
 _ATTEMPTS = 2  # to get an answer; between two a driver may die
@@ -32,6 +32,7 @@ class RayWorkers:
         self._driver: DriverProcess | None = None
         self._starting = threading.Lock()
         self._keys = count()
+        self._deaths = 0
 
     def __enter__(self) -> "RayWorkers":
         self._living()
@@ -56,10 +57,11 @@ class RayWorkers:
         return self._ask("both_clouds") is True
 
     def nodes(self) -> int:
-        if self._driver is None:
-            return 0  # who only looks starts nothing
-        answer = self._driver.call("nodes").result()
-        return 0 if isinstance(answer, Failure) else int(answer)
+        driver = self._driver
+        return 0 if driver is None else driver.nodes  # who only looks starts nothing
+
+    def deaths(self) -> int:
+        return self._deaths
 
     def start(self, make: type, *arguments: Any) -> _Handle:
         handle = _Handle(self._living(), next(self._keys))
@@ -94,7 +96,7 @@ class RayWorkers:
             if self._driver is not None and self._driver.alive:
                 return self._driver
             for attempt in range(1, _ATTEMPTS + 1):
-                driver = DriverProcess(self._place, self._silent)
+                driver = DriverProcess(self._place, self._note_death, self._silent)
                 refused = driver.ready()
                 if refused is None:
                     break
@@ -103,6 +105,9 @@ class RayWorkers:
                     raise RayUnusableError(refused.text)
             self._driver = driver
             return driver
+
+    def _note_death(self) -> None:
+        self._deaths += 1
 
 
 def node_address() -> str:

@@ -42,6 +42,9 @@ class ThreadWorkers:
     def nodes(self) -> int:
         return 0
 
+    def deaths(self) -> int:
+        return 0
+
     def start(self, make: type, *arguments: Any) -> ThreadWorker:
         worker = make(*arguments)
         self._adapt(worker)

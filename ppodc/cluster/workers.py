@@ -27,6 +27,7 @@ class Failure:
 
 
 DIED = Failure("a worker process died.", fatal=False)
+RAY_DIED = Failure("Ray died, and its workers with it.", fatal=False)
 
 
 class Workers(Protocol):
@@ -39,7 +40,10 @@ class Workers(Protocol):
         """Whether the other cloud's workers run in the same cluster: no trust separation."""
 
     def nodes(self) -> int:
-        """How many machines they run on; 0 without a cluster."""
+        """How many machines they run on, as was seen a moment ago; 0 without a cluster."""
+
+    def deaths(self) -> int:
+        """How often the whole cluster died so far; all workers of it then fail with `RAY_DIED`."""
 
     def start(self, make: type, *arguments: Any) -> Any:
         """A new worker, made in its own place; its handle."""

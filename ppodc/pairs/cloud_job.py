@@ -121,6 +121,7 @@ class CloudJob:
         self.worked = 0.0  # seconds of protocol work in iterations: of each step its slowest pair
         self.sent = 0  # bytes from this cloud's workers to the other's
         self._counted = (0.0, 0)  # of these two, what the store's figures have
+        self._ray_deaths = workers.deaths()
         self._number = 1
         self._current: _Current | None = None
 
@@ -319,7 +320,8 @@ class CloudJob:
         outcome = self.workers.outcome(call)
         if isinstance(outcome, Failure):
             current.failed[slot] = outcome
-            self.store.figures.add(worker_failures=1)
+            died, self._ray_deaths = self._ray_deaths, self.workers.deaths()
+            self.store.figures.add(worker_failures=1, ray_deaths=self._ray_deaths - died)
             return
         current.results[slot], current.efforts[slot] = outcome
         for task in current.tasks[slot]:
@@ -330,6 +332,7 @@ class CloudJob:
         seconds, sent = self.worked - self._counted[0], self.sent - self._counted[1]
         self._counted = self.worked, self.sent
         self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
+        self.store.figures.put(ray_nodes=self.workers.nodes())
 
     def _hand_over(
         self, slot: Slot, missing: Sequence[Shard], run: Callable[[list[Task]], Any], tasks: Any

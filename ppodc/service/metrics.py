@@ -8,7 +8,7 @@ name of an owner or dataset and no figure of a single one of them is among it.
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,18 @@ class ServiceMetrics(Collector):
     """Reads gateways, store and pools anew whenever it is asked."""
 
     def __init__(
-        self, store: Store, gateways: Mapping[str, Gateway], pools: Path | None = None
+        self,
+        store: Store,
+        gateways: Mapping[str, Gateway],
+        pools: Path | None = None,
+        ray: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
-        """`gateways` by whom they serve ("owners", "control")."""
-        self._store, self._gateways, self._pools = store, gateways, pools
+        """`gateways` by whom they serve ("owners", "control").
+
+        `ray`: (living nodes, deaths so far) where the service has a driver; without it they are as
+        jobs, which have their own, have noted them in the store.
+        """
+        self._store, self._gateways, self._pools, self._ray = store, gateways, pools, ray
         self._size = (-_DISK_SECONDS, 0)
 
     def text(self) -> bytes:
@@ -105,12 +113,19 @@ class ServiceMetrics(Collector):
             "Workers that failed and were replaced or given up.",
             value=counted.get("worker_failures", 0),
         )
-        nodes = _gauge(
+        return seconds, link, failed, *self._of_ray(counted)
+
+    def _of_ray(self, counted: Mapping[str, float]) -> Iterable[Metric]:
+        noted = counted.get("ray_nodes", 0), counted.get("ray_deaths", 0)
+        nodes, deaths = noted if self._ray is None else self._ray()
+        yield _gauge(
             "ppodc_ray_nodes",
-            "Nodes of this cloud's Ray when a job last looked; 0 before the first.",
-            counted.get("ray_nodes", 0),
+            "Living nodes of this cloud's Ray: now at cloud 2, in the last iteration at cloud 1.",
+            nodes,
         )
-        return seconds, link, failed, nodes
+        yield CounterMetricFamily(
+            "ppodc_ray_deaths", "Times that this cloud's Ray died and was given up.", value=deaths
+        )
 
     def _of_pools(self, pools: Path) -> Metric:
         supplies = GaugeMetricFamily(

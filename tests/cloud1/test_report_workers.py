@@ -7,6 +7,7 @@ from cloud1 import collector
 from cloud1.collector import collect
 from cloud1.report_workers import ReportsOnWorkers, ReportWorker
 from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
+from ppodc.cluster.workers import RAY_DIED
 from ppodc.errors import InputError, JobFailedError, StepFailedError
 from ppodc.ldp.job import Job, mechanism_of
 from ppodc.service.job_state import JobState
@@ -73,6 +74,38 @@ def test_the_collector_counts_on_its_cluster(server):
     end = collect(server.store, "counted", workers=worker_threads(), count=2)
     assert end.m == 300
     assert server.store.jobs.get("counted").state == JobState.DONE
+
+
+class RayThatDies(ThreadWorkers):
+    """Its first workers are all lost, and then more, by so many deaths of Ray."""
+
+    def __init__(self, lost, deaths):
+        super().__init__(lambda worker: None)
+        self._lost, self._deaths, self._seen = lost, deaths, 0
+
+    def deaths(self):
+        return min(self._seen, self._deaths)
+
+    def outcome(self, reference):
+        outcome = super().outcome(reference)
+        self._seen += 1
+        return RAY_DIED if self._seen <= self._lost else outcome
+
+
+def test_a_ray_that_dies_counts_once_however_many_workers_it_had():
+    spec = JOBS["codebook"]
+    part = mechanism_of(spec).part
+    chunk = np.zeros((4, part.columns), part.dtype)
+
+    def total(workers):
+        with ReportsOnWorkers(workers, 6, spec, lambda: iter([chunk] * 12)) as reports:
+            reports.total()
+            return reports._deaths
+
+    assert total(RayThatDies(lost=6, deaths=1)) == 1
+    assert total(RayThatDies(lost=12, deaths=2)) == 2
+    with pytest.raises(StepFailedError, match="Ray died"):
+        total(RayThatDies(lost=12, deaths=12))
 
 
 def test_a_pass_that_cannot_be_counted_fails_and_can_be_run_again(server):

@@ -11,9 +11,10 @@ import pytest
 from client.operator import Operator
 from cloud1.report_workers import ReportWorker
 from ppodc.cluster import ray_workers
-from ppodc.cluster.driver_process import RAY_DIED, DriverProcess
+from ppodc.cluster.driver_process import DriverProcess
 from ppodc.cluster.ray_cluster import Place
 from ppodc.cluster.ray_workers import RayWorkers
+from ppodc.cluster.workers import RAY_DIED
 from ppodc.errors import RayUnusableError
 from ppodc.local.platform import free_ports
 from tests.cloud1.one_server import numbers_spec
@@ -114,7 +115,7 @@ def test_a_foreign_cluster_is_left_when_it_is_broken_and_used_when_it_is_whole(
             wait_for(lambda: not first.alive, 60)
             assert f"'{cluster.address}' died: its raylet is gone" in caplog.text
             assert first.call("both_clouds").result() == RAY_DIED
-            assert workers.nodes() == 0, "who only looks does not wait for another"
+            assert (workers.nodes(), workers.deaths()) == (0, 1)
             with pytest.raises(RayUnusableError, match=f"{cluster.address}.* node on this machine"):
                 workers.check(1)
 
@@ -122,6 +123,7 @@ def test_a_foreign_cluster_is_left_when_it_is_broken_and_used_when_it_is_whole(
             workers.check(1)
             worker = workers.start(ReportWorker, spec)
             assert workers.outcome(workers.watch(worker)) == 0, "it was started"
+            wait_for(lambda: workers.nodes() == 1)
 
             second = workers._driver
             assert second is not None
@@ -130,6 +132,7 @@ def test_a_foreign_cluster_is_left_when_it_is_broken_and_used_when_it_is_whole(
             missing = f"no Ray head of cloud2 .*{cluster.address}"
             with pytest.raises(RayUnusableError, match=missing):
                 workers.check(1)
+            assert (workers.nodes(), workers.deaths()) == (0, 2)
 
 
 def test_a_dead_cluster_that_was_to_be_found_is_named_at_once(monkeypatch):

@@ -129,6 +129,7 @@ def test_what_the_store_has_is_told_as_sums_without_names(service: Service):
     store.figures.add(iterations=1, iteration_seconds=0.5, link_bytes=24)
     store.figures.put(ray_nodes=3)
     store.figures.put(ray_nodes=2)
+    store.figures.add(ray_deaths=1)
     samples = service.metrics()
     wanted = {
         ("ppodc_jobs", "created"): 1,
@@ -140,11 +141,22 @@ def test_what_the_store_has_is_told_as_sums_without_names(service: Service):
         ("ppodc_iteration_seconds_sum",): 2.0,
         ("ppodc_link_sent_bytes_total",): 1024,
         ("ppodc_ray_nodes",): 2,
+        ("ppodc_ray_deaths_total",): 1,
     }
     assert {name: samples[name] for name in wanted} == wanted
     assert samples["ppodc_store_bytes",] > 4 * 3 * 8
     text = service.get("/metrics")[1]
     assert not any(name in text for name in ("ann", "clinic", digest))
+
+
+def test_a_service_with_a_driver_of_ray_tells_what_is_now(service: Service):
+    service.store.figures.put(ray_nodes=3)
+    seen = iter([(2, 0), (0, 1)])
+    metrics = ServiceMetrics(service.store, {}, ray=lambda: next(seen))
+    for nodes, deaths in ((2, 0), (0, 1)):
+        lines = metrics.text().decode().splitlines()
+        assert f"ppodc_ray_nodes {nodes:.1f}" in lines
+        assert f"ppodc_ray_deaths_total {deaths:.1f}" in lines
 
 
 def test_nobody_at_the_address_is_a_clear_error(service: Service):

@@ -3,7 +3,7 @@
 Who learns what: whoever reaches the endpoint, which listens on loopback alone, learns sums over
 everything this cloud has: requests by operation and outcome, uploads, rows, jobs by state, seconds
 and bytes of iterations, supplies on disk. This cloud knows all of it by the leakage contract. No
-name of an owner or dataset and no figure of a single one of them is among it.
+name of an owner or dataset is among it; where there is only one of them, the sums are its own.
 """
 
 import shutil

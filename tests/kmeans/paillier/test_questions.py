@@ -127,7 +127,7 @@ def test_an_error_of_the_handler_reaches_the_asker(pair) -> None:
 
 def test_an_unexpected_error_keeps_its_text_to_itself(pair) -> None:
     server = Server(pair[1])
-    with pytest.raises(PeerError, match="internal error at the other cloud") as caught:
+    with pytest.raises(PeerError, match="internal error at cloud 2") as caught:
         ask(pair[0], "crash")
     assert "secret" not in str(caught.value)
     assert isinstance(server.join(), ZeroDivisionError)

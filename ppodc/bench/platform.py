@@ -117,12 +117,12 @@ def _job(
         "iteration_s": end["seconds"] / end["n_iter"],
         "protocol_s": end["worked"] / end["n_iter"],
         "overhead": 1 - end["worked"] / end["seconds"],
-        **_growth(memory),
+        **_growth(memory[-round(end["seconds"] / _SAMPLE_SECONDS) :]),
     }
 
 
 def _growth(samples: list[int]) -> dict[str, float]:
-    """Medians of the second fifth and of the last fifth: the start is not growth."""
+    """Medians of the second and of the last fifth, while iterations ran: a start is no growth."""
     fifth = len(samples) // 5
     if not fifth:
         raise PpodcError("the job was over before its memory could be sampled.")

@@ -5,7 +5,6 @@ line: result, times, bytes. A state stays in a file of this cloud's folder, and 
 """
 
 import json
-import resource
 import sys
 import time
 from contextlib import closing
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ppodc.bench.machine import own_peak_mb
 from ppodc.errors import InputError
 from ppodc.kmeans.half import ChoosesStarts, Half, HandsOnCentres, State
 from ppodc.local.pair_process import LocalCloud, main, save_half, tell
@@ -127,7 +127,7 @@ class Worker:
 
     def do_memory(self) -> float:
         """Peak memory in MB."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return own_peak_mb()
 
     def _keep(self, state: State) -> str:
         file = self._new_file()

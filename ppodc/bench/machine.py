@@ -150,6 +150,16 @@ class Process:
     memory: int  # resident bytes
 
 
+def own_peak_mb() -> float:
+    """The most memory that this process has had, in MB.
+
+    Not `ru_maxrss`: that begins with what its parent had when it started this process.
+    """
+    status = (_PROC / "self" / "status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
 def processes() -> list[Process]:
     """All processes below this one; none where the system does not tell."""
     running: dict[int, Process] = {}

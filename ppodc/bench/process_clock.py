@@ -1,8 +1,8 @@
 """What a cloud's process has taken since it was last asked: time, bytes, rounds, memory."""
 
-import resource
 import time
 
+from ppodc.bench.machine import own_peak_mb
 from ppodc.local.pair_process import LocalCloud, tell
 
 
@@ -25,6 +25,6 @@ class ProcessClock:
             cpu_s=time.process_time() - self._cpu,
             bytes=spent.bytes_sent,
             rounds=spent.rounds,
-            peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            peak_mb=own_peak_mb(),
         )
         self._start()

@@ -8,8 +8,6 @@ LINKAGE := .venv-linkage
 # Tests run side by side, more than there are cores, since they wait for each other's processes; the
 # end-to-end tests, which start many processes each, come after the others.
 TESTERS ?= 3
-# The longest file begins first, or one tester would end alone with it.
-LONGEST := tests/end_to_end/test_ray_death.py
 
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,7 +19,7 @@ demo: install
 
 test: install lint
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --ignore=tests/end_to_end
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(LONGEST) tests/end_to_end
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/end_to_end
 
 lint: install
 	$(BIN)/ruff check .

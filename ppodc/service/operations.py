@@ -1,14 +1,14 @@
 """What owners and operators may ask of a cloud's gateway.
 
 Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
-it), missing, commit, withdraw, result, rows, ledger. Operators: datasets, spec, uploads, create,
-leave_out, delete, ledger.
+it), missing, commit, withdraw, progress, result, rows, ledger. Operators: datasets, spec, uploads,
+create, leave_out, delete, ledger.
 
 Who learns what: only an owner whose key the spec names can do anything with a dataset; for anyone
-else there is none of that name. An owner sees its own uploads, this cloud's half of the result if
-it has records in it, and this cloud's half of its own rows of the row outputs (labels) that the
-spec offers. An operator sees counts and states, never a half, a stop bit or who fetched. Handing
-out a half is in the ledger before it is sent.
+else there is none of that name. An owner sees its own uploads and the job's state; if it has
+records in it, the iteration, this cloud's half of the result, and this cloud's half of its own rows
+of the row outputs (labels) that the spec offers. An operator sees counts and states, never a half,
+a stop bit or who fetched. Handing out a half is in the ledger before it is sent.
 """
 
 import json

@@ -8,18 +8,25 @@ LINKAGE := .venv-linkage
 # Tests run side by side, more than there are cores, since they wait for each other's processes; the
 # end-to-end tests, which start many processes each, come after the others.
 TESTERS ?= 3
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint install lock peers linkage-peers clean
+.PHONY: demo test lint install lock peers linkage-peers faults fuzz soak hostile clean
 
 demo: install
 	$(BIN)/ppodc demo
 
+# Both halves run, whatever fails in the first; the names of all that failed come last.
 test: install lint
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --ignore=tests/end_to_end
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/end_to_end
+	@$(PYTEST) -n $(TESTERS) --cache-clear --ignore=tests/end_to_end; rooms=$$?; \
+	$(PYTEST) -n 2 tests/end_to_end; whole=$$?; \
+	if [ $$rooms -ne 0 ] || [ $$whole -ne 0 ]; then \
+		echo "make test failed:"; \
+		sed -n 's/^  "\(.*\)": true,*$$/  \1/p' .pytest_cache/v/cache/lastfailed; \
+		exit 1; \
+	fi
 
 lint: install
 	$(BIN)/ruff check .
@@ -57,6 +64,10 @@ $(LINKAGE)/.installed:
 	$(LINKAGE)/bin/python -m pip install --quiet --disable-pip-version-check \
 		"recordlinkage==0.16" "splink==5.0.0" "clkhash==0.18.3" "anonlink==0.15.3"
 	@touch $@
+
+# Campaigns: long randomised tests, such as `make soak OPTIONS="--minutes 60 --seed 7 --json F"`.
+faults fuzz soak hostile: install
+	$(BIN)/python -m tests.campaigns.$@ $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) $(SPU) $(LINKAGE) .mypy_cache .pytest_cache .ruff_cache .hypothesis

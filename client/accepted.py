@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder, write_private
-from ppodc.records.names import is_digest
-from ppodc.records.upload_form import SpendsPrivacy
+from ppodc.names import is_digest
 from ppodc.spec import Spec
 
 Agreed = Spec | Path | str  # a spec, its file, or its digest in hex
@@ -33,23 +32,25 @@ class AcceptedSpecs:
                 f"{shown.digest}, yours {digest}); nothing was sent. Read theirs with: ppodc spec "
                 f"{shown.name}"
             )
-        form = shown.kind.upload(shown)
-        if isinstance(form, SpendsPrivacy):
-            form.privacy().check_accepted(epsilon)
+        if (privacy := shown.form.privacy()) is not None:
+            privacy.check_accepted(epsilon)
         private_folder(self._folder)
         write_private(self._folder / digest, shown.canonical())
 
     def check(self, shown: Spec) -> None:
         """InputError unless this very spec was accepted before."""
-        path = self._folder / shown.digest
-        with disk_errors(path):
-            known = path.exists() and path.read_bytes() == shown.canonical()
-        if not known:
+        if not self.has(shown):
             raise InputError(
                 f"you have not yet agreed to the spec of dataset {shown.name!r}; nothing was sent. "
                 f"Read it with `ppodc spec {shown.name}`, then upload with --spec FILE or "
                 "--digest HEX (in Python: upload(..., spec=...))."
             )
+
+    def has(self, shown: Spec) -> bool:
+        """Whether this very spec was accepted before."""
+        path = self._folder / shown.digest
+        with disk_errors(path):
+            return path.exists() and path.read_bytes() == shown.canonical()
 
 
 def _digest(agreed: Agreed) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, ProtocolError
 from ppodc.records.upload_form import Cloud, Part
 from ppodc.service.config import OwnerConfig, Remote, load
+from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import (
+    Dataset,
     DatasetList,
     DatasetsAsk,
     LedgerAsk,
@@ -21,9 +23,7 @@ from ppodc.service.messages import (
     UploadList,
     UploadsAsk,
 )
-from ppodc.service.store.datasets import Dataset
-from ppodc.service.store.ledger import Entry
-from ppodc.service.upload import Upload
+from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
@@ -102,6 +102,10 @@ class Clouds:
             for dataset in first
         ]
 
+    def listed(self, cloud: int) -> list[Dataset]:
+        """The datasets of one cloud, by name."""
+        return _datasets(self.at(cloud))
+
     def spec(self, dataset: str) -> Spec:
         """The spec that all clouds present; InputError if they differ."""
         specs = [
@@ -110,12 +114,12 @@ class Clouds:
         ]
         if len({spec.digest for spec in specs}) != 1:
             digests = ", ".join(f"cloud {i}: {s.digest[:16]}" for i, s in enumerate(specs, 1))
-            raise InputError(
+            raise ProtocolError(
                 f"the clouds present different specs of dataset {dataset!r} ({digests}); nothing "
                 "was sent. Ask their operators."
             )
         if specs[0].name != dataset:
-            raise InputError(f"asked for dataset {dataset!r} and was given {specs[0].name!r}.")
+            raise ProtocolError(f"asked for dataset {dataset!r} and was given {specs[0].name!r}.")
         return specs[0]
 
     def uploads(self, dataset: str, cloud: int) -> Iterator[Upload]:
@@ -130,7 +134,7 @@ class Clouds:
             seen += len(page)
 
     def ledger(self, cloud: int) -> list[Entry]:
-        """What one cloud has written down, as far as the caller may read it."""
+        """The ledger of one cloud, as far as the caller may read it."""
         entries: list[Entry] = []
         while True:
             ask = LedgerAsk(entries[-1].number if entries else 0)
@@ -152,13 +156,12 @@ def _datasets(cloud: Client) -> list[Dataset]:
         if not page:
             return datasets
         if page[0].name <= after:
-            raise InputError("a cloud lists its datasets in circles.")
+            raise ProtocolError("a cloud returned the same page of datasets twice.")
         datasets += page
 
 
 def parts_of(spec: Spec) -> dict[Cloud, Part]:
-    """What each cloud gets of an upload; one that gets nothing is left out."""
+    """The part of an upload for each cloud; a cloud that gets nothing is left out."""
     clouds: tuple[Cloud, ...] = (2, 1)  # the small part first: a refusal costs little
-    form = spec.kind.upload(spec)
-    parts = {cloud: form.part(cloud) for cloud in clouds}
+    parts = {cloud: spec.form.part(cloud) for cloud in clouds}
     return {cloud: part for cloud, part in parts.items() if part is not None}

@@ -17,7 +17,8 @@ from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.kmeans.result import Result
 from ppodc.local.platform import LocalPlatform
 from ppodc.local.synthetic import clinic_spec, clinics
-from ppodc.records.encode import decode_centres, encode
+from ppodc.records.encode import encode
+from ppodc.records.grid import decode_centres
 from ppodc.spec import Spec
 
 _MARK = ".ppodc-demo"  # only a folder that carries it is ever deleted
@@ -30,7 +31,7 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
     spec = clinic_spec()
     records = clinics(rows)
     parts = np.array_split(records, len(OWNERS))
-    _make_folder(folder)
+    make_folder(folder)
     console.print("starting both clouds, their Ray and their keys ...")
     with LocalPlatform(folder / "platform", owners=OWNERS, pairs=pairs) as platform:
         spec = replace(spec, owners=platform.members())
@@ -57,7 +58,8 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
     return same
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """An empty folder for a demo; only one that an earlier demo has made is deleted."""
     if folder.exists():
         if any(folder.iterdir()) and not (folder / _MARK).exists():
             raise InputError(f"{folder} exists and is no demo's; choose another with --folder.")

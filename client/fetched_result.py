@@ -4,25 +4,26 @@ Both clouds must speak of the same run; what they send is checked before it is u
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from client.both_clouds import Clouds, parts_of
-from ppodc.errors import InputError, JobEndedError, printable
-from ppodc.records.output_half import (
+from ppodc.errors import JobEndedError, ProtocolError, StateError, printable
+from ppodc.records.result_shares import (
     OpenedResult,
-    OutputHalf,
+    OutputShare,
+    ResultShare,
     modulus_from_bytes,
-    open_output,
+    open_shares,
     unpack_facts,
 )
 from ppodc.records.upload_form import Cloud
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import Named, ProgressReply, ResultReply, RowsAsk, RowsReply
-from ppodc.service.upload import Upload
+from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Array
 
@@ -43,12 +44,22 @@ class JobProgress:
             return "deleted"
         return f"{self.state} (iteration {self.iteration})" if self.iteration else str(self.state)
 
+    def waiting(self, dataset: str) -> str:
+        """What is waited for, and who must do what."""
+        text = f"waiting for the job of {dataset}: it is {self}"
+        if self.deleted or self.state is not JobState.CREATED:
+            return text
+        return (
+            f"{text}. When all owners have uploaded, the operator of cloud 1 must start it with: "
+            f"ppodc run {dataset}"
+        )
+
 
 OnWait = Callable[[JobProgress], None] | None
 
 
 def progress_of(clouds: Clouds, dataset: str) -> JobProgress:
-    """How far a job is, as cloud 1 tells it; takes no half of a result."""
+    """How far a job is, as cloud 1 reports it; takes no half of a result."""
     reply, _ = clouds.at(1).call("progress", Named(dataset), reply=ProgressReply)
     return JobProgress(reply.state, reply.iteration, printable(reply.message), reply.deleted)
 
@@ -57,33 +68,43 @@ def fetch(
     clouds: Clouds, spec: Spec, wait: bool, timeout: float | None, on_wait: OnWait
 ) -> OpenedResult:
     """The opened result with this owner's rows, once there is one; JobEndedError if never."""
-    halves = _halves(clouds, spec, wait, timeout, on_wait)
-    if len({(half.run, half.facts, frozenset(half.outputs)) for half in halves}) != 1:
-        raise InputError("the clouds report results of different runs; ask their operators.")
-    values = {
-        name: open_output(*(half.outputs[name] for half in halves)) for name in halves[0].outputs
-    }
-    rows = {name: _rows(clouds, spec, name) for name in spec.kind.row_outputs(spec)}
-    return OpenedResult(unpack_facts(halves[0].facts), values, rows)
+    clouds_of = sorted(parts_of(spec))
+    answers = _answers(clouds, spec, wait, timeout, on_wait)
+    if len({(each.session_id, each.facts, frozenset(each.outputs)) for each in answers}) != 1:
+        raise ProtocolError("the clouds sent results of two sessions. Ask their operators.")
+    uploads = [upload for upload in clouds.uploads(spec.name, 1) if upload.sealed]
+    return open_shares(
+        *(
+            ResultShare(
+                unpack_facts(answer.facts),
+                answer.outputs,
+                {
+                    name: _rows(clouds, spec, name, uploads, cloud)
+                    for name in spec.kind.row_outputs(spec)
+                },
+            )
+            for cloud, answer in zip(clouds_of, answers, strict=True)
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Half:
+class _Answer:
     """One cloud's half of a result, as received."""
 
-    run: str
+    session_id: str
     facts: bytes
-    outputs: Mapping[str, OutputHalf]
+    outputs: Mapping[str, OutputShare]
 
 
-def _half(cloud: Cloud, reply: ResultReply, arrays: tuple[Array, ...]) -> _Half:
+def _answer(cloud: Cloud, reply: ResultReply, arrays: tuple[Array, ...]) -> _Answer:
     if len(arrays) != len(reply.halves):
-        raise InputError(f"cloud {cloud} sent no half of the result; ask its operator.")
+        raise ProtocolError(f"cloud {cloud} sent no half of the result; ask its operator.")
     outputs = {
-        half.name: OutputHalf(modulus_from_bytes(half.modulus), array)
+        half.name: OutputShare(modulus_from_bytes(half.modulus), array)
         for half, array in zip(reply.halves, arrays, strict=True)
     }
-    return _Half(reply.run, reply.facts, outputs)
+    return _Answer(reply.session_id, reply.facts, outputs)
 
 
 def _check_alive(dataset: str, cloud: Cloud, reply: ResultReply) -> None:
@@ -97,18 +118,18 @@ def _check_alive(dataset: str, cloud: Cloud, reply: ResultReply) -> None:
         raise JobEndedError(f"the job of dataset {dataset!r} was cancelled.{reason}")
 
 
-def _halves(
+def _answers(
     clouds: Clouds,
     spec: Spec,
     wait: bool,
     timeout: float | None,
     on_wait: OnWait,
-) -> list[_Half]:
-    """What each cloud has of the result, once all have it."""
+) -> list[_Answer]:
+    """Each cloud's share of the result, once all have it."""
     deadline = None if timeout is None else time.monotonic() + timeout
     pause, longest = _POLL_SECONDS
     while True:
-        halves = []
+        answers = []
         # Cloud 1 first: it says done only when both have their halves.
         for cloud in sorted(parts_of(spec)):
             at = clouds.at(cloud)
@@ -116,14 +137,15 @@ def _halves(
             if not reply.ready:
                 _check_alive(spec.name, cloud, reply)
                 break
-            halves.append(_half(cloud, reply, arrays))
+            answers.append(_answer(cloud, reply, arrays))
         else:
-            return halves
+            return answers
         progress = JobProgress(reply.state, reply.iteration, printable(reply.message))
         late = deadline is not None and time.monotonic() + pause > deadline
         if late or not wait:
-            raise InputError(
-                f"dataset {spec.name!r} has no result yet: it is {progress}. Ask later."
+            raise StateError(
+                f"dataset {spec.name!r} has no result yet: it is {progress}. "
+                + _advice(spec, answers)
             )
         if on_wait is not None:
             on_wait(progress)
@@ -131,20 +153,22 @@ def _halves(
         pause = min(2 * pause, longest)
 
 
-def _rows(clouds: Clouds, spec: Spec, name: str) -> list[int]:
-    """This owner's rows of a row output, in the order in which it uploaded."""
-    rows: list[int] = []
-    for upload in clouds.uploads(spec.name, 1):
-        if not upload.sealed:
-            continue
-        rows += open_output(
-            *(_row_half(clouds, spec, name, upload, cloud) for cloud in sorted(parts_of(spec)))
-        )
-    return rows
+def _advice(spec: Spec, answers: Sequence[_Answer]) -> str:
+    if answers:
+        return f"Cloud 1 is done; its operator tells cloud 2 with `ppodc resume {spec.name}`."
+    return "Ask later."
 
 
-def _row_half(clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Cloud) -> OutputHalf:
-    """What this cloud has of the rows of one upload, fetched piece by piece."""
+def _rows(
+    clouds: Clouds, spec: Spec, name: str, uploads: Sequence[Upload], cloud: Cloud
+) -> OutputShare:
+    """This cloud's half of a row output for all of the owner's rows, in order of upload."""
+    parts = [_row_half(clouds, spec, name, upload, cloud) for upload in uploads]
+    return OutputShare.joined(parts) if parts else OutputShare.of(2, [])
+
+
+def _row_half(clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Cloud) -> OutputShare:
+    """This cloud's share of the rows of one upload, fetched piece by piece."""
     pieces: list[NDArray[np.uint8]] = []
     have = 0
     while have < upload.rows or not pieces:
@@ -152,7 +176,7 @@ def _row_half(clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Clou
         reply, arrays = clouds.at(cloud).call("rows", ask, reply=RowsReply)
         count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim == 2 else 0
         if not min(1, upload.rows) <= count <= upload.rows - have:
-            raise InputError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
+            raise ProtocolError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
         pieces.append(arrays[0])
         have += count
-    return OutputHalf(modulus_from_bytes(reply.modulus), np.concatenate(pieces))
+    return OutputShare(modulus_from_bytes(reply.modulus), np.concatenate(pieces))

@@ -7,16 +7,32 @@ that names both clouds; a dataset exists only where its spec was handed in, and 
 from pathlib import Path
 
 from client.both_clouds import Clouds, ListedDataset
-from ppodc.errors import InputError, RefusedError
+from ppodc.errors import InputError, NotFoundError, RefusedError
+from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import LeaveOut, Named, SpecText
-from ppodc.service.store.ledger import Entry
-from ppodc.service.upload import Upload
+from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
 
 
 class Operator:
-    """Connections to both clouds under the operator's key."""
+    """Connections to both clouds under the operator's key; usually made by `Operator.connect`.
+
+    Parameters
+    ----------
+    clouds : Clouds
+        Connections under the operator's key.
+
+    Examples
+    --------
+    >>> from ppodc import Operator
+    >>> with Operator.connect("operator/operator.toml") as operator:
+    ...     digest = operator.create(other)  # another spec with the same owners
+    ...     [dataset.name for dataset in operator.datasets()]
+    ['clinic', 'other']
+    >>> digest == other.digest
+    True
+    """
 
     def __init__(self, clouds: Clouds) -> None:
         self._clouds = clouds
@@ -36,9 +52,18 @@ class Operator:
         """Give up the connections."""
         self._clouds.close()
 
-    def create(self, spec: Spec) -> str:
-        """Create the dataset at both clouds; the same again is harmless. Returns its digest."""
+    def create(self, spec: Spec, *, single_records: bool = False) -> str:
+        """Create the dataset at both clouds; the same again is harmless. Returns its digest.
+
+        A spec by which owners may learn of a single record is refused unless `single_records`.
+        """
         spec.require_owners()
+        missing = spec.job.missing_threshold
+        if missing and not single_records:
+            raise InputError(
+                f"the spec has no {missing} above 1, so that owners may learn a single record. Set "
+                f"{missing} = 5 or more in [job], or accept it with --accept-single-records."
+            )
         for cloud in self._clouds.all():
             cloud.call("create", SpecText(spec.canonical()), reply=Empty)
         return spec.digest
@@ -64,7 +89,7 @@ class Operator:
                 cloud.tell("leave_out", LeaveOut(dataset, upload_id))
             except RefusedError as error:
                 refused.append(error)
-        unknown = [error for error in refused if error.code == InputError.code]
+        unknown = [error for error in refused if error.code == NotFoundError.code]
         if len(unknown) == len(clouds) or len(unknown) < len(refused):  # one may not have had it
             raise refused[0]
 
@@ -74,5 +99,5 @@ class Operator:
             at.tell("delete", Named(dataset))
 
     def ledger(self, cloud: int) -> list[Entry]:
-        """What cloud 1 or cloud 2 has written down of uploads and the life of datasets."""
+        """The ledger of cloud 1 or 2: uploads and the life of datasets."""
         return self._clouds.ledger(cloud)

@@ -6,7 +6,7 @@ here, before anything is sent. The result comes in halves that only the owner ad
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from client.accepted import AcceptedSpecs, Agreed
 from client.both_clouds import Clouds, ListedDataset, parts_of
+from client.encoded_table import EncodedTable
 from client.fetched_result import JobProgress, fetch, progress_of
-from client.sending import Receipt, Sender
-from ppodc.errors import InputError
-from ppodc.records.privacy_budget import charged_for
-from ppodc.records.upload_form import NamesPeople
+from client.releases import Release, Releases
+from client.sending import OnSent, Receipt, Sender
+from ppodc.errors import InputError, NotFoundError
+from ppodc.kinds import owner_side
+from ppodc.privacy.budget import charged_for
+from ppodc.records.read_table import Only
 from ppodc.service.config import OwnerConfig
+from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import UploadRef
-from ppodc.service.store.ledger import Entry
-from ppodc.service.upload import Upload
+from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
 
 if TYPE_CHECKING:
@@ -31,7 +34,30 @@ if TYPE_CHECKING:
 
 
 class Owner:
-    """One owner and its connections to both clouds."""
+    """One owner and its connections to both clouds; usually made by `Owner.connect`.
+
+    Parameters
+    ----------
+    clouds : Clouds
+        Connections under this owner's key.
+    config : OwnerConfig
+        The owner's configuration, as read from its file.
+
+    Attributes
+    ----------
+    name : str
+        The owner's name in specs and ledgers.
+
+    Examples
+    --------
+    >>> from ppodc import Owner
+    >>> with Owner.connect("ann/owner.toml") as owner:
+    ...     receipt = owner.upload("clinic", rows, spec=owner.spec("clinic"), progress=False)
+    ...     start("clinic")  # at cloud 1: ppodc run clinic
+    ...     result = owner.result("clinic")
+    >>> receipt.rows, len(result.labels_)
+    (8, 8)
+    """
 
     def __init__(self, clouds: Clouds, config: OwnerConfig) -> None:
         self.name = config.name
@@ -39,6 +65,7 @@ class Owner:
         self._sender = Sender(clouds, config)
         self._privacy = config.privacy
         self._accepted = AcceptedSpecs(config.uploads / "accepted")
+        self._releases = Releases(config.uploads / "releases", config.max_exact_releases)
 
     @classmethod
     def connect(cls, config: str | Path) -> "Owner":
@@ -60,7 +87,7 @@ class Owner:
         return self._clouds.datasets()
 
     def spec(self, dataset: str) -> Spec:
-        """The spec that both clouds present; `in_words` says what it means."""
+        """The spec that both clouds present; `describe` says what it means."""
         return self._clouds.spec(dataset)
 
     def accept(self, dataset: str, spec: Agreed, accept_epsilon: float | None = None) -> Spec:
@@ -76,7 +103,7 @@ class Owner:
     def upload(
         self,
         dataset: str,
-        data: "pd.DataFrame | NDArray[Any] | str | Path",
+        data: "pd.DataFrame | NDArray[Any] | str | Path | EncodedTable",
         *,
         spec: Agreed | None = None,
         accept_epsilon: float | None = None,
@@ -84,6 +111,9 @@ class Owner:
         header: bool = True,
         progress: bool = True,
         replace: bool = False,
+        only: bool = False,
+        accept_differencing: Sequence[str] | None = (),
+        on_sent: OnSent | None = None,
     ) -> Receipt:
         """Give the clouds their parts of the records; the same data again go on or change nothing.
 
@@ -91,15 +121,24 @@ class Owner:
         dataset's spec before. `header=False` is for a CSV file without a line of names. Other data
         than before add to them; with `replace` the earlier are withdrawn once these are there.
         `id_column` (local jobs) names people: each is charged by itself; the names do not leave.
+        `only` takes the columns of the spec by name and leaves further ones out.
+        Rows that differ a little from those in another exact job are refused (`releases`) unless
+        `accept_differencing` names its dataset; None asks and notes nothing, for a trial in which
+        one person is all owners.
+        `on_sent` hears how many rows each cloud has; an exception of it interrupts the upload.
         """
         shown = self._clouds.spec(dataset)
-        if spec is not None:
+        values = self._encoded(shown, Only(data) if only else data, header, id_column)
+        if spec is not None:  # once there is something to send
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
         earlier = self.uploads(dataset)
-        values = self._encoded(shown, data, header, id_column)
+        if accept_differencing is not None:
+            self._releases.begin(shown, values, replace=replace, accepted=accept_differencing)
         with charged_for(dataset, data):
-            receipt = self._sender.send(shown, values, progress=progress)
+            receipt = self._sender.send(shown, values, progress=progress, on_sent=on_sent)
+        if accept_differencing is not None:
+            self._releases.sent(shown, values, receipt.upload_id)
         before = tuple(upload for upload in earlier if upload.upload_id != receipt.upload_id)
         if replace:
             for upload in before:
@@ -108,13 +147,31 @@ class Owner:
             before = tuple(upload for upload in before if upload.committed)
         return dataclasses.replace(receipt, before=before, replaced=replace and bool(before))
 
+    def check(
+        self,
+        spec: Spec,
+        data: "pd.DataFrame | NDArray[Any] | str | Path | Only",
+        *,
+        id_column: str = "",
+        header: bool = True,
+    ) -> int:
+        """The number of rows that `upload` would take; InputError names what it would refuse.
+
+        Nothing is sent, charged or remembered.
+        """
+        return len(self._encoded(spec, data, header, id_column))
+
+    def has_accepted(self, spec: Spec) -> bool:
+        """Whether this owner has agreed to this very spec."""
+        return self._accepted.has(spec)
+
     def _encoded(self, spec: Spec, data: Any, header: bool, id_column: str) -> NDArray[np.int64]:
-        form = spec.kind.upload(spec)
+        if isinstance(data, EncodedTable):
+            return data.under(spec)
+        side = owner_side(spec)
         if not id_column:
-            return form.encode(data, header=header)
-        if not isinstance(form, NamesPeople):
-            raise InputError("an id column is for jobs that spend privacy; leave it out here.")
-        return form.encode_people(data, id_column, self._privacy, header=header)
+            return side.encode(data, header=header)
+        return side.encode_people(data, id_column, self._privacy, header=header)
 
     def uploads(self, dataset: str) -> list[Upload]:
         """This owner's uploads that either cloud has and that were not removed there."""
@@ -136,7 +193,7 @@ class Owner:
         spec = self._clouds.spec(dataset)
         known = [upload.upload_id for upload in self.uploads(dataset)]
         if upload_id is not None and upload_id not in known:
-            raise InputError(f"dataset {dataset!r} has no upload {upload_id} of yours.")
+            raise NotFoundError(f"dataset {dataset!r} has no upload {upload_id} of yours.")
         ids = known if upload_id is None else [upload_id]
         for each in ids:
             self._withdraw(spec, each)
@@ -145,13 +202,18 @@ class Owner:
     def _withdraw(self, spec: Spec, upload_id: str) -> None:
         for cloud in sorted(parts_of(spec)):  # cloud 1 first: it says no once it is sealed
             self._clouds.at(cloud).tell("withdraw", UploadRef(upload_id))
+        self._releases.withdrawn(spec, upload_id)
+
+    def releases(self) -> list[Release]:
+        """The exact jobs that this owner gave rows to, from its own register."""
+        return self._releases.listed()
 
     def ledger(self, cloud: int) -> list[Entry]:
-        """What a cloud has written down about this owner's datasets; the rest as hashes."""
+        """The ledger of a cloud: entries on this owner's datasets, the rest as hashes."""
         return self._clouds.ledger(cloud)
 
     def progress(self, dataset: str) -> JobProgress:
-        """How far the job of a dataset is, as cloud 1 tells it."""
+        """How far the job of a dataset is, as cloud 1 reports it."""
         return progress_of(self._clouds, dataset)
 
     def result(
@@ -163,17 +225,17 @@ class Owner:
     ) -> Any:
         """The result as the dataset's kind opens it, with this owner's rows if they are offered.
 
-        Waits until the job is done, at most `timeout` seconds, and tells `on_wait` now and then
+        Waits until the job is done, at most `timeout` seconds, and reports to `on_wait` meanwhile
         how far it is; a job that failed or was cancelled is a JobEndedError.
         """
         spec = self._clouds.spec(dataset)
         opened = fetch(self._clouds, spec, wait, timeout, on_wait)
-        return spec.kind.open_result(spec, opened)
+        return owner_side(spec).open_result(opened)
 
     def labels(
         self,
         dataset: str,
-        data: "pd.DataFrame | NDArray[Any] | str | Path",
+        data: "pd.DataFrame | NDArray[Any] | str | Path | Only",
         *,
         id_column: str = "",
         header: bool = True,
@@ -183,12 +245,24 @@ class Owner:
         For jobs whose clusters are public to owners; others offer labels with the result.
         """
         spec = self._clouds.spec(dataset)
+        self.check(spec, data, id_column=id_column, header=header)  # before anything is fetched
+        return self.labels_of(spec, self.result(dataset), data, id_column=id_column, header=header)
+
+    def labels_of(
+        self,
+        spec: Spec,
+        result: Any,
+        data: "pd.DataFrame | NDArray[Any] | str | Path | Only",
+        *,
+        id_column: str = "",
+        header: bool = True,
+    ) -> NDArray[np.int64]:
+        """The cluster of each of these rows, from a result that was fetched before."""
         values = self._encoded(spec, data, header, id_column)[:, : len(spec.schema.columns)]
-        result = self.result(dataset)
         if not hasattr(result, "label"):
             raise InputError(
                 f"labels of a job of the kind {spec.job.kind} come with its result, if the spec "
-                f"offers them: `ppodc result {dataset} --labels FILE`."
+                f"offers them: `ppodc result {spec.name} --labels FILE`."
             )
         labels: NDArray[np.int64] = result.label(values)
         return labels

@@ -4,26 +4,26 @@ What is charged and drawn for an upload is on disk before its first byte leaves,
 data sent again go on where an earlier attempt ended, with the same secret, and never count twice.
 """
 
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
 from client.both_clouds import Clouds, parts_of
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.errors import InputError, RefusedError, WithdrawnError
-from ppodc.records.privacy_report import PrivacyReport
-from ppodc.records.sharing import SEED_BYTES
-from ppodc.records.upload_form import Arranges, Cloud, RowsPart, SpendsPrivacy, TellsOfRecords
+from ppodc.errors import InputError, ProtocolError, RefusedError, WithdrawnError
+from ppodc.kinds import owner_side
+from ppodc.privacy.guarantee import PrivacyReport
+from ppodc.records.owner_side import Ints, OwnerSide
+from ppodc.records.prepared_upload import PreparedUpload
+from ppodc.records.upload_form import Cloud, RowsPart
 from ppodc.service.config import OwnerConfig
 from ppodc.service.messages import Begin, ChunkPlace, Named, Room, Seed, UploadRef, UploadState
-from ppodc.service.upload import Outline, Upload
+from ppodc.service.sealed_uploads import Outline, Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
 
@@ -34,7 +34,7 @@ _CHUNK_BYTES = 4 << 20
 class Receipt:
     """A finished upload. `repeated`: it was finished before, and this call changed nothing.
 
-    `privacy`: what it tells of one record, where it tells anything. `before`: this owner's earlier
+    `privacy`: what it reveals of one record, if anything. `before`: this owner's earlier
     uploads, which count beside it unless they were `replaced` by it.
     """
 
@@ -52,6 +52,18 @@ class Receipt:
         return sum(upload.rows for upload in self.before)
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How many rows of an upload one cloud has. A seed stands for all of them."""
+
+    cloud: Cloud
+    sent: int
+    rows: int
+
+
+OnSent = Callable[[Sent], None]  # an exception of it stops the upload, which can go on later
+
+
 class Sender:
     """One owner's way to the clouds."""
 
@@ -60,55 +72,61 @@ class Sender:
         self._records = UploadRecords(config.uploads)
         self._privacy, self._max_epsilon = config.privacy, Fraction(config.max_epsilon)
 
-    def send(self, spec: Spec, values: NDArray[np.int64], *, progress: bool) -> Receipt:
+    def send(
+        self,
+        spec: Spec,
+        values: Ints,
+        *,
+        progress: bool,
+        on_sent: OnSent | None = None,
+    ) -> Receipt:
         """The encoded records, to the end; the same again go on or change nothing."""
-        own, extents = len(values), self._extents(spec)
+        own, extents, side = len(values), self._extents(spec), owner_side(spec)
         with self._records.alone():
-            values, outline = self._arranged(spec, values, extents)
+            values, outline = self._arranged(side, values, extents)
             digest = data_digest(spec, values)  # of what is sent: a seed never serves two tables
             record = self._records.find(spec, digest)
             if record is not None and record.finished and self._committed(spec, record):
                 return _receipt(spec, record, own, repeated=True)
             if record is None or record.finished:  # it was withdrawn, or the clouds started anew
-                record = self._begin(spec, digest, values, self._besides(spec, record))
+                record = self._begin(side, digest, values, self._besides(spec, record))
+        upload = PreparedUpload(side, values, outline, record.seed)
         try:
-            self._send(spec, record, values, outline, progress)
+            self._send(record.upload_id, upload, progress, on_sent)
         except RefusedError as error:
             if error.code != WithdrawnError.code:
                 raise
-            record = self._begin(spec, digest, values)  # a new id and a new secret
-            self._send(spec, record, values, outline, progress)
+            record = self._begin(side, digest, values)  # a new id and a new secret
+            upload = replace(upload, secret=record.seed)
+            self._send(record.upload_id, upload, progress, on_sent)
         self._records.finish(spec, record)
         return _receipt(spec, record, own, repeated=False)
 
     def _extents(self, spec: Spec) -> Outline | None:
         """The cells of the owner whom this one follows, as both clouds have them."""
-        form = spec.kind.upload(spec)
-        if not isinstance(form, Arranges) or form.follows in ("", self._name):
+        form = spec.form
+        if form.follows in ("", self._name):
             return None
         ask = Named(spec.name)
         shown = [cloud.call("extents", ask, reply=Empty)[1] for cloud in self._clouds.all()]
         first, *others = (arrays[0] if len(arrays) == 1 else None for arrays in shown)
         if first is None or any(o is None or not np.array_equal(first, o) for o in others):
-            raise InputError(
+            raise ProtocolError(
                 f"the clouds present different cells of {form.follows}; nothing was sent. Ask "
                 "their operators."
             )
         return first
 
     def _arranged(
-        self, spec: Spec, values: NDArray[np.int64], extents: Outline | None
-    ) -> tuple[NDArray[np.int64], Outline | None]:
-        """The rows to send, and their cells if both clouds are told; charged before."""
-        form = spec.kind.upload(spec)
-        if not isinstance(form, Arranges):
-            return values, None
-        return form.arrange(
+        self, side: OwnerSide, values: Ints, extents: Outline | None
+    ) -> tuple[Ints, Outline | None]:
+        """The rows to send, and their cells if both clouds get them; charged before."""
+        return side.arrange(
             values,
             extents,
             self._privacy,
             self._max_epsilon,
-            lambda rows: self._check_room(spec, rows),
+            lambda rows: self._check_room(side.spec, rows),
         )
 
     def _check_room(self, spec: Spec, rows: int) -> None:
@@ -126,14 +144,17 @@ class Sender:
                 )
 
     def _begin(
-        self, spec: Spec, digest: str, values: NDArray[np.int64], besides: bool = False
+        self, side: OwnerSide, digest: str, values: Ints, besides: bool = False
     ) -> UploadRecord:
-        """A new upload with a new secret; what it tells of the records is charged before."""
-        form, secret = spec.kind.upload(spec), secrets.token_bytes(SEED_BYTES)
-        if isinstance(form, SpendsPrivacy):
-            self._check_room(spec, len(values))
-            secret = form.charge(values, self._privacy, self._max_epsilon, besides=besides)
-        return self._records.begin(spec, digest, len(values), secret)
+        """A new upload with a new secret; what it reveals of the records is charged before."""
+        secret = side.charge(
+            values,
+            self._privacy,
+            self._max_epsilon,
+            lambda rows: self._check_room(side.spec, rows),
+            besides=besides,
+        )
+        return self._records.begin(side.spec, digest, len(values), secret)
 
     def _besides(self, spec: Spec, record: UploadRecord | None) -> bool:
         """Whether an earlier upload of the same data may count, or have counted, besides a new one.
@@ -155,60 +176,74 @@ class Sender:
         )
 
     def _send(
-        self,
-        spec: Spec,
-        record: UploadRecord,
-        values: NDArray[np.int64],
-        outline: Outline | None,
-        progress: bool,
+        self, upload_id: str, upload: PreparedUpload, progress: bool, on_sent: OnSent | None
     ) -> None:
         """Bring the clouds to `committed`, from wherever an earlier attempt has left them."""
+        spec, m = upload.side.spec, len(upload.values)
         parts = parts_of(spec)
-        begin = Begin(spec.name, spec.digest, record.upload_id, record.rows)
-        told = () if outline is None else (outline,)
+        begin = Begin(spec.name, spec.digest, upload_id, m)
+        cells = () if upload.outline is None else (upload.outline,)
         states = {
-            cloud: self._clouds.at(cloud).call("begin", begin, told, reply=UploadState)[0]
+            cloud: self._clouds.at(cloud).call("begin", begin, cells, reply=UploadState)[0]
             for cloud in parts
         }
-        rows = len(values) * sum(isinstance(part, RowsPart) for part in parts.values())
+        rows = m * sum(isinstance(part, RowsPart) for part in parts.values())
         with _bar(f"{self._name} to {spec.name}", rows, progress) as advance:
             for cloud, part in parts.items():
                 if isinstance(part, RowsPart):
-                    self._send_chunks(spec, record, values, cloud, part, states[cloud], advance)
-                elif states[cloud].missing:
-                    self._clouds.at(cloud).tell("seed", Seed(record.upload_id, record.seed))
+                    size = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
+                    counted = _counting(Sent(cloud, 0, m), advance, on_sent)
+                    self._send_chunks(upload_id, upload, cloud, size, states[cloud], counted)
+                    continue
+                if states[cloud].missing:
+                    self._clouds.at(cloud).tell("seed", Seed(upload_id, upload.secret))
+                if on_sent is not None:
+                    on_sent(Sent(cloud, m, m))
         for cloud in parts:
-            self._clouds.at(cloud).tell("commit", UploadRef(record.upload_id))
+            self._clouds.at(cloud).tell("commit", UploadRef(upload_id))
 
     def _send_chunks(
         self,
-        spec: Spec,
-        record: UploadRecord,
-        values: NDArray[np.int64],
+        upload_id: str,
+        upload: PreparedUpload,
         cloud: Cloud,
-        part: RowsPart,
+        size: int,
         state: UploadState,
         advance: Callable[[int], None],
     ) -> None:
-        to, form = self._clouds.at(cloud), spec.kind.upload(spec)
-        size = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
-        sent = 0
+        """Send the rows that a cloud lacks, `size` of them at a time."""
+        to, sent = self._clouds.at(cloud), 0
         while state.missing:
             for gap, count in state.missing:
                 for start in range(gap, gap + count, size):
                     stop = min(start + size, gap + count)
-                    chunk = form.chunk(values[start:stop], record.seed, start, cloud)
-                    to.tell("chunk", ChunkPlace(record.upload_id, start), [chunk])
+                    chunk = upload.share(cloud, start, stop)
+                    to.tell("chunk", ChunkPlace(upload_id, start), [chunk])
                     sent += stop - start
                     advance(stop - start)
-            state = to.call("missing", UploadRef(record.upload_id), reply=UploadState)[0]
-        advance(len(values) - sent)  # what an earlier attempt had sent
+            state = to.call("missing", UploadRef(upload_id), reply=UploadState)[0]
+        advance(len(upload.values) - sent)  # sent by an earlier attempt
 
 
 def _receipt(spec: Spec, record: UploadRecord, rows: int, *, repeated: bool) -> Receipt:
-    form = spec.kind.upload(spec)
-    privacy = form.privacy() if isinstance(form, TellsOfRecords) else None
+    privacy = spec.form.privacy()
     return Receipt(spec.name, record.upload_id, rows, spec.digest, repeated, privacy)
+
+
+def _counting(
+    none: Sent, advance: Callable[[int], None], on_sent: OnSent | None
+) -> Callable[[int], None]:
+    """Counts the rows that one cloud gets, for the bar and for whoever watches."""
+    sent = none.sent
+
+    def count(rows: int) -> None:
+        nonlocal sent
+        sent += rows
+        advance(rows)
+        if on_sent is not None:
+            on_sent(replace(none, sent=sent))
+
+    return count
 
 
 @contextmanager

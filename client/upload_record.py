@@ -1,4 +1,4 @@
-"""What an owner's folder remembers of an upload, so that the same upload can go on later.
+"""The record of an upload in an owner's folder, so that it can continue later.
 
 The file of an unfinished upload holds its seed: with it and cloud 1's share the records could be
 read, so it is the owner's alone (mode 0600), and the seed is erased from it once both clouds have
@@ -6,12 +6,10 @@ committed. The name follows from the dataset and the data: the same data find th
 A seed is only ever used again for the very same data.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -19,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.files import disk_errors, private_folder, write_private
-from ppodc.records.names import UploadId
+from ppodc.files import disk_errors, locked, private_folder, write_private
+from ppodc.names import UploadId
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.spec import Spec
 
@@ -56,14 +54,9 @@ class UploadRecords:
     def __init__(self, folder: Path) -> None:
         self._folder = private_folder(folder)
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Keep other processes from beginning an upload, so that none begins the same twice."""
-        path = self._folder / "lock"
-        with disk_errors(path), path.open("a") as lock:
-            path.chmod(0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        return locked(self._folder / "lock")
 
     def find(self, spec: Spec, digest: str) -> UploadRecord | None:
         """The record of these data; InputError if its file is damaged."""

@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 
 from cloud1.report_workers import ReportsOnWorkers
 from ppodc.cluster.workers import Workers
-from ppodc.errors import InputError, JobFailedError, PpodcError
-from ppodc.ldp.job import mechanism_of, privacy_of
-from ppodc.ldp.result import make_result
-from ppodc.ldp.tallies import Chunks, Reports, ReportsHere
+from ppodc.errors import JobFailedError, PpodcError, StateError
+from ppodc.local_dp.cloud import make_result
+from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.tallies import Chunks, Reports, ReportsHere
 from ppodc.service.job_state import JobState
+from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store import Store
 from ppodc.service.store.job_lock import job_lock
 from ppodc.spec import Spec
 
 _CHUNK_BYTES = 16 << 20
 
-Progress = Callable[[int, int], None]  # reports read in the pass under way, of so many
+Progress = Callable[[int, int], None]  # reports read in the pass under way, of this many
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,19 @@ def collect(
 ) -> Collected:
     """Seal if that is still to do, cluster the reports, keep the result; again is harmless.
 
-    `workers`: count on so many of these instead of here.
+    `workers`: count on this many of these instead of here.
     """
-    report = privacy_of(store.datasets.spec(dataset))
+    report = form_of(store.datasets.spec(dataset)).guarantee
     with job_lock(store.folder, dataset):
         state = store.jobs.get(dataset).state
         if state == JobState.CANCELLED:
-            raise InputError(f"the job of {dataset!r} was cancelled; create a new dataset.")
+            raise StateError(f"the job of {dataset!r} was cancelled; create a new dataset.")
         if state == JobState.CREATED:
             _seal(store, dataset)
-        m = store.seals.sealed(dataset).m
+        sealed = store.seals.sealed(dataset)
+        m = sealed.m
         if state != JobState.DONE:
-            chunks = partial(_chunks, store, dataset, m, progress)
+            chunks = partial(_chunks, store, sealed, progress)
             with _reports(store.datasets.spec(dataset), chunks, workers, count) as reports:
                 _cluster(store, dataset, m, reports)
             learnt = "the collector and owners with records: the clusters, estimated from reports"
@@ -81,7 +83,7 @@ def _seal(store: Store, dataset: str) -> None:
     least = store.datasets.spec(dataset).job.to_dict()["k"]
     rows = sum(upload.rows for upload in committed)
     if rows < least:
-        raise InputError(
+        raise StateError(
             f"dataset {dataset!r} has {rows} reports and needs {least} at least; wait for owners."
         )
     store.seals.seal(dataset, [upload.upload_id for upload in committed])
@@ -99,9 +101,9 @@ def cancel(store: Store, dataset: str) -> JobState:
 def _reports(
     spec: Spec, chunks: Chunks, workers: Workers | None, count: int
 ) -> Iterator[Reports]:  # fmt: skip
-    """Who counts them."""
+    """The reports, counted here or by workers."""
     if workers is None:
-        yield ReportsHere(mechanism_of(spec).tally, chunks)
+        yield ReportsHere(form_of(spec).mechanism.tally, chunks)
     else:
         with ReportsOnWorkers(workers, count, spec, chunks) as counted:
             yield counted
@@ -120,11 +122,11 @@ def _cluster(store: Store, dataset: str, m: int, reports: Reports) -> None:
         ) from error
 
 
-def _chunks(store: Store, dataset: str, m: int, progress: Progress) -> Iterator[NDArray[Any]]:
+def _chunks(store: Store, sealed: Sealed, progress: Progress) -> Iterator[NDArray[Any]]:
     """All sealed reports, some megabytes at a time."""
-    part = mechanism_of(store.datasets.spec(dataset)).part
+    part = form_of(store.datasets.spec(sealed.dataset)).mechanism.part
     step = max(1, _CHUNK_BYTES // (np.dtype(part.dtype).itemsize * part.columns))
-    for first in range(0, m, step):
-        count = min(step, m - first)
-        yield store.seals.rows(dataset, first, count)
-        progress(first + count, m)
+    for first in range(0, sealed.m, step):
+        count = min(step, sealed.m - first)
+        yield store.seals.rows(sealed, first, count)
+        progress(first + count, sealed.m)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ppodc.cluster.workers import RAY_DIED, Failure, Workers
 from ppodc.errors import StepFailedError
-from ppodc.ldp.job import mechanism_of
-from ppodc.ldp.tallies import Chunks, Numbers, picked, plus
+from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.tallies import Chunks, Numbers, picked, plus
 from ppodc.spec import Spec
 
 _DEATHS = 3  # in one pass, until it is given up: of workers, or of Ray with all of them
@@ -26,7 +26,7 @@ class ReportWorker:
     """One worker: the mechanism of a spec, and nothing kept between two calls."""
 
     def __init__(self, spec: bytes) -> None:
-        self._mechanism = mechanism_of(Spec.from_bytes(spec))
+        self._mechanism = form_of(Spec.from_bytes(spec)).mechanism
 
     def tally(self, chunk: NDArray[Any], found: Numbers) -> Numbers:
         """The numbers of a chunk."""
@@ -44,7 +44,7 @@ class ReportWorker:
 
 
 class ReportsOnWorkers:
-    """All reports of a job; see `ppodc.ldp.tallies`. Ends its workers when the block is left."""
+    """All reports of a job (`ppodc.local_dp.tallies`). Ends its workers when the block is left."""
 
     def __init__(self, workers: Workers, count: int, spec: Spec, chunks: Chunks) -> None:
         self._workers, self._spec, self._chunks = workers, spec.canonical(), chunks
@@ -73,7 +73,7 @@ class ReportsOnWorkers:
         return picked(self._chunks, numbers)
 
     def _tallies(self, found: Numbers) -> Iterator[Numbers]:
-        """What every chunk gives, in whatever order."""
+        """The tally of every chunk, in any order."""
         for chunk in self._chunks():
             if not self._free:
                 yield from self._wait(found)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ppodc.service.config import Cloud1Config, limits, load_first, owners_of
+from ppodc.service.admitted import LOOK_SECONDS, Doorkeeper, callers
+from ppodc.service.config import Cloud1Config, limits, load_first
 from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
@@ -28,10 +29,11 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
         Gateway(
             config.listen,
             CurveKeys.load(config.key),
-            owners_of(config),
+            callers(config_file, config),
             owner_operations(store, config.quotas),
             limits=limits(config),
         ) as gateway,
+        regularly(Doorkeeper(config_file, config, gateway).look, seconds=LOOK_SECONDS),
         health_endpoint(
             config.health,
             ServiceMetrics(store, {"owners": gateway}, pools),

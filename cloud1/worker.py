@@ -11,12 +11,12 @@ _CONNECT_SECONDS = 30.0
 
 
 class Worker1(PairWorker):
-    """Knows C2's public Paillier key, and no key that opens a ciphertext."""
+    """Knows C2's public Paillier key, if any, and no key that opens a ciphertext."""
 
     network: Network = ZEROMQ
 
-    def __init__(self, setup: Setup, modulus: int) -> None:
-        super().__init__(setup, 1, PublicKey(modulus))
+    def __init__(self, setup: Setup, modulus: int | None) -> None:
+        super().__init__(setup, 1, None if modulus is None else PublicKey(modulus))
         self._keys = CurveKeys.generate()
         self._peer: tuple[str, bytes, str] | None = None
 

@@ -20,12 +20,19 @@ import numpy as np
 from cloud2.worker import Worker2
 from ppodc.cluster.workers import Workers, launch
 from ppodc.crypto.paillier_keys import load_secret
-from ppodc.errors import InputError, SessionLostError, printable, without_places
+from ppodc.errors import (
+    InputError,
+    ProtocolError,
+    SessionLostError,
+    StateError,
+    printable,
+    without_places,
+)
+from ppodc.kinds import cloud_side
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob, drop_pools
 from ppodc.pairs.control_messages import PairEnd
 from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
-from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.service.config import Cloud2Config
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
@@ -45,7 +52,7 @@ log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Session:
     ticket: bytes
-    side: CloudJob
+    job: CloudJob
     setup: Setup
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_used: float = field(default_factory=time.monotonic)
@@ -64,18 +71,15 @@ class Follower:
         self._store, self._config, self._workers = store, config, workers
         self._link_timeout = link_timeout
         # Read once here: a key that cannot be used must show when the service starts.
-        key = load_secret(config.paillier_secret, allow_insecure=bool(config.insecure_key_bits))
-        if not key.strong:
-            log.warning(
-                "the Paillier key was made by an older release; make a new one before you offer "
-                "the paillier suite, which refuses it"
-            )
-        self._key_bits = key.public.bits
+        self._key_bits = 0
+        if config.paillier_secret is not None:
+            key = load_secret(config.paillier_secret, allow_insecure=bool(config.insecure_key_bits))
+            self._key_bits = key.public.bits
         self._sessions: dict[str, _Session] = {}
         self._opening = threading.Lock()
 
     def uploads(self, body: control_messages.Uploads) -> control_messages.UploadList:
-        """What this cloud has in full, a page of it."""
+        """A page of the uploads that this cloud has in full."""
         self._known(body.dataset, body.spec)
         page = self._store.uploads.of(
             body.dataset, committed=True, skip=body.first, limit=control_messages.PAGE
@@ -92,7 +96,7 @@ class Follower:
         """Fix the records; the same again is harmless."""
         self._known(body.dataset, body.spec)
         if ids.ndim != 2 or ids.dtype != np.uint8 or ids.shape[1] != 16:
-            raise InputError("the upload ids of a seal must be rows of 16 bytes.")
+            raise ProtocolError("the upload ids of a seal must be rows of 16 bytes.")
         return control_messages.Sealed(
             self._store.seals.seal(body.dataset, [row.tobytes().hex() for row in ids])
         )
@@ -102,44 +106,44 @@ class Follower:
         with self._opening:
             self._known(body.dataset, body.spec)
             self._end(body.dataset)
-            side = self._side(body)
-            self._workers.check(side.pairs)
-            resume = side.resume_point(body.checkpoints)
+            job = self._job_of(body)
+            self._workers.check(job.pairs)
+            resume = job.resume_point(body.checkpoints)
             if not body.prepare:
                 self._store.jobs.transition(
-                    body.dataset, JobState.PREPARING, suite=body.suite, pairs=side.pairs
+                    body.dataset, JobState.PREPARING, suite=body.suite, pairs=job.pairs
                 )
-                side.restore(resume)
-            setup = side.setup(self._link_timeout, self._config.pools)
-            session = _Session(secrets.token_bytes(16), side, setup)
-            side.run = control_messages.run_of(session.ticket)
+                job.restore(resume)
+            setup = job.setup(self._link_timeout, self._config.pools)
+            session = _Session(secrets.token_bytes(16), job, setup)
+            job.session_id = control_messages.session_id(session.ticket)
             try:
                 ends = self._start(session, dict(enumerate(body.publics)))
             except BaseException:
-                side.close()
+                job.close()
                 raise
             self._sessions[body.dataset] = session
-        log.info("job %s: %d workers, from iteration %s", body.dataset, side.pairs, resume or 0)
+        log.info("job %s: %d workers, from iteration %s", body.dataset, job.pairs, resume or 0)
         return control_messages.Opened(session.ticket, resume, ends)
 
     def step(self, body: control_messages.RunStep) -> control_messages.Done:
         """Begin the step that must come now, on slots that wait for it."""
         with self._session(body.ticket) as session:
-            session.side.begin(body.step, body.attempt, body.slots)
+            session.job.begin(body.step, body.attempt, body.slots)
         return control_messages.Done()
 
     def poll(self, body: control_messages.Poll) -> control_messages.Progress:
         """How far the step is; takes its results over if C1 has them all too."""
         with self._session(body.ticket) as session:
-            side = session.side
-            if side.committed(body.number):  # the answer to the first asking was lost
+            job = session.job
+            if job.committed(body.number):  # the answer to the first asking was lost
                 return control_messages.Progress([], [], [], committed=True)
-            done, failed, running = side.wait(body.wait)
-            committed = body.commit and side.complete()
+            done, failed, running = job.wait(body.wait)
+            committed = body.commit and job.complete()
             if committed:
-                side.commit()
-                if side.next_step() is None and not side.plan.prepare:
-                    side.save_result()
+                job.commit()
+                if job.walk.next_step() is None and not job.plan.prepare:
+                    job.save_result()
         longest = _TEXT // max(1, len(failed))
         failures = [
             control_messages.Failed(slot, without_places(f.text)[:longest], f.fatal)
@@ -150,10 +154,10 @@ class Follower:
     def replace(self, body: control_messages.Replace) -> PairEnd:
         """A fresh worker for a slot whose pair failed, at either cloud."""
         with self._session(body.ticket) as session:
-            side = session.side
-            if not 0 <= body.slot < side.pairs:
-                raise InputError(f"this session has no slot {body.slot}.")
-            log.info("job %s: new worker for slot %d", side.dataset, body.slot)
+            job = session.job
+            if not 0 <= body.slot < job.pairs:
+                raise ProtocolError(f"this session has no slot {body.slot}.")
+            log.info("job %s: new worker for slot %d", job.dataset, body.slot)
             return self._start(session, {body.slot: body.public})[0]
 
     def settle(self, body: control_messages.Settle) -> control_messages.Done:
@@ -196,12 +200,12 @@ class Follower:
             raise InputError(f"dataset {dataset!r} has another spec at cloud 2; compare digests.")
 
     def _accepted_suite(self, dataset: str, name: str, pairs: int) -> str:
-        """The suite of a job on so many pairs, if this cloud runs such."""
+        """The suite of a job on this many pairs, if this cloud runs such."""
         if not 1 <= pairs <= self._config.max_pairs:
             raise InputError(
                 f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
             )
-        suite = suite_of(pair_kind(self._store.datasets.spec(dataset)), name)
+        suite = self._store.datasets.spec(dataset).kind.suite(name)
         if suite not in self._config.suites:
             raise InputError(
                 f"cloud 2 does not take part in the suite {suite!r}, only in "
@@ -209,17 +213,16 @@ class Follower:
             )
         return suite
 
-    def _side(self, body: control_messages.Open) -> CloudJob:
-        job = self._store.jobs.get(body.dataset)
-        if job.state.final:
-            raise InputError(f"dataset {body.dataset!r} is {job.state} at cloud 2.")
-        if self._store.seals.sealed(body.dataset).digest != body.seal:
-            raise InputError(f"dataset {body.dataset!r} is sealed with other uploads at cloud 2.")
-        if body.suite != job.suite and self._store.jobs.checkpoints(body.dataset):
-            raise InputError(f"this job was begun with the suite {job.suite!r}; go on with it.")
+    def _job_of(self, body: control_messages.Open) -> CloudJob:
+        info = self._store.jobs.get(body.dataset)
+        if info.state.final:
+            raise StateError(f"dataset {body.dataset!r} is {info.state} at cloud 2.")
+        if self._store.seals.digest(body.dataset) != body.seal:
+            raise StateError(f"cloud 2 has not sealed dataset {body.dataset!r} with these uploads.")
+        if body.suite != info.suite and self._store.jobs.checkpoints(body.dataset):
+            raise StateError(f"this job was begun with the suite {info.suite!r}; go on with it.")
         suite = self._accepted_suite(body.dataset, body.suite, body.pairs)
-        kind = pair_kind(self._store.datasets.spec(body.dataset))
-        side = CloudJob(
+        job = CloudJob(
             self._store,
             self._workers,
             body.dataset,
@@ -228,23 +231,24 @@ class Follower:
             body.shards_per_pair,
             body.prepare,
         )
-        kind.check(side.spec, side.sealed.m, side.suite, self._key_bits)
-        if body.prepare > max(1, side.plan.max_iter):
-            raise InputError("a job needs supplies for no more iterations than it can have.")
-        if len(body.publics) != side.pairs:
-            raise InputError(f"{side.pairs} pairs need as many channel keys.")
-        return side
+        cloud_side(job.spec).check(job.sealed.m, job.suite, self._key_bits)
+        if body.prepare > max(1, job.plan.max_iter):
+            raise ProtocolError("a job needs supplies for no more iterations than it can have.")
+        if len(body.publics) != job.pairs:
+            raise ProtocolError(f"{job.pairs} pairs need as many channel keys.")
+        return job
 
     def _start(self, session: _Session, publics: dict[int, bytes]) -> list[PairEnd]:
         """Workers for these slots; where they listen, in the order of the slots."""
-        config, side = self._config, session.side
-        key_file, insecure = str(config.paillier_secret), bool(config.insecure_key_bits)
+        config, job = self._config, session.job
+        key_file = None if config.paillier_secret is None else str(config.paillier_secret)
+        insecure = bool(config.insecure_key_bits)
 
         def start(slot: int, again: bool) -> Any:
             worker = self._workers.start(Worker2, session.setup, key_file, insecure)
-            side.place(slot, worker, again)
+            job.place(slot, worker, again)
             where = (config.worker_host, config.worker_ports)
-            pair = side.pair_name(slot)
+            pair = job.pair_name(slot)
             return self._workers.call(worker, "listen", *where, publics[slot], pair)
 
         ends = launch(self._workers, start, list(publics), "cloud 2's workers")
@@ -261,16 +265,16 @@ class Follower:
         raise SessionLostError("this session is over at cloud 2; continue with: ppodc resume")
 
     def _check_done(self, body: control_messages.Settle, session: _Session | None) -> None:
-        finished = session is None or session.side.next_step() is None
+        finished = session is None or session.job.walk.next_step() is None
         if not finished or not self._store.results.has(body.dataset):
-            raise InputError(f"dataset {body.dataset!r} has no result at cloud 2 yet.")
-        if self._store.results.run(body.dataset) != body.run:
-            raise InputError(
-                f"cloud 2's result of dataset {body.dataset!r} is of another run: its store is "
+            raise StateError(f"dataset {body.dataset!r} has no result at cloud 2 yet.")
+        if self._store.results.session_id(body.dataset) != body.session_id:
+            raise StateError(
+                f"cloud 2's result of dataset {body.dataset!r} is of another session: its store is "
                 "older than the end of the job. Put a newer copy in place."
             )
 
     def _end(self, dataset: str) -> None:
         session = self._sessions.pop(dataset, None)
         if session is not None:
-            session.side.close()
+            session.job.close()

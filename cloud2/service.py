@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from cloud2.follower import Follower
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_workers import RayWorkers
-from ppodc.errors import InputError
+from ppodc.errors import ProtocolError
 from ppodc.pairs import control_messages
+from ppodc.service.admitted import LOOK_SECONDS, Doorkeeper, callers
 from ppodc.service.config import Cloud2Config, limits, load, owners_of, peers
 from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
@@ -25,8 +26,8 @@ from ppodc.service.running import forget_old, raise_descriptor_limit, regularly,
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Answer, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.front_door import Limits
 from ppodc.transport.gateway import Gateway
+from ppodc.transport.port_guard import Limits
 from ppodc.transport.wire import Array, Body
 
 # Of cloud 1, which seals long lists of uploads.
@@ -40,7 +41,7 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
     config = load(config_file, Cloud2Config)
     raise_descriptor_limit()
     with Store.open(config.store, "cloud2") as store:
-        workers = RayWorkers(Place(config.ray_address, "cloud2", config.max_pairs))
+        workers = RayWorkers(RayPlacement(config.ray_address, "cloud2", config.max_pairs))
         follower = Follower(store, config, workers)
         keys, known = CurveKeys.load(config.key), owners_of(config)
         control = Gateway(
@@ -53,7 +54,7 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
         gateway = Gateway(
             config.listen,
             keys,
-            known,
+            callers(config_file, config),
             owner_operations(store, config.quotas),
             limits=limits(config),
         )
@@ -64,6 +65,7 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
                 regularly(*chores),
                 control,
                 gateway,
+                regularly(Doorkeeper(config_file, config, gateway).look, seconds=LOOK_SECONDS),
                 health_endpoint(
                     config.health,
                     ServiceMetrics(
@@ -79,7 +81,7 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
 
 
 def control_operations(follower: Follower) -> list[Operation]:
-    """What C1, and nobody else, may ask."""
+    """The operations for C1 alone."""
     offered: list[tuple[str, type[Body], Callable[..., Body]]] = [
         (control_messages.UPLOADS, control_messages.Uploads, follower.uploads),
         (control_messages.TERMS, control_messages.Terms, follower.terms),
@@ -101,7 +103,7 @@ def control_operations(follower: Follower) -> list[Operation]:
 def _handler(do: Callable[..., Body], count: int) -> Handler:
     def handle(_peer: Peer, body: Any, arrays: tuple[Array, ...]) -> Answer:
         if len(arrays) != count:
-            raise InputError(f"this operation takes {count} arrays.")
+            raise ProtocolError(f"this operation takes {count} arrays.")
         return do(body, *arrays), ()
 
     return handle

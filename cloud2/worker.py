@@ -17,12 +17,15 @@ log = logging.getLogger(__name__)
 
 
 class Worker2(PairWorker):
-    """Reads the secret Paillier key from its file: the key itself never travels through Ray."""
+    """Reads the secret Paillier key, if any, from its file: it never travels through Ray."""
 
     network: Network = ZEROMQ
 
-    def __init__(self, setup: Setup, key_file: str, insecure_key: bool) -> None:
-        super().__init__(setup, 2, load_secret(Path(key_file), allow_insecure=insecure_key))
+    def __init__(self, setup: Setup, key_file: str | None, insecure_key: bool) -> None:
+        key = None
+        if key_file is not None:
+            key = load_secret(Path(key_file), allow_insecure=insecure_key)
+        super().__init__(setup, 2, key)
         self._keys = CurveKeys.generate()
         self._listener: Listener | None = None
         self._pair = ""

@@ -10,7 +10,7 @@ from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError, StoppingError
 from ppodc.pairs import control_messages
 from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config
-from ppodc.service.upload import Upload
+from ppodc.service.sealed_uploads import Upload
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Array
@@ -39,7 +39,7 @@ class Cloud2Client:
         self._client.close()
 
     def uploads(self, dataset: str, spec: str) -> list[Upload]:
-        """What C2 has in full."""
+        """The uploads that C2 has in full."""
         found: list[Upload] = []
         while True:
             body = control_messages.Uploads(dataset, spec, len(found))
@@ -89,11 +89,11 @@ class Cloud2Client:
         seal: str | None,
         outcome: control_messages.Outcome,
         message: str = "",
-        run: str = "",
+        session_id: str | None = None,
     ) -> None:
         """Tell C2 how the job ended."""
         words = without_places(message)[:MAX_TEXT]
-        body = control_messages.Settle(dataset, seal, outcome, words, run)
+        body = control_messages.Settle(dataset, seal, outcome, words, session_id)
         self._call(control_messages.SETTLE, body, control_messages.Done)
 
     def _call(

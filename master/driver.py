@@ -17,7 +17,7 @@ from typing import Any
 from master.cloud2_client import Cloud2Client
 from master.sealing import seal
 from master.session import MasterSession
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.cluster.workers import Workers
 from ppodc.crypto.paillier_keys import load_public
@@ -32,7 +32,6 @@ from ppodc.errors import (
 from ppodc.pairs.cloud_job import drop_pools
 from ppodc.pairs.control_messages import MAX_PAIRS
 from ppodc.pairs.pair_worker import LINK_TIMEOUT
-from ppodc.pairs.plan import pair_kind, suite_of
 from ppodc.pairs.progress import Event, Listener
 from ppodc.pairs.shards import usable_pairs
 from ppodc.service.config import Cloud1Config
@@ -63,19 +62,19 @@ class JobEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a master works with: C1's workers and store, and the line to C2."""
+class JobResources:
+    """The dependencies of a master: C1's workers and store, and the connection to C2."""
 
-    workers: Callable[[int], AbstractContextManager[Workers]]  # for so many pairs
+    workers: Callable[[int], AbstractContextManager[Workers]]  # for this many pairs
     cloud2: Callable[[], Cloud2Client]
     store: Callable[[], Store]
     link_timeout: float = LINK_TIMEOUT
 
 
-def means_of(config: Cloud1Config) -> Means:
+def means_of(config: Cloud1Config) -> JobResources:
     """Workers on the Ray that the configuration names, and its C2 over ZeroMQ."""
-    return Means(
-        lambda pairs: RayWorkers(Place(config.ray_address, "cloud1", pairs)),
+    return JobResources(
+        lambda pairs: RayWorkers(RayPlacement(config.ray_address, "cloud1", pairs)),
         lambda: Cloud2Client.connect(config),
         lambda: Store.open(config.store, "cloud1"),
     )
@@ -92,10 +91,10 @@ class Master:
         suite: str | None,
         pairs: int | None,
         progress: Listener,
-        means: Means,
+        means: JobResources,
     ) -> None:
         self._config, self._store, self._dataset = config, store, dataset
-        self._suite = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        self._suite = store.datasets.spec(dataset).kind.suite(suite)
         self._pairs = config.pairs if pairs is None else pairs
         if not 1 <= self._pairs <= MAX_PAIRS:
             raise InputError(f"a job runs on 1 to {MAX_PAIRS} worker pairs, not {self._pairs}.")
@@ -117,7 +116,7 @@ class Master:
                     self._progress(Event(dataset, "sealing", 0, 0, 0, 0, message=words))
                 try:
                     session = self._run(cloud2)
-                    times = (session.seconds, session.side.worked)
+                    times = (session.seconds, session.job.worked)
                 except CancelledError:
                     return self._cancelled(cloud2)
                 except (KeyboardInterrupt, SystemExit):
@@ -125,13 +124,14 @@ class Master:
                     raise
                 except PpodcError as error:
                     raise _give_up(store, cloud2, dataset, str(error)) from error
-            # C2 hands its halves out only now: both clouds have theirs, of the same run.
-            cloud2.settle(dataset, _digest(store, dataset), "done", run=store.results.run(dataset))
+            # C2 hands its halves out only now: both clouds have theirs, of the same session.
+            session_id = store.results.session_id(dataset)
+            cloud2.settle(dataset, store.seals.digest(dataset), "done", session_id=session_id)
         drop_pools(store, dataset, self._config.pools)
         facts, m = store.results.half(dataset).facts, store.seals.sealed(dataset).m
         iterations = store.jobs.get(dataset).iteration
         self._progress(Event(dataset, "done", iterations, iterations, m, m, 0.0, 0.0))
-        summary = pair_kind(store.datasets.spec(dataset)).describe(facts)
+        summary = store.datasets.spec(dataset).kind.summary(facts)
         return JobEnd(dataset, JobState.DONE, m, facts, summary, *times)
 
     def _check_terms(self, cloud2: Cloud2Client) -> None:
@@ -157,7 +157,7 @@ class Master:
                 raise
             finally:
                 session.close()
-                cloud2.settle(self._dataset, _digest(self._store, self._dataset), "prepared")
+                cloud2.settle(self._dataset, self._store.seals.digest(self._dataset), "prepared")
 
     def _run(self, cloud2: Cloud2Client) -> MasterSession:
         """Sessions with C2 until the job is done; lost ones are opened again."""
@@ -172,8 +172,8 @@ class Master:
                 try:
                     session.run()
                 except (SessionLostError, ChannelError) as error:
-                    lost = 0 if session.side.plan.iteration > reached else lost + 1
-                    reached = max(reached, session.side.plan.iteration)
+                    lost = 0 if session.job.plan.iteration > reached else lost + 1
+                    reached = max(reached, session.job.plan.iteration)
                     if lost >= _MOST_LOST:
                         raise
                     log.warning("the session with cloud 2 is lost, opening another: %s", error)
@@ -210,7 +210,7 @@ class Master:
 def cancel(config: Cloud1Config, store: Store, cloud2: Cloud2Client, dataset: str) -> JobState:
     """Cancel at both clouds; C2 first, since a job that is over here cannot be cancelled again."""
     store.jobs.request_cancel(dataset)  # refused if the job has ended meanwhile
-    cloud2.settle(dataset, _digest(store, dataset), "cancelled", "cancelled by cloud 1")
+    cloud2.settle(dataset, store.seals.digest(dataset), "cancelled", "cancelled by cloud 1")
     drop_pools(store, dataset, config.pools)
     return store.jobs.transition(dataset, JobState.CANCELLED).state
 
@@ -220,27 +220,22 @@ def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> J
     what_now = advice(dataset, JobState.FAILED)
     store.jobs.transition(dataset, JobState.FAILED, message=reason)
     try:
-        cloud2.settle(dataset, _digest(store, dataset), "failed", reason)
+        cloud2.settle(dataset, store.seals.digest(dataset), "failed", reason)
     except PpodcError as error:
         log.warning("cloud 2 could not be told: %s", error)
     return JobFailedError(f"the job of {dataset!r} stopped: {reason.rstrip('.')}. {what_now}")
 
 
-def _digest(store: Store, dataset: str) -> str | None:
-    try:
-        return store.seals.sealed(dataset).digest
-    except InputError:
-        return None
-
-
-def cloud2_key(config: Cloud1Config) -> tuple[int, int]:
-    """(modulus, bits) of C2's Paillier key."""
+def cloud2_key(config: Cloud1Config) -> tuple[int | None, int]:
+    """(modulus, bits) of C2's Paillier key; (None, 0) if this cloud was given none."""
+    if config.paillier_public is None:
+        return None, 0
     key = load_public(config.paillier_public, allow_insecure=bool(config.insecure_key_bits))
     return int(key.n), key.bits
 
 
 def advice(dataset: str, state: JobState) -> str:
-    """What to do about a job in this state."""
+    """Advice on a job in this state."""
     if state in (JobState.CREATED, JobState.SEALED):
         return f"Start it with: ppodc run {dataset}"
     if state == JobState.CANCELLED:

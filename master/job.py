@@ -1,4 +1,4 @@
-"""What is done with a dataset's job at cloud 1: run, resume, prepare, seal, cancel, look at it.
+"""Operations on a dataset's job at cloud 1: run, resume, prepare, seal, cancel, status.
 
 One process at a time drives a job (`master.driver`). States are on disk before they are acted on:
 whatever ends that process, `resume` goes on from the last iteration that both clouds have on disk,
@@ -9,10 +9,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from master.driver import JobEnd, Master, Means, advice, cancel, cloud2_key, means_of
+from master.driver import JobEnd, JobResources, Master, advice, cancel, cloud2_key, means_of
 from master.sealing import SealReport, seal
-from ppodc.errors import BusyError, InputError
-from ppodc.pairs.plan import pair_kind, suite_of
+from ppodc.errors import BusyError, StateError
 from ppodc.pairs.progress import Listener, ignore
 from ppodc.service.config import Cloud1Config, CollectorConfig
 from ppodc.service.job_state import JobState
@@ -26,14 +25,14 @@ def run_job(
     suite: str | None = None,
     pairs: int | None = None,
     progress: Listener = ignore,
-    means: Means | None = None,
+    means: JobResources | None = None,
 ) -> JobEnd:
     """Seal if that is still to do, and run the job to its end."""
     means = means or means_of(config)
     with _job(means, dataset) as store:
         state = store.jobs.get(dataset).state
         if state not in (JobState.CREATED, JobState.SEALED, JobState.DONE):
-            raise InputError(f"the job of {dataset!r} is {state}. {advice(dataset, state)}")
+            raise StateError(f"the job of {dataset!r} is {state}. {advice(dataset, state)}")
         return Master(config, store, dataset, suite, pairs, progress, means).drive()
 
 
@@ -42,14 +41,14 @@ def resume_job(
     dataset: str,
     pairs: int | None = None,
     progress: Listener = ignore,
-    means: Means | None = None,
+    means: JobResources | None = None,
 ) -> JobEnd:
     """Continue a job that failed, was interrupted or lost its master."""
     means = means or means_of(config)
     with _job(means, dataset) as store:
         job = store.jobs.get(dataset)
         if job.state in (JobState.CREATED, JobState.SEALED, JobState.CANCELLED):
-            raise InputError(f"the job of {dataset!r} is {job.state}. {advice(dataset, job.state)}")
+            raise StateError(f"the job of {dataset!r} is {job.state}. {advice(dataset, job.state)}")
         if pairs is None:
             pairs = job.pairs or None  # as many as it was begun with
         return Master(config, store, dataset, job.suite or None, pairs, progress, means).drive()
@@ -62,9 +61,9 @@ def prepare_job(
     suite: str | None = None,
     pairs: int | None = None,
     progress: Listener = ignore,
-    means: Means | None = None,
+    means: JobResources | None = None,
 ) -> None:
-    """Fill the pools of every pair for so many iterations, ahead of `run_job` with as many pairs.
+    """Fill the pools of every pair for this many iterations, ahead of `run_job` with as many pairs.
 
     The records must be sealed, since their number fixes what an iteration takes.
     """
@@ -75,23 +74,23 @@ def prepare_job(
             before = (
                 f": first run ppodc dataset seal {dataset}" if state == JobState.CREATED else ""
             )
-            raise InputError(
+            raise StateError(
                 f"pools are filled for a sealed dataset, {dataset!r} is {state}{before}."
             )
         Master(config, store, dataset, suite, pairs, progress, means).prepare(iterations)
 
 
 def seal_dataset(
-    config: Cloud1Config, dataset: str, suite: str | None = None, means: Means | None = None
+    config: Cloud1Config, dataset: str, suite: str | None = None, means: JobResources | None = None
 ) -> SealReport:
     """Close a dataset for uploads at both clouds."""
     means = means or means_of(config)
     with _job(means, dataset) as store, contextlib.closing(means.cloud2()) as cloud2:
-        chosen = suite_of(pair_kind(store.datasets.spec(dataset)), suite)
+        chosen = store.datasets.spec(dataset).kind.suite(suite)
         return seal(store, cloud2, dataset, chosen, cloud2_key(config)[1])
 
 
-def cancel_job(config: Cloud1Config, dataset: str, means: Means | None = None) -> JobState:
+def cancel_job(config: Cloud1Config, dataset: str, means: JobResources | None = None) -> JobState:
     """Stop a job for good: at once if no master runs it, else the running master does it."""
     means = means or means_of(config)
     with means.store() as store:
@@ -134,7 +133,7 @@ def status(config: Cloud1Config | CollectorConfig, dataset: str) -> JobStatus:
 
 
 @contextlib.contextmanager
-def _job(means: Means, dataset: str) -> Iterator[Store]:
+def _job(means: JobResources, dataset: str) -> Iterator[Store]:
     with means.store() as store, _lock(store, dataset):
         yield store
 

@@ -7,13 +7,16 @@ import logging
 from dataclasses import dataclass
 
 from master.cloud2_client import Cloud2Client
-from ppodc.errors import InputError, RefusedError
-from ppodc.pairs.plan import pair_kind
+from ppodc.errors import NotFoundError, ProtocolError, RefusedError, StateError, WithdrawnError
+from ppodc.kinds import cloud_side
+from ppodc.pairs.plan import JobFacts
 from ppodc.service.job_state import JobState
+from ppodc.service.sealed_uploads import Sealed, Upload
 from ppodc.service.store import Store
-from ppodc.service.upload import Sealed, Upload
 
 _ATTEMPTS = 3
+# Codes of C2's refusals after an owner has withdrawn an upload since C2 listed it.
+_CHANGED = (NotFoundError.code, StateError.code, WithdrawnError.code)
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +36,8 @@ def seal(store: Store, cloud2: Cloud2Client, dataset: str, suite: str, key_bits:
     for _ in range(_ATTEMPTS - 1):
         try:
             return _seal(store, cloud2, dataset, suite, key_bits)
-        except RefusedError as error:  # an owner may have withdrawn an upload just now
-            if error.code != InputError.code:
+        except RefusedError as error:
+            if error.code not in _CHANGED:
                 raise
     return _seal(store, cloud2, dataset, suite, key_bits)
 
@@ -48,9 +51,10 @@ def _seal(
     _undo_if_withdrawn(store, dataset, theirs)
     one_sided = {upload.identity for upload in theirs} ^ {upload.identity for upload in ours}
     left_out = sorted({upload_id for upload_id, *_ in one_sided})
-    try:
-        chosen = list(store.seals.sealed(dataset).uploads)
-    except InputError:
+    sealed = store.seals.find(dataset)
+    if sealed is not None:
+        chosen = list(sealed.uploads)
+    else:
         chosen = _choose(ours, theirs)
         check(store, dataset, chosen, suite, key_bits)
     for upload_id in left_out:
@@ -58,7 +62,7 @@ def _seal(
     ids = [upload.upload_id for upload in chosen]
     digest = store.seals.seal(dataset, ids)
     if cloud2.seal(dataset, spec.digest, ids) != digest:
-        raise InputError(
+        raise ProtocolError(
             f"the two clouds sealed {dataset!r} with different row counts; the uploads at one of "
             "them are damaged. Create the dataset again under another name."
         )
@@ -67,7 +71,7 @@ def _seal(
 
 
 def _choose(ours: list[Upload], theirs: list[Upload]) -> list[Upload]:
-    """What both have, in C1's order."""
+    """The uploads that both clouds have, in C1's order."""
     complete = {upload.identity for upload in theirs}
     return [upload for upload in ours if upload.identity in complete]
 
@@ -91,12 +95,11 @@ def _undo_if_withdrawn(store: Store, dataset: str, theirs: list[Upload]) -> None
 def check(store: Store, dataset: str, chosen: list[Upload], suite: str, key_bits: int) -> None:
     """Refuse a job that has too few records, or whose numbers or plan the clouds cannot hold."""
     if not chosen:
-        raise InputError(
+        raise StateError(
             f"dataset {dataset!r} has no upload that both clouds have in full; wait for the owners."
         )
     m = sum(upload.rows for upload in chosen)
-    spec = store.datasets.spec(dataset)
-    kind = pair_kind(spec)
-    kind.check(spec, m, suite, key_bits)
+    side = cloud_side(store.datasets.spec(dataset))
+    side.check(m, suite, key_bits)
     sealed = Sealed(m, "", tuple(chosen), store.uploads.outlines(chosen))
-    kind.plan(spec, sealed, [], 1, lambda _: None)  # tried out: it refuses what it cannot do
+    side.plan(JobFacts(sealed))  # tried out: it refuses what it cannot do

@@ -13,7 +13,7 @@ from typing import Any
 from cloud1.worker import Worker1
 from master.cloud2_client import Cloud2Client
 from ppodc.cluster.workers import Failure, Workers, launch, outcomes
-from ppodc.errors import CancelledError, InputError, StepFailedError, printable
+from ppodc.errors import CancelledError, ProtocolError, StepFailedError, printable
 from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.control_messages import LONGEST_WAIT
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class MasterSession:
-    """See the module. `run` ends with this cloud's result on disk and the state `done`."""
+    """One session with C2. `run` ends with this cloud's result on disk and the state `done`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class MasterSession:
         dataset: str,
         suite: str,
         pairs: int,
-        modulus: int,
+        modulus: int | None,
         progress: Listener,
         *,
         link_timeout: float,
@@ -56,13 +56,12 @@ class MasterSession:
         self._workers = workers
         self._dataset, self._modulus = dataset, modulus
         self._tell = progress
-        self.side = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
-        self.side.plan.prepare = min(prepare, max(1, self.side.plan.max_iter))
-        self._setup = self.side.setup(link_timeout, config.pools)
+        self.job = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
+        self._setup = self.job.setup(link_timeout, config.pools)
         self._ticket = b""
         self.seconds = 0.0  # of all iterations of this session
-        self._rows = self._rows_now()
-        self._clock = Clock(self._rows, self.side.plan.max_iter)
+        self._rows = self.job.walk.rows()
+        self._clock = Clock(self._rows, self.job.plan.max_iter)
         self._counts: dict[int, int] = {}
         self._asked: dict[Any, int] = {}
 
@@ -70,54 +69,58 @@ class MasterSession:
         """All steps from where both clouds stand to the result."""
         self._report("starting")
         self._open()
-        while (step := self.side.next_step()) is not None:
-            began, before = time.monotonic(), self.side.plan.iteration
-            self._rows = self._clock.rows = self._rows_now()
+        while (step := self.job.walk.next_step()) is not None:
+            began, before = time.monotonic(), self.job.plan.iteration
+            self._rows = self._clock.rows = self.job.walk.rows()
             self._clock.begin(step.iteration)
             self._run_step(step)
             if step.iteration > before:
                 self.seconds += time.monotonic() - began
-            if self.side.plan.iteration > before:
+            if self.job.plan.iteration > before:
                 self._clock.end_iteration()
-        if not self.side.plan.prepare:
-            self.side.save_result()
+        if not self.job.plan.prepare:
+            self.job.save_result()
             self._store.jobs.transition(self._dataset, JobState.DONE)
 
     def close(self) -> None:
         """Kill this cloud's workers."""
-        self.side.close()
+        self.job.close()
 
     # ----------------------------------------------------------------- pairs
 
     def _open(self) -> None:
-        side = self.side
-        self._workers.check(side.pairs)
+        job = self.job
+        self._workers.check(job.pairs)
         if self._workers.both_clouds():
             self._report("starting", message=_NO_SEPARATION)
-        self._cloud2.uploads(self._dataset, side.spec.digest)  # is C2 there?
-        publics = self._spawn(list(range(side.pairs)))
+        self._cloud2.uploads(self._dataset, job.spec.digest)  # is C2 there?
+        publics = self._spawn(list(range(job.pairs)))
         own = self._store.jobs.checkpoints(self._dataset)
         opened = self._cloud2.open(
             control_messages.Open(
                 dataset=self._dataset,
-                spec=side.spec.digest,
-                seal=side.sealed.digest,
-                suite=side.suite,
-                pairs=side.pairs,
+                spec=job.spec.digest,
+                seal=job.sealed.digest,
+                suite=job.suite,
+                pairs=job.pairs,
                 shards_per_pair=self._config.shards_per_pair,
-                prepare=side.plan.prepare,
+                prepare=job.plan.prepare,
                 checkpoints=list(own.items()),
                 publics=publics,
             )
         )
         if opened.resume_from is not None and opened.resume_from not in own:
-            raise InputError("cloud 2 wants to go on from an iteration that cloud 1 does not have.")
-        if len(opened.ends) != side.pairs:
-            raise InputError(f"cloud 2 started {len(opened.ends)} workers instead of {side.pairs}.")
-        if not side.plan.prepare:
-            side.restore(opened.resume_from)
+            raise ProtocolError(
+                "cloud 2 wants to go on from an iteration that cloud 1 does not have."
+            )
+        if len(opened.ends) != job.pairs:
+            raise ProtocolError(
+                f"cloud 2 started {len(opened.ends)} workers instead of {job.pairs}."
+            )
+        if not job.plan.prepare:
+            job.restore(opened.resume_from)
         self._ticket = opened.ticket
-        side.run = control_messages.run_of(opened.ticket)
+        job.session_id = control_messages.session_id(opened.ticket)
         self._introduce(dict(enumerate(opened.ends)))
 
     def _spawn(self, slots: list[int]) -> list[bytes]:
@@ -125,7 +128,7 @@ class MasterSession:
 
         def start(slot: int, again: bool) -> Any:
             worker = self._workers.start(Worker1, self._setup, self._modulus)
-            self.side.place(slot, worker, again)
+            self.job.place(slot, worker, again)
             return self._workers.call(worker, "public")
 
         return [bytes(key) for key in launch(self._workers, start, slots, "cloud 1's workers")]
@@ -134,8 +137,8 @@ class MasterSession:
         told, config = [], self._config
         for slot, end in ends.items():
             check_worker_endpoint(end.endpoint, config.cloud2.endpoint, config.cloud2_workers)
-            pair = (end.endpoint, end.public, self.side.pair_name(slot))
-            told.append(self._workers.call(self.side.slots[slot].worker, "pair_with", *pair))
+            pair = (end.endpoint, end.public, self.job.pair_name(slot))
+            told.append(self._workers.call(self.job.slots[slot].worker, "pair_with", *pair))
         outcomes(self._workers, told, "cloud 1's workers")  # who has died shows in the next step
 
     def _replace(self, slot: int) -> None:
@@ -145,14 +148,14 @@ class MasterSession:
     # ----------------------------------------------------------------- steps
 
     def _run_step(self, step: Step) -> None:
-        side = self.side
-        slots = side.line(step).slots(side.plan)
+        job = self.job
+        slots = job.walk.line(step).slots(job.plan)
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            side.begin(step, attempt, slots)
+            job.begin(step, attempt, slots)
             self._cloud2.step(self._ticket, step, attempt, slots)
             failed = self._outcome(step)
             if not failed:
-                side.commit()
+                job.commit()
                 return
             reasons = "; ".join(sorted({failure.text for failure in failed.values()}))
             log.info("%s of iteration %d failed: %s", step.name, step.iteration, reasons)
@@ -170,7 +173,7 @@ class MasterSession:
         """Wait for both clouds; the slots that failed at either, or none and C2 has committed."""
         asked = time.monotonic()
         while True:
-            _, failed, running = self.side.wait(_LOOK_SECONDS)
+            _, failed, running = self.job.wait(_LOOK_SECONDS)
             self._look(step)
             if running and time.monotonic() - asked < _POLL_SECONDS:
                 continue
@@ -202,27 +205,23 @@ class MasterSession:
                 if not isinstance(count, Failure):  # a worker that is gone shows in the step
                     self._counts[slot] = int(count)
         else:
-            self._asked = self.side.watch()
+            self._asked = self.job.watch()
 
     def _report(self, phase: str, step: Step | None = None, message: str = "") -> None:
-        side, rows = self.side, self._rows
-        iteration = side.plan.iteration if step is None else step.iteration
-        counted = step is not None and side.line(step).counts_rows
+        job, rows = self.job, self._rows
+        iteration = job.plan.iteration if step is None else step.iteration
+        counted = step is not None and job.walk.line(step).counts_rows
         done = self._rows_done() if counted else 0
-        in_iteration = counted and iteration > side.plan.iteration
+        in_iteration = counted and iteration > job.plan.iteration
         left = self._clock.left(iteration, done) if in_iteration else (None, None)
-        max_iter = side.plan.max_iter
+        max_iter = job.plan.max_iter
         self._tell(Event(self._dataset, phase, iteration, max_iter, done, rows, *left, message))
-
-    def _rows_now(self) -> int:
-        """Rows that lie on several pairs are worked on as often."""
-        return sum(map(self.side.rows_at, range(self.side.pairs)))
 
     def _rows_done(self) -> int:
         """Rows of finished slots in full, of the others as far as they have told."""
-        done, _, _ = self.side.wait(0)
+        done, _, _ = self.job.wait(0)
         total = 0
-        for shard_slot in range(self.side.pairs):
-            rows = self.side.rows_at(shard_slot)
+        for shard_slot in range(self.job.pairs):
+            rows = self.job.walk.rows_at(shard_slot)
             total += rows if shard_slot in done else min(rows, self._counts.get(shard_slot, 0))
         return total

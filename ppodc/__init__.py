@@ -8,39 +8,80 @@ scikit-learn, and nothing in here depends on the owners' code.
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
+    from client.both_clouds import ListedDataset as ListedDataset
+    from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
+    from client.estimators.local_private import LocalPrivateKMeans as LocalPrivateKMeans
+    from client.estimators.local_private import LocalPrivateKModes as LocalPrivateKModes
+    from client.estimators.record_linkage import RecordLinkage as RecordLinkage
+    from client.estimators.secure_kmeans import SecureKMeans as SecureKMeans
+    from client.estimators.secure_totals import SecureTotals as SecureTotals
+    from client.operator import Operator as Operator
+    from client.owner import Owner as Owner
+    from client.platforms.direct import link_with as link_with
+    from client.platforms.remote import RemotePlatform as RemotePlatform
+    from client.platforms.threads import ThreadPlatform as ThreadPlatform
+    from client.sending import Receipt as Receipt
+    from ppodc import rules as rules
+    from ppodc.errors import JobEndedError as JobEndedError
+    from ppodc.kmeans.result import Result as Result
+    from ppodc.local.platform import LocalPlatform as LocalPlatform
+    from ppodc.spec import Spec as Spec
 
 _PLACES = {
     "JobEndedError": "ppodc.errors",
     "ListedDataset": "client.both_clouds",
     "LocalPlatform": "ppodc.local.platform",
-    "LocalPrivateDBSCAN": "client.local_dbscan",
-    "LocalPrivateKMeans": "client.local_private",
-    "LocalPrivateKModes": "client.local_private",
+    "LocalPrivateDBSCAN": "client.estimators.local_dbscan",
+    "LocalPrivateKMeans": "client.estimators.local_private",
+    "LocalPrivateKModes": "client.estimators.local_private",
     "Operator": "client.operator",
     "Owner": "client.owner",
     "Receipt": "client.sending",
-    "RecordLinkage": "client.record_linkage",
-    "RemotePlatform": "client.platforms",
+    "RecordLinkage": "client.estimators.record_linkage",
+    "RemotePlatform": "client.platforms.remote",
     "Result": "ppodc.kmeans.result",
-    "SecureKMeans": "client.secure_kmeans",
-    "SecureTotals": "client.secure_totals",
+    "SecureKMeans": "client.estimators.secure_kmeans",
+    "SecureTotals": "client.estimators.secure_totals",
     "Spec": "ppodc.spec",
-    "ThreadPlatform": "ppodc.local.thread_platform",
-    "link_with": "client.direct_linkage",
+    "ThreadPlatform": "client.platforms.threads",
+    "link_with": "client.platforms.direct",
     "rules": "ppodc.rules",  # a module
 }
 
-__all__ = list(_PLACES)
+__all__ = [
+    "JobEndedError",
+    "ListedDataset",
+    "LocalPlatform",
+    "LocalPrivateDBSCAN",
+    "LocalPrivateKMeans",
+    "LocalPrivateKModes",
+    "Operator",
+    "Owner",
+    "Receipt",
+    "RecordLinkage",
+    "RemotePlatform",
+    "Result",
+    "SecureKMeans",
+    "SecureTotals",
+    "Spec",
+    "ThreadPlatform",
+    "link_with",
+    "rules",
+]
 
 
-def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module 'ppodc' has no attribute {name!r}")
-    _check_own(place.partition(".")[0])
-    module = import_module(place)
-    return module if place == f"ppodc.{name}" else getattr(module, name)
+if not TYPE_CHECKING:  # a type checker that saw it would let every name pass
+
+    def __getattr__(name: str) -> Any:
+        place = _PLACES.get(name)
+        if place is None:
+            raise AttributeError(f"module 'ppodc' has no attribute {name!r}")
+        _check_own(place.partition(".")[0])
+        module = import_module(place)
+        return module if place == f"ppodc.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

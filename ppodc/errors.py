@@ -1,8 +1,39 @@
-"""Errors a user may see: every message says what is wrong and what to do, and holds no secret.
+"""Errors that a user may see. Every message says what happened and what to do; none holds a secret.
 
-Commands print these without a traceback; anything else that escapes is a bug. Each has a `code`,
-short and the same in every release, that a gateway's refusal carries beside its words: a program
-decides by the code, a person reads the words.
+    PpodcError
+    ├── InputError              a file, table, option or configuration cannot be used
+    │   ├── WidthError            the numbers of a job do not fit the key or the ring
+    │   ├── KeyFileError          a key file is missing, damaged, too open or of another key
+    │   ├── BudgetError           the privacy budget does not allow this
+    │   ├── NotFoundError         there is no such dataset or upload here
+    │   └── StateError            the dataset, upload or job is in a state that forbids this
+    │       ├── WithdrawnError      the owner has withdrawn the upload
+    │       └── BusyError           another process is doing the same thing
+    ├── ProtocolError           the other party sent what the protocol does not allow
+    │   ├── WireError             a frame does not decode
+    │   ├── CiphertextError       a number is no ciphertext under the agreed key
+    │   └── CheckError            transfers of the other cloud failed a check
+    ├── ChannelError            the connection is gone, refused, silent or out of step
+    │   └── PeerError             the other party reported an error and stopped
+    ├── RefusedError            a gateway said no; it has the code of the gateway's error
+    ├── AccessError             a known caller asked for data of somebody else
+    ├── LimitError              a caller has too many requests under way
+    ├── InternalError           a service failed; only its log says why
+    ├── StoppingError           a service is about to end
+    ├── StoreError              a folder cannot be used
+    │   └── DiskFullError         the disk is full
+    ├── PoolError               precomputed randomness is spent, damaged or of another key
+    ├── RayUnusableError        Ray cannot be started or reached
+    ├── SessionLostError        cloud 2 does not know the session
+    ├── StepFailedError         a step failed in all its attempts
+    ├── CancelledError          somebody cancelled the job
+    ├── JobFailedError          the job stopped and can be resumed
+    └── JobEndedError           the job whose result was asked for failed or was cancelled
+
+Commands print an error in one line without a traceback, and exit with 3 if the other party or the
+connection is at fault, else with 2. Any other exception that escapes is a bug. Each class has a
+`code`, short and the same in every release, which a gateway sends beside the text of a refusal: a
+program decides by the code, a person reads the text.
 """
 
 import re
@@ -14,22 +45,22 @@ MAX_TEXT = 1000  # characters of a text from another party that are kept
 
 
 def printable(text: str) -> str:
-    """Text that came from outside, fit for a message or a terminal: one line, not too long."""
+    """Text from outside made fit for a message or a terminal: one line, not too long."""
     return "".join(sign if sign.isprintable() else "?" for sign in text[:MAX_TEXT])
 
 
 def without_places(text: str) -> str:
-    """Text that goes to another party: names of this machine's files and folders taken out."""
+    """Text for another party, with the paths of this machine taken out."""
     return _PLACE.sub("(a file)", text)
 
 
 class PpodcError(Exception):
-    """Base of all errors that are told to the user in one line."""
+    """Base of all errors that a user sees in one line."""
 
     code = "error"
 
 
-# --- what a user gave ---------------------------------------------------------------------------
+# --- what a user gave, and what is stored -------------------------------------------------------
 
 
 class InputError(PpodcError):
@@ -56,14 +87,26 @@ class BudgetError(InputError):
     code = "budget"
 
 
-class WithdrawnError(InputError):
-    """An upload whose owner has taken it back."""
+class NotFoundError(InputError):
+    """There is no such dataset or upload here."""
+
+    code = "not-found"
+
+
+class StateError(InputError):
+    """The dataset, upload or job is in a state that forbids this."""
+
+    code = "state"
+
+
+class WithdrawnError(StateError):
+    """The owner has withdrawn the upload."""
 
     code = "withdrawn"
 
 
-class BusyError(InputError):
-    """Another process is doing this very thing."""
+class BusyError(StateError):
+    """Another process is doing the same thing."""
 
     code = "busy"
 
@@ -71,14 +114,32 @@ class BusyError(InputError):
 # --- between parties ----------------------------------------------------------------------------
 
 
-class WireError(PpodcError):
+class ProtocolError(PpodcError):
+    """The other party sent what the protocol does not allow, or contradicts itself."""
+
+    code = "protocol"
+
+
+class WireError(ProtocolError):
     """A frame that does not decode: wrong version, size, type or digest."""
 
     code = "wire"
 
 
+class CiphertextError(ProtocolError):
+    """A received number that cannot be a ciphertext under the agreed key."""
+
+    code = "ciphertext"
+
+
+class CheckError(ProtocolError):
+    """The other cloud's transfers failed a check: it did not follow the protocol, or data broke."""
+
+    code = "check"
+
+
 class ChannelError(PpodcError):
-    """The link to the other party is gone, refused, silent or out of step."""
+    """The connection to the other party is gone, refused, silent or out of step."""
 
     code = "channel"
 
@@ -90,7 +151,7 @@ class PeerError(ChannelError):
 
 
 class RefusedError(PpodcError):
-    """A gateway understood the request and said no; `code` and text are those of its error."""
+    """A gateway understood the request and said no; code and text are those of its error."""
 
     def __init__(self, text: str, code: str = "refused") -> None:
         super().__init__(text)
@@ -98,46 +159,40 @@ class RefusedError(PpodcError):
 
 
 class AccessError(PpodcError):
-    """Someone known asked for what is not theirs."""
+    """A known caller asked for data of somebody else."""
 
     code = "access"
 
 
 class LimitError(PpodcError):
-    """More at once than one party may have under way."""
+    """A caller has more requests under way than one party may have."""
 
     code = "limit"
 
 
 class InternalError(PpodcError):
-    """Something failed inside a service; only its log says what."""
+    """A service failed; only its log says why."""
 
     code = "internal"
 
 
 class StoppingError(PpodcError):
-    """A service that is about to end takes nothing new."""
+    """A service is about to end and takes no new requests."""
 
     code = "stopping"
 
 
-class CiphertextError(PpodcError):
-    """A received number that cannot be a ciphertext under the agreed key."""
-
-    code = "ciphertext"
-
-
-# --- what a cloud stands on ---------------------------------------------------------------------
+# --- disks, pools and Ray -----------------------------------------------------------------------
 
 
 class StoreError(PpodcError):
-    """The store's folder cannot be used: not writable, damaged or of another party."""
+    """A folder cannot be used: not writable, damaged or of another party."""
 
     code = "store"
 
 
 class DiskFullError(StoreError):
-    """There is no room for what is to be kept."""
+    """The disk is full."""
 
     code = "disk-full"
 
@@ -164,24 +219,24 @@ class SessionLostError(PpodcError):
 
 
 class StepFailedError(PpodcError):
-    """A step did not succeed in as many attempts as are made."""
+    """A step failed in all its attempts."""
 
     code = "step-failed"
 
 
 class CancelledError(PpodcError):
-    """Somebody asked to cancel the job."""
+    """Somebody cancelled the job."""
 
     code = "cancelled"
 
 
 class JobFailedError(PpodcError):
-    """The job stopped; its state is on disk and the message says what to do."""
+    """The job stopped. Its state is on disk, and the message says what to do."""
 
     code = "job-failed"
 
 
 class JobEndedError(PpodcError):
-    """The job whose result was asked for has failed or was cancelled."""
+    """The job whose result was asked for failed or was cancelled."""
 
     code = "job-ended"

@@ -1,18 +1,20 @@
-"""Files that are there in full or not at all, for this user's eyes only.
+"""Private files: written in full or not at all, and readable by this user only.
 
-What the disk reports becomes a `StoreError` that says what to do.
+Errors of the disk become a `StoreError` that says what to do.
 """
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from ppodc.errors import DiskFullError, StoreError
+from ppodc.errors import DiskFullError, KeyFileError, StoreError
 
+KEY_BYTES = 32
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 log = logging.getLogger(__name__)
@@ -20,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the disk says inside the block into a StoreError."""
+    """Turn an OSError inside the block into a StoreError."""
     try:
         yield
     except OSError as error:
@@ -30,16 +32,16 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def disk_full(path: Path) -> DiskFullError:
-    """What to raise when the disk of this file is full."""
+    """The error to raise when the disk of this file is full; it is logged here."""
     log.error("the disk of %s is full", path.parent)
     return DiskFullError(
-        "the disk is full; nothing half-written was kept. Free some space and try again: "
-        "what was there before is still there."
+        "the disk is full. Nothing half-written was kept, and nothing was lost. Free some space "
+        "and try again."
     )
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made if it is not there, and closed to all other users."""
+    """Create the folder if it does not exist, and close it to all other users."""
     with disk_errors(path):
         if not path.is_dir():
             if not path.parent.is_dir():
@@ -52,7 +54,7 @@ def private_folder(path: Path) -> Path:
 
 
 def write_private(path: Path, data: bytes | memoryview) -> None:
-    """Write a file with mode 0600 that is there in full, and on disk, or not at all."""
+    """Replace a file by these bytes, mode 0600, in full and flushed to disk, or not at all."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with disk_errors(path):
         try:
@@ -68,8 +70,37 @@ def write_private(path: Path, data: bytes | memoryview) -> None:
         sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold this lock file for the block; other processes wait. The file stays."""
+    with disk_errors(path):
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with disk_errors(path):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def key_file(path: Path) -> bytes:
+    """Return the random key in this file, which is created at its first use.
+
+    KeyFileError if the file has another length than a key. Processes may share the file.
+    """
+    if not path.exists():
+        with locked(path.with_name(f"{path.name}.lock")):  # or two processes would make two keys
+            if not path.exists():
+                write_private(path, secrets.token_bytes(KEY_BYTES))
+    with disk_errors(path):
+        key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise KeyFileError(f"{path} is damaged. Put it back from your copy.")
+    return key
+
+
 def sync_folder(path: Path) -> None:
-    """Make new names in the folder survive a power cut."""
+    """Flush the folder's entries to disk, so that new names survive a power cut."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -78,7 +109,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
-    """Write all of the data at this place of an open file."""
+    """Write all of the data at this offset of an open file."""
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view, at)
@@ -86,7 +117,7 @@ def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
 
 
 def read_all(descriptor: int, size: int, at: int) -> bytearray:
-    """`size` bytes from this place of an open file; fewer only where the file ends."""
+    """Read `size` bytes from this offset of an open file; fewer only where the file ends."""
     data = bytearray(size)
     done = 0
     while done < size:

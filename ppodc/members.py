@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppodc.errors import InputError, KeyFileError
-from ppodc.records.names import is_name
-from ppodc.records.toml_document import check_keys, check_whole
+from ppodc.names import is_name
+from ppodc.toml_document import check_keys, check_whole
 from ppodc.transport.curve_keys import check_public
 
 MAX_OWNERS = 400  # so that a spec fits into one message
+_PLACEHOLDER = "REPLACE-with-"  # in the sample
 
 SAMPLE = """\
 [owners]
@@ -65,7 +66,7 @@ class Members:
         return "\n".join(lines) + "\n"
 
     def name_of(self, key: str) -> str | None:
-        """What the owner with this public key is called here; None for anyone else."""
+        """The name of the owner with this public key; None for anyone else."""
         return next((name for name, known in self.keys if known == key), None)
 
     @property
@@ -77,6 +78,11 @@ class Members:
 def _check(name: Any, key: Any) -> None:
     if not is_name(name):
         raise InputError(f"owners.keys: {name!r} cannot be an owner's name")
+    if isinstance(key, str) and key.startswith(_PLACEHOLDER):
+        raise InputError(
+            f"owners.keys.{name} is the sample's placeholder. Put the public key of {name} there: "
+            "the 40 characters in that owner's .public file"
+        )
     try:
         check_public(key.encode("ascii") if isinstance(key, str) else b"")
     except (KeyFileError, UnicodeEncodeError) as error:

@@ -5,7 +5,9 @@ must agree), `sse`, `edit_distance`, `dice`. Blocks say which pairs are compared
 (`key` for a part of a text), `by_length`, `adtree`, `adtree_shared`; "none" compares all of them.
 """
 
-from ppodc.linkage.blocking import adtree, adtree_shared, by_key, by_length, key
+from ppodc.linkage.blocks.key_blocks import by_key, key
+from ppodc.linkage.blocks.length_blocks import by_length
+from ppodc.linkage.blocks.tree_blocks import adtree, adtree_shared
 from ppodc.linkage.rules import all_of, dice, edit, edit_distance, exact, fields, numeric, sse
 
 __all__ = [

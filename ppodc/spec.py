@@ -2,25 +2,25 @@
 
 The digest of a spec is the identity of the dataset: owners compare the digests that both clouds
 report with the one they accepted, so that nobody can hand out another schema, another job, another
-output rule or other owners. What the job is, its kind says (`ppodc.job_kinds`).
+output rule or other owners. What the job is, its kind says (`ppodc.kinds`).
 
-A spec from before specs named their owners still loads, under its old digest, so that its store
-opens and its result can be fetched; a new dataset needs them, and an old one takes no more uploads.
+A spec without owners is a draft: it runs on one machine or between two owners. Clouds refuse it.
 """
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ppodc import job_kinds
+from ppodc import kinds
 from ppodc.errors import InputError
-from ppodc.job_kinds import Job, Kind
+from ppodc.kinds import Job, Kind
 from ppodc.members import Members
-from ppodc.records.names import is_name
+from ppodc.names import is_name
 from ppodc.records.schema import Schema
-from ppodc.records.toml_document import check_keys, parse_toml
+from ppodc.records.upload_form import UploadForm
+from ppodc.toml_document import check_keys, parse_toml
 
 _VERSION = 1
 _TABLES = ("privacy", "linkage")  # parts of a job that have tables of their own
@@ -56,6 +56,7 @@ class Spec:
     schema: Schema
     job: Job
     owners: Members | None = None
+    _form: UploadForm | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -89,17 +90,17 @@ class Spec:
         if not isinstance(table, dict):
             raise InputError("job must be a table")
         rest = {key: value for key, value in table.items() if key != "kind"}
-        name = table.get("kind", job_kinds.DEFAULT)
+        name = table.get("kind", kinds.DEFAULT)
         for part in _TABLES:
             if part in rest:
                 raise InputError(f"job: unknown key {part!r}; [{part}] is a table of its own")
             if part in document:
                 rest[part] = document[part]
         if "privacy" in document:
-            name = job_kinds.with_privacy(name)
-        if "linkage" in document and name != job_kinds.DEFAULT:
+            name = kinds.with_privacy(name)
+        if "linkage" in document and name != kinds.DEFAULT:
             raise InputError(f"a job of the kind {name!r} takes no table [linkage]")
-        kind = job_kinds.named(name)
+        kind = kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
         return cls(document["name"], schema, kind.parse_job(rest), owners)
 
@@ -124,8 +125,17 @@ class Spec:
 
     @property
     def kind(self) -> Kind:
-        """What kind of job this is."""
-        return job_kinds.named(self.job.kind)
+        """The kind of the job."""
+        return kinds.named(self.job.kind)
+
+    @property
+    def form(self) -> UploadForm:
+        """The parts of an upload to this dataset; made once."""
+        form = self._form
+        if form is None:
+            form = self.kind.form(self)
+            object.__setattr__(self, "_form", form)
+        return form
 
     @property
     def digest(self) -> str:
@@ -134,11 +144,11 @@ class Spec:
 
     def to_dict(self) -> dict[str, Any]:
         job = self.job.to_dict()
-        if self.job.kind != job_kinds.DEFAULT:  # left out: digests from before there were kinds
+        if self.job.kind != kinds.DEFAULT:  # the default is left out of the digest
             job = {"kind": self.job.kind, **job}
         own = {part: job.pop(part) for part in _TABLES if part in job}
         document = {"name": self.name, "schema": self.schema.to_dict(), "job": job, **own}
-        if self.owners is not None:  # left out: digests from before specs named their owners
+        if self.owners is not None:
             document["owners"] = self.owners.to_dict()
         return document
 
@@ -158,7 +168,7 @@ class Spec:
         return "\n".join(lines) + "\n"
 
     def require_owners(self) -> Members:
-        """The owners; InputError if the spec names none, and so cannot take uploads."""
+        """The owners; InputError for a draft that names none."""
         if self.owners is None:
             raise InputError(
                 f"the spec of dataset {self.name!r} names no owners. Add a table [owners] with "
@@ -167,32 +177,32 @@ class Spec:
             )
         return self.owners
 
-    def in_words(self) -> list[str]:
-        """What an owner agrees to: who takes part, what they give, what is revealed to whom."""
+    def describe(self) -> list[str]:
+        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom."""
         return [
-            *self._owners_in_words(),
-            *self._columns_in_words(),
+            *self._describe_owners(),
+            *self._describe_columns(),
             f"The job, run once ({self.job.kind}):",
-            *(f"  {line}" for line in self.kind.in_words(self)),
+            *(f"  {line}" for line in self.kind.describe(self)),
             "Every cloud that takes uploads, and its operators, learn whose they are, and how many "
             "records each has.",
         ]
 
-    def _columns_in_words(self) -> list[str]:
-        numbers = [f"  {column.name}: {column.in_words()}" for column in self.schema.columns]
+    def _describe_columns(self) -> list[str]:
+        numbers = [f"  {column.name}: {column.describe()}" for column in self.schema.columns]
         if numbers:
-            whole = getattr(self.job, "whole_numbers", False)
-            rounded = len(self.schema.words) < len(self.schema.columns) and not whole
+            numeric = len(self.schema.categories) < len(self.schema.columns)
+            rounded = numeric and not self.job.whole_numbers
             steps = f", rounded to steps of 1/{self.schema.ub} of their range" if rounded else ""
             numbers.insert(0, f"Each record has {len(numbers)} values{steps}; this is public:")
-        texts = [f"  {text.name}: {text.in_words()}" for text in self.schema.texts]
+        texts = [f"  {text.name}: {text.describe()}" for text in self.schema.texts]
         if texts:
             texts.insert(0, f"Each record has {len(texts)} texts; these lengths are public:")
         return [*numbers, *texts]
 
-    def _owners_in_words(self) -> list[str]:
+    def _describe_owners(self) -> list[str]:
         if self.owners is None:
-            return ["It names no owners (it is older than that rule) and takes no more uploads."]
+            return ["It names no owners yet, so no cloud takes it."]
         names, least = self.owners.names, self.owners.least
         return [
             f"Owners: {', '.join(names)}; nobody else can upload or fetch the result.",

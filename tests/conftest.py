@@ -2,14 +2,21 @@
 
 A shell that runs a command in the background makes it ignore SIGINT, and children inherit that.
 Ray reads its settings from the environment once, when it is imported. Tests that read data outside
-the repository are skipped, with the reason, where there are none.
+the repository are skipped, with the reason, where there are none. Hypothesis does not judge how
+long an example takes.
 """
 
 import os
 import signal
 
-from ppodc.cluster.ray_cluster import settings
+from hypothesis import HealthCheck, settings
+
+from ppodc.cluster.ray_cluster import settings as ray_settings
 from tests.outside_data import skip_without_data as pytest_runtest_setup  # noqa: F401 - a hook
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-os.environ.update(settings(loopback=True))
+os.environ.update(ray_settings(loopback=True))
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("any machine")

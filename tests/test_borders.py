@@ -28,13 +28,15 @@ MAY_IMPORT = {
 }
 STOREYS = (
     {"errors"},
-    {"files"},
-    {"transport", "crypto", "records"},
-    {"mpc", "job_kinds", "members"},
+    {"files", "names", "toml_document"},
+    {"transport", "crypto"},
+    {"privacy"},
+    {"records"},
+    {"mpc", "kinds", "members"},
     {"spec"},
     {"service", "cluster"},
     {"pairs"},
-    {"totals", "ldp", "linkage"},  # kinds of jobs; loaded by name, through job_kinds
+    {"totals", "local_dp", "linkage"},  # kinds of jobs; loaded by name, through kinds
     {"kmeans", "rules"},  # k-means links records before it clusters them
     {"local"},
     {"bench"},
@@ -105,13 +107,92 @@ def test_nobody_here_takes_a_users_name_from_ppodc(file):
         assert not taken & {f"ppodc.{name}" for name in ppodc.__all__}
 
 
+HEAVY = {"numba", "gmpy2", "ray", "sklearn", "pandas", "pyarrow", "matplotlib", "scipy"}
+ENGINES = ("ppodc.mpc", "ppodc.service.store")
+# Modules that see an owner's records; `owner.py` of every kind besides.
+PLAINTEXT = {
+    "ppodc.records.read_table", "ppodc.records.encode", "ppodc.records.owner_side",
+    "ppodc.linkage.owner_table", "ppodc.local_dp.owner_reports",
+}  # fmt: skip
+EVERY_SPEC = """
+from ppodc import kinds
+from ppodc.spec import Spec
+specs = [Spec.loads(kinds.named(name).sample) for name in kinds.ROOMS]
+"""
+READING = (
+    EVERY_SPEC
+    + """
+for spec in specs:
+    spec.describe(), spec.digest, spec.to_toml(), spec.kind.row_outputs(spec)
+    spec.form.part(1), spec.form.part(2), spec.form.privacy()
+"""
+)
+COMMAND_LINE = """
+import sys
+from ppodc.cli import app
+try:
+    app([{argument!r}])
+except SystemExit:
+    pass
+"""
+GATEWAY = READING + "import ppodc.service.operations, ppodc.transport.gateway\n"
+CLOUD = READING + "[kinds.cloud_side(spec) for spec in specs if spec.kind.suites]\n"
+CLOUDS = {
+    "the gateway": GATEWAY,
+    "cloud 1": CLOUD + "import cloud1.service, cloud1.worker",
+    "the collector": CLOUD + "import cloud1.collector, cloud1.report_workers, ppodc.local_dp.cloud",
+    "the master": CLOUD + "import master.job, master.driver, master.sealing, master.session",
+    "cloud 2": CLOUD + "import cloud2.service, cloud2.worker, cloud2.follower",
+}
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that a fresh process has after this code."""
+    code += "\nimport sys\nprint('\\nLOADED', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("LOADED ")[2].split())
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in modules}
+
+
 def test_ppodc_loads_no_party():
-    code = "import sys, ppodc, ppodc.spec, ppodc.pairs.cloud_job; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert "ppodc.pairs.cloud_job" in loaded.stdout.split()
-    assert not {name.split(".")[0] for name in loaded.stdout.split()} & (PARTIES - {"ppodc"})
+    modules = loaded("import ppodc, ppodc.spec, ppodc.pairs.cloud_job")
+    assert "ppodc.pairs.cloud_job" in modules
+    assert not packages(modules) & (PARTIES - {"ppodc"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        READING,
+        "from ppodc import Owner",
+        "from ppodc import Operator",
+        COMMAND_LINE.format(argument="--help"),
+        COMMAND_LINE.format(argument="--version"),
+    ],
+    ids=["specs", "Owner", "Operator", "--help", "--version"],
+)
+def test_what_needs_no_engine_loads_none(code):
+    modules = loaded(code)
+    assert "ppodc" in modules
+    assert not packages(modules) & HEAVY
+    assert not [name for name in modules if name.startswith(ENGINES)]
+
+
+@pytest.mark.parametrize("code", CLOUDS.values(), ids=CLOUDS)
+def test_no_cloud_loads_a_reader_of_plaintext(code):
+    modules = loaded(code)
+    owners = {name for name in modules if name.startswith("ppodc.") and name.endswith(".owner")}
+    assert not owners | (modules & PLAINTEXT)
+    assert "client" not in packages(modules)
+
+
+def test_a_gateway_loads_no_protocol():
+    modules = loaded(GATEWAY)
+    assert not packages(modules) & HEAVY
+    assert not [name for name in modules if name.startswith("ppodc.mpc")]
 
 
 def test_every_room_has_its_storey():

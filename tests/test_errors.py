@@ -1,6 +1,7 @@
 """Codes of errors are a contract with programs; texts from outside are cleaned."""
 
 import pickle
+import re
 
 import pytest
 
@@ -20,8 +21,11 @@ CODES = {
     "WidthError": "width",
     "KeyFileError": "key-file",
     "BudgetError": "budget",
+    "NotFoundError": "not-found",
+    "StateError": "state",
     "WithdrawnError": "withdrawn",
     "BusyError": "busy",
+    "ProtocolError": "protocol",
     "WireError": "wire",
     "ChannelError": "channel",
     "PeerError": "peer",
@@ -34,6 +38,7 @@ CODES = {
     "StoreError": "store",
     "DiskFullError": "disk-full",
     "PoolError": "pool",
+    "CheckError": "check",
     "RayUnusableError": "ray",
     "SessionLostError": "session-lost",
     "StepFailedError": "step-failed",
@@ -48,6 +53,19 @@ def test_every_error_has_a_code_of_its_own_that_does_not_change():
     assert {kind.__name__: kind("text").code for kind in classes} == CODES
     assert len(set(CODES.values())) == len(CODES)
     assert all(issubclass(kind, PpodcError) for kind in classes)
+
+
+def test_the_tree_at_the_top_of_the_module_is_the_tree_of_the_classes():
+    parents: list[str] = []
+    tree = {}
+    for line in errors.__doc__.splitlines():
+        found = re.fullmatch(r"    ((?:│   |    )*)(?:[├└]── )?(\w+Error)\b.*", line)
+        if found:
+            depth = len(found[1]) // 4 + ("── " in line)
+            parents[depth:] = [found[2]]
+            tree[found[2]] = parents[depth - 1] if depth else "Exception"
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    assert tree == {kind.__name__: kind.__base__.__name__ for kind in classes}
 
 
 def test_a_refusal_keeps_its_code_between_processes():

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.job import SAMPLE, Job, job_of, parse_beta
+from ppodc.kmeans.parameters import Parameters
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
 
@@ -220,7 +220,7 @@ def test_refused_beta(value):
         ("k = 2", "k = 2\ninit = [1, 2]", "must be a list of numbers"),
         ("k = 2", 'k = 2\ninit = [["0", 0], [0, 0]]', "must be a number"),
         ("k = 2", "k = 2\ninit = [[0], [0]]", "must have 2 values"),
-        ("k = 2", "k = 2\ninit = [[0, 0], [0, 5]]", "job.init.*row 1.*column 'y': above 1.0"),
+        ("k = 2", "k = 2\ninit = [[0, 0], [0, 5]]", "job.init: centre 2, column 'y': above 1.0"),
         ("k = 2", "k = 2\ninit = [[nan, 0], [0, 0]]", "finite"),
         ("k = 2", "k = 2\ninit = [[1, 0], [1.0, 0.0]]", "two centres that are equal"),
         ("k = 2", "k = 2\ninit = [[1, 0], [1.0001, 0]]", "equal once they are encoded"),

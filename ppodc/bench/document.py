@@ -1,9 +1,9 @@
-"""What every measurement gives: a document for JSON that holds its figures and its own tables.
+"""The document that every measurement returns: figures for JSON, and tables made from them.
 
-Tables are data (title, columns, rows of text); a terminal and the page of `ppodc bench report` draw
-the same ones. A measurement declares a table as its head and a template for its rows, such as
-"m | total" and "{m:,} | {total_s:time}"; each measured point fills one. A document also says what
-it takes to judge its figures: machine, code, notes.
+Tables are data (title, columns, rows of text). A terminal and the page of `ppodc bench report` show
+the same ones. A measurement declares a table by its columns and a template of its rows, such as
+"m | total" and "{m:,} | {total_s:time}", which every measured point fills. A document also has the
+facts needed to judge its figures: machine, code and notes.
 """
 
 import string
@@ -19,7 +19,7 @@ from ppodc.bench import machine
 
 SCHEMA = 1
 SHAPE = "m = {m:,}, l = {l}, k = {k}"
-_WIDE = 200  # characters, where no terminal says how many
+_WIDE = 200  # characters of a line if there is no terminal
 _UNITS = ((2 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"))
 
 Document = dict[str, Any]
@@ -27,7 +27,7 @@ Figures = Mapping[str, Any]
 
 
 class Table(TypedDict):
-    """A table whose first column is words and whose other columns are figures."""
+    """A table whose first column has words and whose other columns have figures."""
 
     title: str
     columns: list[str]
@@ -35,19 +35,27 @@ class Table(TypedDict):
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table from any sequences, as JSON would give it back."""
+    """A table from any sequences, in the form that JSON returns."""
     return {"title": title, "columns": list(columns), "rows": [list(row) for row in rows]}
 
 
 def table_of(title: str, columns: str, row: str, points: Iterable[Figures]) -> Table:
-    """A row for each point; names of columns and templates of their cells are split by " | "."""
+    """A row for each point. Names of columns and templates of cells are separated by " | "."""
     cells = row.split(" | ")
     rows = ([fill(cell, point) for cell in cells] for point in points)
     return table(title, columns.split(" | "), rows)
 
 
+def grouped(points: Iterable[dict[str, Any]], name: str) -> dict[Any, list[dict[str, Any]]]:
+    """Points by the value of one figure, in order of appearance."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for point in points:
+        found.setdefault(point[name], []).append(point)
+    return found
+
+
 def joined(points: Iterable[Figures], *by: str) -> list[dict[str, Any]]:
-    """Points that agree in these figures as one, with the figures of all."""
+    """Merge points that agree in these figures."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for point in points:
         found.setdefault(tuple(point[name] for name in by), {}).update(point)
@@ -67,7 +75,7 @@ def make(
     notes: Sequence[str] = (),
     **figures: Any,
 ) -> Document:
-    """The document of one measurement; `tables` says its figures in words."""
+    """The document of one measurement. `tables` makes its tables from its figures."""
     document: Document = {
         "schema": SCHEMA,
         "bench": bench,
@@ -79,7 +87,7 @@ def make(
 
 
 def show(document: Document, console: Console | None = None) -> None:
-    """Tables and notes on a terminal; in a file or a pipe no figure is cut off."""
+    """Show tables and notes. In a file or a pipe no figure is cut off."""
     console = console or Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
     for shown in document["tables"]:
         drawn = rich.table.Table(title=escape(shown["title"]))
@@ -92,21 +100,21 @@ def show(document: Document, console: Console | None = None) -> None:
         console.print(note, markup=False)
 
 
-# ------------------------------------------------------------- figures in words
+# ------------------------------------------------------------- figures as text
 
 
-def fill(template: str, figures: Figures) -> str:
-    """A template with figures in it.
+def fill(template: str, figures: Figures, *values: Any) -> str:
+    """Fill a template with figures.
 
-    Besides Python's formats there are those of `_SAID`, and "/1e6 .1f" divides before it formats.
+    Besides Python's formats there are those of `_FORMATS`, and "/1e6 .1f" divides first.
     """
-    return _Template().vformat(template, (), figures)
+    return _Template().vformat(template, values, figures)
 
 
 class _Template(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec in _SAID:
-            return _SAID[format_spec](value)
+        if format_spec in _FORMATS:
+            return _FORMATS[format_spec](value)
         if value is None:
             return "-"
         if format_spec.startswith("/"):
@@ -116,7 +124,7 @@ class _Template(string.Formatter):
 
 
 def seconds(value: float | None) -> str:
-    """A time with three significant digits, in the unit that people would use."""
+    """A time with three significant digits, in the unit that people use."""
     if value is None:
         return "-"
     for least, unit, name in _UNITS:
@@ -125,25 +133,32 @@ def seconds(value: float | None) -> str:
     return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
-def digits(value: float) -> str:
-    """Three digits, or whole numbers."""
+def digits(value: float | None) -> str:
+    """Three significant digits, or a whole number from 100 on."""
+    if value is None:
+        return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def cores(value: float | None) -> str:
-    """How many cores others kept busy; not known everywhere."""
+    """Cores that other programs kept busy, if known."""
     return "-" if value is None else f"{value:.1f}"
 
 
 def yes(value: bool) -> str:
-    """Whether a result was exact; nobody may overlook that it was not."""
+    """Whether a result was exact. A wrong result must not be overlooked."""
     return "yes" if value else "NO"
 
 
+def beside(value: float | None, known: float | None, form: str = ".3f") -> str:
+    """A figure, with another one in brackets if that is known."""
+    return fill(f"{{:{form}}}", {}, value) + ("" if known is None else f" ({known:g})")
+
+
 def plural(count: int, noun: str) -> str:
-    """Such as `1 pair`, `8 pairs`."""
+    """A count with its noun, such as `1 pair` or `8 pairs`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-_SAID: dict[str, Callable[[Any], str]]
-_SAID = {"time": seconds, "digits": digits, "cores": cores, "yes": yes}
+_FORMATS: dict[str, Callable[[Any], str]]
+_FORMATS = {"time": seconds, "digits": digits, "cores": cores, "yes": yes}

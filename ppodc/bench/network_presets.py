@@ -1,29 +1,22 @@
-"""Links between the two clouds, and what things cost: presets that every option can override.
+"""Presets of links between the two clouds and of prices. Options can override every number.
 
 Prices are round numbers of the order that public clouds list for general-purpose machines and for
-traffic within a building, between zones of a region, and out to the Internet. They are there so
-that a prediction has a currency; put your own in.
+traffic within a building, between zones of a region, and to the Internet. Replace them by your own.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from typing import Literal
 
 from ppodc.errors import InputError
 
 USD_PER_CORE_HOUR = 0.05
 
-
-class LinkName(StrEnum):
-    """What lies between the clouds."""
-
-    LAN = "lan"
-    REGION = "region"
-    WAN = "wan"
+LinkName = Literal["lan", "region", "wan"]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What lies between the two workers of a pair."""
+    """The connection between the two workers of a pair."""
 
     name: str
     gbit_s: float  # of each pair, in each direction
@@ -36,7 +29,7 @@ class Link:
         return self.gbit_s * 1e9 / 8
 
     def bytes_s_of(self, pairs: int) -> float:
-        """What a pair gets in each direction when so many send at once."""
+        """Bandwidth of a pair in each direction while this number of pairs sends."""
         if self.total_gbit_s is None:
             return self.bytes_s
         return min(self.gbit_s, self.total_gbit_s / pairs) * 1e9 / 8
@@ -57,16 +50,16 @@ LINKS = {
 
 
 def imitated(name: str | None, gbit_s: float | None, one_way_ms: float | None) -> Link | None:
-    """The link to imitate between two processes; None for loopback as it is."""
+    """The link to imitate between two processes, or None for plain loopback."""
     if name is not None:
         return link(name, gbit_s=gbit_s, one_way_ms=one_way_ms)
     if gbit_s is not None or one_way_ms is not None:
-        raise InputError("--gbit and --latency-ms change a --link; name one.")
+        raise InputError("--gbit and --latency-ms change a link. Name it with --link.")
     return None
 
 
 def link(name: str, **numbers: float | None) -> Link:
-    """A preset by name, with any of its numbers replaced that are not None."""
+    """A preset, with those of its numbers replaced that are not None."""
     if name not in LINKS:
         raise InputError(f"there is no link {name!r}; choose one of {', '.join(LINKS)}.")
     changed = {key: value for key, value in numbers.items() if value is not None}

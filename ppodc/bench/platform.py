@@ -1,4 +1,4 @@
-"""`ppodc bench platform`: what orchestration costs, whether memory grows, many owners at once.
+"""`ppodc bench platform`: cost of orchestration, growth of memory, and many owners at once.
 
 A job over many iterations runs on this machine through the ordinary commands. Orchestration is
 the part of the iterations' wall time in which no pair was at work on the protocol: scheduling,
@@ -6,8 +6,8 @@ moving states, checkpoints, control messages between the clouds. Memory is that 
 services, sampled while the job runs.
 
 Then owners upload at the same time, each by `ppodc upload` in a process of its own. On one machine
-most of their wall time is the start of so many processes, so what the two clouds' services spent on
-the uploads is told beside it.
+most of their wall time is the start of these processes, so the cost of the uploads to both clouds'
+services is reported beside it.
 """
 
 import json
@@ -17,13 +17,15 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from ppodc.bench import document, machine
 from ppodc.bench.document import Document, Table
-from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.bench.options import Attributes, Clusters, OneSuite, Pairs, Records
+from ppodc.bench.points import Tell, measure_anew
 from ppodc.errors import PpodcError
 from ppodc.kmeans.job import Job
 from ppodc.local.platform import LocalPlatform, RunningClouds
@@ -39,9 +41,15 @@ _SERVICES = ("ppodc.cli cloud1 serve", "ppodc.cli cloud2 serve")
 
 
 def run(
-    m: int, l: int, k: int, *, pairs: int, iterations: int, owners: int, suite: str
+    m: Records = 10_000,
+    l: Attributes = 10,
+    k: Clusters = 4,
+    pairs: Pairs = 1,
+    iterations: Annotated[int, typer.Option(min=2, help="Iterations of the job.")] = 50,
+    owners: Annotated[int, typer.Option(min=1, help="Owners that upload at once.")] = 100,
+    suite: OneSuite = "shares",
 ) -> Document:
-    """All figures of one job and of one crowd of owners."""
+    """The cost of orchestration, whether memory grows, and many owners uploading at once."""
     shape = {"suite": suite, "m": m, "l": l, "k": k, "pairs": pairs}
 
     def work(tell: Tell) -> dict[str, Any]:
@@ -55,8 +63,7 @@ def run(
                 tell("uploads")
                 return {**figures, **_uploads(platform, folder, owners, l)}
 
-    # Every run measures anew: the point is kept nowhere.
-    (figures,) = measure("platform", [Task(suite, {}, work)], Points())
+    figures = measure_anew("platform", suite, work)
     error = figures["upload_error"]
     notes = [
         "Owners: a process of `ppodc upload` each; on one machine their start takes most of the "
@@ -70,7 +77,7 @@ def run(
 
 
 def make_job(k: int, iterations: int) -> Job:
-    """So many iterations, unless the centres stand still before."""
+    """Make a job of this many iterations; it ends before if the centres stand still."""
     return Job(k=k, max_iter=iterations, seed=1, min_size=1)
 
 
@@ -81,7 +88,7 @@ def create(clouds: RunningClouds, folder: Path, l: int, job: Job) -> Spec:
     spec = Spec(f"bench-{secrets.token_hex(4)}", Schema(columns, UB), job, owners)
     file = folder / f"{spec.name}.toml"
     file.write_text(spec.to_toml())
-    clouds.command("operator", "dataset", "create", file)
+    clouds.command("operator", "dataset", "create", file, "--accept-single-records")
     return spec
 
 
@@ -117,17 +124,20 @@ def _job(
         "iteration_s": end["seconds"] / end["n_iter"],
         "protocol_s": end["worked"] / end["n_iter"],
         "overhead": 1 - end["worked"] / end["seconds"],
-        **_growth(memory[-round(end["seconds"] / _SAMPLE_SECONDS) :]),
+        **_growth(memory[-max(1, round(end["seconds"] / _SAMPLE_SECONDS)) :]),
     }
 
 
 def _growth(samples: list[int]) -> dict[str, float]:
-    """Medians of the second and of the last fifth, while iterations ran: a start is no growth."""
+    """Medians of the second and of the last fifth, while iterations ran: a start is no growth.
+
+    A job that ends sooner than five samples has its first and its last one; there is always one.
+    """
     fifth = len(samples) // 5
-    if not fifth:
-        raise PpodcError("the job was over before its memory could be sampled.")
-    early, late = samples[fifth : 2 * fifth], samples[-fifth:]
+    early = samples[fifth : 2 * fifth] or samples[:1]
+    late = samples[-max(1, fifth) :]
     return {
+        "memory_samples": len(samples),
         "memory_early_mb": statistics.median(early) / 1e6,
         "memory_late_mb": statistics.median(late) / 1e6,
     }
@@ -173,24 +183,23 @@ def _services_cpu() -> float:
     )
 
 
+_FIGURES = {
+    "wall seconds per iteration": "{iteration_s:.3f}",
+    "protocol seconds per iteration": "{protocol_s:.3f}",
+    "orchestration, share of an iteration": "{overhead:.1%}",
+    "memory of all processes, early, MB": "{memory_early_mb:.0f}",
+    "memory of all processes, late, MB": "{memory_late_mb:.0f}",
+    "growth of memory, from {memory_samples} samples": "{grown:+.1%}",
+    "seconds for {owners} owners at once, with their start": "{upload_s:.1f}",
+    "CPU seconds of both clouds for them": "{upload_clouds_cpu_s:.2f}",
+    "their records at the clouds (of {sent})": "{uploaded_rows}",
+    "upload errors": "{upload_errors}",
+}
+
+
 def _tables(result: Document) -> list[Table]:
-    owners = result["owners"]
     grown = result["memory_late_mb"] / result["memory_early_mb"] - 1
-    rows = [
-        (
-            "wall seconds per iteration",
-            f"{result['iteration_s']:.3f}",
-        ),
-        ("protocol seconds per iteration", f"{result['protocol_s']:.3f}"),
-        ("orchestration, share of an iteration", f"{result['overhead']:.1%}"),
-        ("memory of all processes, early, MB", f"{result['memory_early_mb']:.0f}"),
-        ("memory of all processes, late, MB", f"{result['memory_late_mb']:.0f}"),
-        ("growth of memory", f"{grown:+.1%}"),
-        (f"seconds for {owners} owners at once, with their start", f"{result['upload_s']:.1f}"),
-        ("CPU seconds of both clouds for them", f"{result['upload_clouds_cpu_s']:.2f}"),
-        (f"their records at the clouds (of {owners * _ROWS_EACH})", f"{result['uploaded_rows']}"),
-        ("upload errors", f"{result['upload_errors']}"),
-    ]
+    figures = {**result, "grown": grown, "sent": result["owners"] * _ROWS_EACH}
     shape = "{suite}, m = {m}, l = {l}, k = {k}, {pairs} pair(s), {iterations} iterations"
     title = f"Platform on this machine: {shape.format(**result)}"
-    return [document.table(title, ("figure", "value"), rows)]
+    return [document.figures_table(title, "figure | value", _FIGURES, figures)]

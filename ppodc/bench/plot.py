@@ -1,7 +1,7 @@
-"""Plots for a paper: lines, and bars.
+"""Plots for a paper: lines and bars.
 
-They are told apart by markers, line styles and hatches as well as by colour, so they survive a
-black and white printer. Hollow markers are estimates, crosses are published values.
+Markers, line styles and hatches distinguish them as well as colours, for printers without colour.
+Hollow markers are estimates, crosses are published values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-# Okabe and Ito's colours: different for all kinds of colour vision, and different in grey.
+from ppodc.bench.document import grouped
+from ppodc.errors import InputError
+
+# Okabe and Ito's colours differ for all kinds of colour vision, and in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">")
 _CROSSES = ("x", "+", "*")
@@ -24,7 +27,7 @@ File = Path | IO[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a plot; `estimated` points are hollow, `published` ones black crosses."""
+    """One line of a plot. `estimated` points are hollow, `published` ones black crosses."""
 
     name: str
     x: Sequence[float]
@@ -36,8 +39,16 @@ class Series:
 def series(
     name: str, points: Sequence[Mapping[str, Any]], x: str, y: str, *, unit: float = 1, **look: bool
 ) -> Series:
-    """A line through measured points, by the names of two of their figures."""
+    """A line through points, by the names of two of their figures."""
     return Series(name, [p[x] for p in points], [p[y] / unit for p in points], **look)
+
+
+def series_by(
+    name: str, points: Sequence[dict[str, Any]], by: str, x: str, y: str, **how: Any
+) -> list[Series]:
+    """A line for each value of the figure `by`. `name` is a template, such as "k = {k}"."""
+    lines = grouped(points, by).values()
+    return [series(name.format(**line[0]), line, x, y, **how) for line in lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class Bars:
 def lines(
     file: File, plots: Sequence[Panel], title: str, *, log: str = "", columns: int = 0
 ) -> None:
-    """Plots of lines with one legend, `columns` side by side; a name has one style everywhere.
+    """Plots of lines with one legend, `columns` side by side. A name has one style in all plots.
 
     `log` names the logarithmic axes: "", "x", "y" or "xy".
     """
@@ -80,7 +91,7 @@ def lines(
 def bars(
     file: File, plots: Sequence[Bars], title: str, *, stacked: bool = True, log: str = ""
 ) -> None:
-    """Plots of bars with one legend; the values of a group stand on each other or side by side."""
+    """Plots of bars with one legend. The values of a group are stacked or side by side."""
     names = list(dict.fromkeys(name for plot in plots for name in plot.values))
     with _figure(file, plots, title, log.replace("x", "")) as (grid, shown):
         for axes, plot in zip(grid, plots, strict=True):
@@ -99,9 +110,11 @@ def bars(
 def _figure(
     file: File, plots: Sequence[Panel | Bars], title: str, log: str, columns: int = 0
 ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    """Axes for each plot, and what the legend shows, to be drawn; then all is saved."""
+    """Yield the axes of each plot and the entries of the legend, then save the figure."""
     from matplotlib.figure import Figure
 
+    if not plots:
+        raise InputError("There is nothing to draw. Measure more points.")
     columns = columns or len(plots)
     rows = -(-len(plots) // columns)
     figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * rows + 0.4), layout="constrained")
@@ -130,7 +143,7 @@ def _bar_style(number: int) -> dict[str, Any]:
 def _style(one: Series, names: list[str]) -> dict[str, Any]:
     number = names.index(one.name)
     if one.published:
-        # No line: nothing was stated between the points.
+        # No line, because nothing was published between the points.
         look = {"color": "black", "marker": _CROSSES[number % len(_CROSSES)], "linestyle": "none"}
         return {**look, "markersize": 8, "markeredgewidth": 1.6}
     colour = _COLOURS[number % len(_COLOURS)]

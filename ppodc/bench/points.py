@@ -40,7 +40,7 @@ class Points:
             self._load(path)
 
     def get(self, key: Key) -> Value | None:
-        """What was measured for exactly these parameters, here and with this code."""
+        """Return the point with exactly these parameters, measured here and with this code."""
         value = self._found.get(_name(self._on, key))
         return copy.deepcopy(value)
 

@@ -1,4 +1,4 @@
-"""What a cloud's process has taken since it was last asked: time, bytes, rounds, memory."""
+"""Cost of a cloud's process since the last report: time, bytes, rounds, memory."""
 
 import time
 

@@ -1,10 +1,10 @@
-"""A slow link on this machine: what one worker sends, the other gets later, and only so fast.
+"""A slow link on this machine: bytes arrive later, and at a limited rate.
 
 A thread forwards the bytes of every connection to the real address, in both directions. A piece
 that is read at some time leaves when those before it have left at the link's rate, and arrives the
-one-way latency after that. Nothing is looked into: whoever connects meets the CURVE and the
-allow-list of the address behind it. For measurements only; it listens on loopback.
-This is what a link's bandwidth and delay do; loss, and what TCP makes of it, are not imitated.
+one-way latency after that. The thread does not read the bytes: a peer meets the CURVE and
+the allow-list of the address behind it. For measurements only; it listens on loopback.
+Bandwidth and delay of a link are imitated. Loss, and its effect on TCP, are not.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class _Lane:
         self._room = asyncio.Condition()
 
     def due(self, now: float, size: int) -> float:
-        """When a piece that is read now arrives."""
+        """Return the time at which a piece that is read now arrives."""
         self._free_at = max(self._free_at, now) + size / self._rate
         return self._free_at + self._delay
 

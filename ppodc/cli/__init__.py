@@ -11,6 +11,7 @@ from rich.markup import escape
 from ppodc.cli.bench import bench
 from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
+from ppodc.cli.desk import desk
 from ppodc.cli.health import health
 from ppodc.cli.jobs import jobs
 from ppodc.cli.link import link
@@ -19,7 +20,7 @@ from ppodc.cli.local import local
 from ppodc.cli.options import err
 from ppodc.cli.owners import owners
 from ppodc.cli.privacy import budget, privacy
-from ppodc.errors import ChannelError, PpodcError
+from ppodc.errors import ChannelError, PpodcError, ProtocolError
 
 app = typer.Typer(
     name="ppodc",
@@ -33,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
 )
 link.add_typer(link_pair)
-for _commands in (deploy, owners, jobs, records, health, local):
+for _commands in (deploy, desk, owners, jobs, records, health, local):
     app.add_typer(_commands)
 for _name, _group in {
     "cloud1": cloud1,
@@ -62,7 +63,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """What every command takes; what the platform is says `app` itself."""
+    """Options common to all commands."""
 
 
 def main() -> None:
@@ -72,7 +73,7 @@ def main() -> None:
             signal.signal(number, lambda got, _: sys.exit(128 + got))
     try:
         app()
-    except ChannelError as error:
+    except (ChannelError, ProtocolError) as error:
         err.print(f"[red]link:[/] {escape(str(error))}")
         sys.exit(3)
     except PpodcError as error:

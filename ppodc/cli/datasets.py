@@ -19,7 +19,7 @@ from ppodc.cli.options import (
     write_json,
 )
 from ppodc.cli.privacy import show_explanation
-from ppodc.errors import PpodcError
+from ppodc.errors import InputError, PpodcError
 
 dataset = typer.Typer(
     help="Datasets: create, list, leave uploads out, seal, delete.", no_args_is_help=True
@@ -32,18 +32,22 @@ def dataset_create_command(
     spec: Annotated[Path, typer.Argument(help="Spec file; `ppodc sample-spec` prints one.")],
     config: OperatorConfig,
     accept_epsilon: AcceptEpsilon = None,
+    single_records: Annotated[
+        bool,
+        typer.Option(
+            "--accept-single-records", help="Accept a spec by which owners may learn one record."
+        ),
+    ] = False,
 ) -> None:
     """Create a dataset at both clouds from one spec file; owners may upload from then on."""
     from client.operator import Operator
-    from ppodc.records.upload_form import SpendsPrivacy
     from ppodc.spec import Spec
 
     loaded = Spec.load(spec)
-    form = loaded.kind.upload(loaded)
-    if isinstance(form, SpendsPrivacy):
-        form.privacy().check_accepted(accept_epsilon)
+    if (privacy := loaded.form.privacy()) is not None:
+        privacy.check_accepted(accept_epsilon)
     with Operator.connect(config) as operator:
-        digest = operator.create(loaded)
+        digest = operator.create(loaded, single_records=single_records)
     out.print(f"dataset {loaded.name}: digest {digest}")
     if loaded.job.kind == "local":
         show_explanation(loaded)
@@ -97,10 +101,15 @@ def dataset_delete_command(
     cloud: Annotated[
         int | None, typer.Option(min=1, max=2, help="Only at this one, if the other is away.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the name again.")] = False,
 ) -> None:
     """Delete all data of a dataset at both clouds, its result too; name and ledger stay."""
     from client.operator import Operator
 
+    if not yes:
+        gone = f"All records of {name}, of all owners, and its result are lost for good."
+        if typer.prompt(f"{gone} Type the name of the dataset to delete it") != name:
+            raise InputError("another name was typed, so nothing was deleted.")
     with Operator.connect(config) as operator:
         operator.delete(name, cloud)
     where = "" if cloud is None else f" at cloud {cloud}; the other one still has its part"
@@ -142,7 +151,7 @@ def ledger_command(
     --since, that nothing was cut off or written anew.
     """
     from client.both_clouds import Clouds
-    from ppodc.service.store.ledger import check_noted, verify
+    from ppodc.service.ledger_entries import check_noted, verify
 
     with Clouds.from_file(config)[0] as clouds:
         entries = clouds.ledger(cloud)
@@ -151,7 +160,7 @@ def ledger_command(
     show_table(
         ("no.", "time", "event", "dataset", "detail", "who learnt what", "hash"),
         [
-            (str(e.number), e.time[:19], e.event, e.dataset, *e.in_words(), e.hash[:16])
+            (str(e.number), e.time[:19], e.event, e.dataset, *e.describe(), e.hash[:16])
             for e in shown
         ],
     )
@@ -164,5 +173,5 @@ def ledger_command(
     others = f", {hidden} of them not yours to read" if hidden else ""
     chain = f"chain of {found.entries} entries holds{others}; head {found.entries} {found.head}"
     out.print(chain)
-    told = [{**to_builtins(entry), "detail": json.loads(entry.detail)} for entry in shown]
-    write_json(json_file, {"entries": told, "length": found.entries, "head": found.head})
+    lines = [{**to_builtins(entry), "detail": json.loads(entry.detail)} for entry in shown]
+    write_json(json_file, {"entries": lines, "length": found.entries, "head": found.head})

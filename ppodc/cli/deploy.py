@@ -42,6 +42,9 @@ def init_command(
     cloud2_endpoint_control: Annotated[
         str | None, typer.Option(help="Where cloud 1 reaches cloud 2, if not where it listens.")
     ] = None,
+    with_paillier: Annotated[
+        bool, typer.Option("--paillier", help="Offer the paillier suite too, and make its key.")
+    ] = False,
     key_bits: SafeKeyBits = 2048,
 ) -> None:
     """Write keys and commented configurations: a folder for each cloud, operator and owner."""
@@ -63,6 +66,7 @@ def init_command(
         cloud2_endpoint=cloud2_endpoint,
         cloud2_endpoint_control=cloud2_endpoint_control,
         key_bits=key_bits,
+        suites=("shares", "paillier") if with_paillier else ("shares",),
     )
     out.print(made.describe(), markup=False)
 
@@ -73,7 +77,8 @@ def key_command(
         Path, typer.Argument(metavar="NAME", help="Such as keys/cloud1: makes keys/cloud1.secret.")
     ],
     with_paillier: Annotated[
-        bool, typer.Option("--paillier", help="Cloud 2's: a Paillier key in the same folder too.")
+        bool,
+        typer.Option("--paillier", help="Cloud 2's: the paillier suite's key too."),
     ] = False,
     key_bits: SafeKeyBits = 2048,
 ) -> None:

@@ -117,7 +117,7 @@ def status_command(name: Dataset, config: Config1) -> None:
 
 
 def _state(config: "Cloud1Config", name: str) -> str:
-    """The same in one line."""
+    """The state in one line."""
     return " ".join(f"{text.rstrip('.')}." for text in _where(config, name))
 
 

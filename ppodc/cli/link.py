@@ -9,7 +9,16 @@ from rich.table import Table
 from ppodc.cli.jobs import run_command
 from ppodc.cli.links_file import LinksFile, links_of
 from ppodc.cli.opened_results import show_result, waiting
-from ppodc.cli.options import Dataset, JsonFile, OwnConfig, out, write_csv, write_json
+from ppodc.cli.options import (
+    Dataset,
+    JsonFile,
+    OnlyAsked,
+    OwnConfig,
+    err,
+    out,
+    write_csv,
+    write_json,
+)
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +49,7 @@ def estimate_command(
     With blocks, rows are taken to spread evenly over the cells; real data leave more pairs. Beside
     it stands what comparing all pairs would cost, which tells the clouds nothing but sizes.
     """
-    from ppodc.kmeans.linked_columns import linkage_of
+    from ppodc.kmeans.linked.columns import linkage_of
     from ppodc.linkage.estimate import estimate, without_blocks
     from ppodc.spec import Spec
 
@@ -60,6 +69,8 @@ def estimate_command(
     spends = (f"epsilon {e.epsilon:g}, delta {e.delta:g}" if e.epsilon else "nothing" for e in both)
     table.add_row("each owner spends", *spends)
     out.print(table)
+    if told := found.dearer():
+        err.print(f"warning: {told}", markup=False)
     write_json(json_file, found.figures())
 
 
@@ -76,16 +87,18 @@ def preview_command(
     spec: SpecFile,
     data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+    only: OnlyAsked = False,
 ) -> None:
     """Look at your own table under a spec, on this machine: cells, dummies, own duplicates.
 
     Nothing is sent and nothing is charged; what cannot be used is named by row and column.
     """
-    from ppodc.kmeans.linked_columns import linkage_of
+    from ppodc.kmeans.linked.columns import linkage_of
     from ppodc.linkage.preview import preview
+    from ppodc.records.read_table import Only
     from ppodc.spec import Spec
 
-    found = preview(linkage_of(Spec.load(spec)), data, header=header)
+    found = preview(linkage_of(Spec.load(spec)), Only(data) if only else data, header=header)
     out.print(
         f"{found.rows} rows in {found.cells} cells with {found.dummies} dummies (another draw "
         f"gives other numbers); the largest cell holds {found.largest_cell}"

@@ -12,7 +12,7 @@ from ppodc.cli.options import JsonFile, err, on_interrupt, write_csv, write_json
 
 link_pair = typer.Typer()
 STATE = (
-    "The other owner was told. Nothing of the result is known to either unless it was printed; "
+    "The other owner was notified. Nothing of the result is known to either unless it was printed; "
     "repeat the command at both ends. Cells that were charged are not charged again."
 )
 
@@ -44,12 +44,12 @@ def pair_command(
     learns what the spec says of its own rows (links, flags or the number of links) and how many
     rows the other has, with blocks its padded cells instead. Neither sees a value of the other.
     """
-    from client.direct_linkage import link_with
+    from client.platforms.direct import link_with
     from ppodc.cli.screen import JobScreen
     from ppodc.spec import Spec
 
     agreed = Spec.load(spec)
-    for line in (*agreed.in_words(), f"digest {agreed.digest}"):
+    for line in (*agreed.describe(), f"digest {agreed.digest}"):
         err.print(line, markup=False, soft_wrap=True)
     err.print("There are no clouds here: what they would learn, the two owners learn.")
     with on_interrupt(lambda: STATE), JobScreen(err) as screen:

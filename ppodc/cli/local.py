@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ppodc import job_kinds
+from ppodc import kinds
 from ppodc.cli.options import Insecure, KeyBits, SuiteOption, out
 from ppodc.kmeans import suites
 from ppodc.kmeans.suites import Mode
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ppodc.records.schema import Schema
 
 local = typer.Typer()
-KINDS = ", ".join(job_kinds.ROOMS)
+KINDS = ", ".join(kinds.ROOMS)
 
 
 @local.command("run-pair")
@@ -68,7 +68,7 @@ def run_pair_command(
 
 def _show(outcome: "Outcome", schema: "Schema") -> None:
     """The centres in real units, beside plaintext k-means."""
-    from ppodc.records.encode import decode_centres
+    from ppodc.records.grid import decode_centres
 
     ours, plain = outcome.result, outcome.reference
     theirs = decode_centres(plain.sums, plain.sizes, schema)
@@ -85,7 +85,7 @@ def _show(outcome: "Outcome", schema: "Schema") -> None:
 
 @local.command("sample-spec")
 def sample_spec_command(
-    kind: Annotated[str, typer.Option(help=f"Kind of job: {KINDS}.")] = job_kinds.DEFAULT,
+    kind: Annotated[str, typer.Option(help=f"Kind of job: {KINDS}.")] = kinds.DEFAULT,
     folder: Annotated[
         Path | None, typer.Option("--deployment", help="Name the owners that `ppodc init` made.")
     ] = None,
@@ -95,7 +95,7 @@ def sample_spec_command(
     from ppodc.service import deployment
 
     owners = members.SAMPLE if folder is None else deployment.members(folder).to_toml()
-    sys.stdout.write(f"{job_kinds.named(kind).sample}\n{owners}")
+    sys.stdout.write(f"{kinds.named(kind).sample}\n{owners}")
 
 
 @local.command("demo")
@@ -106,8 +106,20 @@ def demo_command(
     suite: SuiteOption = suites.DEFAULT,
     rows: Annotated[int, typer.Option(min=6, help="Invented records of both owners.")] = 600,
     pairs: Annotated[int, typer.Option(min=1, max=8, help="Worker pairs.")] = 2,
+    desk: Annotated[
+        bool, typer.Option("--desk", help="Open the desks of all parties instead, and wait.")
+    ] = False,
 ) -> None:
-    """Run everything on this machine: 2 owners, 2 clouds, worker pairs; plot the clusters."""
+    """Run everything on this machine: 2 owners, 2 clouds, worker pairs; plot the clusters.
+
+    With --desk nothing is uploaded: two owners, the operator and cloud 1 get a desk each, and you
+    are all of them.
+    """
+    if desk:
+        from client.desk.demo import demo_desks
+
+        demo_desks(folder, rows, pairs)
+        return
     from client.demo import demo
 
     if not demo(folder, suite, rows, pairs):

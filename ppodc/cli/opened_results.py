@@ -18,7 +18,7 @@ def waiting(name: str) -> "Iterator[Callable[[JobProgress], None]]":
 
     def tell(progress: "JobProgress") -> None:
         nonlocal said
-        text = f"waiting for the job of {name}: it is {progress}"
+        text = progress.waiting(name)
         if err.is_terminal:
             shown.update(text)
         elif text != said:

@@ -44,12 +44,17 @@ Insecure = Annotated[
     ),
 ]
 DeploymentKind = Literal["two-cloud", "local"]
-Config1 = Annotated[
-    Path, typer.Option("--config", help="cloud1.toml (or collector.toml) of this deployment.")
-]
-Config2 = Annotated[Path, typer.Option("--config", help="cloud2.toml of this deployment.")]
-OwnConfig = Annotated[Path, typer.Option("--config", help="owner.toml of this owner.")]
-OperatorConfig = Annotated[Path, typer.Option("--config", help="operator.toml of the operator.")]
+
+
+def config_option(help_text: str) -> Any:
+    """The option --config of a party's command; PPODC_CONFIG stands in where it is not given."""
+    return typer.Option("--config", envvar="PPODC_CONFIG", help=help_text)
+
+
+Config1 = Annotated[Path, config_option("cloud1.toml (or collector.toml) of this deployment.")]
+Config2 = Annotated[Path, config_option("cloud2.toml of this deployment.")]
+OwnConfig = Annotated[Path, config_option("owner.toml of this owner.")]
+OperatorConfig = Annotated[Path, config_option("operator.toml of the operator.")]
 AcceptEpsilon = Annotated[
     float | None,
     typer.Option(
@@ -91,19 +96,23 @@ def file_to_write(file: Path | None) -> Path | None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError:
-            raise typer.BadParameter(f"there is no folder {file.parent}, nor can be.") from None
+            raise typer.BadParameter(f"{file.parent} is no folder and cannot be one.") from None
         if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
             raise typer.BadParameter(f"{file} cannot be written.")
     return file
 
 
 def png_to_write(file: Path | None) -> Path | None:
-    """The same for a picture."""
+    """The path of a picture to write, checked before anything runs."""
     if file is not None and file.suffix.lower() != ".png":
         raise typer.BadParameter(f"{file} must end in .png.")
     return file_to_write(file)
 
 
+OnlyAsked = Annotated[
+    bool,
+    typer.Option("--only", help="Take the columns of the spec; further ones stay at home."),
+]
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Write the figures here as JSON.", callback=file_to_write),
@@ -123,5 +132,5 @@ def write_csv(file: Path, headings: Sequence[str], rows: Iterable[Sequence[Any]]
 
 
 def write_columns(file: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """The same from columns of equal length, by their headings."""
+    """Write a CSV file from columns of equal length, by their headings."""
     write_csv(file, list(columns), zip(*columns.values(), strict=True))

@@ -10,6 +10,7 @@ from ppodc.cli.options import (
     AcceptEpsilon,
     Dataset,
     JsonFile,
+    OnlyAsked,
     OwnConfig,
     err,
     file_to_write,
@@ -52,7 +53,7 @@ def spec_command(
         with Clouds.from_file(config)[0] as clouds:
             spec = clouds.spec(name)
     out.print(f"dataset {spec.name}", markup=False)
-    for line in (*spec.in_words(), f"digest {spec.digest}"):
+    for line in (*spec.describe(), f"digest {spec.digest}"):
         out.print(line, markup=False)
 
 
@@ -71,9 +72,16 @@ def upload_command(
     accept_epsilon: AcceptEpsilon = None,
     id_column: IdColumn = "",
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+    only: OnlyAsked = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Withdraw your earlier uploads: this corrects them.")
     ] = False,
+    accept_differencing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Accept that two exact results, here and of this dataset, tell a few rows."
+        ),
+    ] = None,
 ) -> None:
     """Split a table into shares and give one to each cloud. Safe to repeat after any failure.
 
@@ -97,6 +105,8 @@ def upload_command(
             id_column=id_column,
             header=header,
             replace=replace,
+            only=only,
+            accept_differencing=accept_differencing or (),
         )
     again = " (already there; nothing was sent)" if receipt.repeated else ""
     out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
@@ -105,8 +115,21 @@ def upload_command(
     _show_earlier(receipt, f"ppodc upload {name} {data} --replace")
 
 
+@owners.command("releases")
+def releases_command(config: OwnConfig) -> None:
+    """List the exact jobs that got rows of yours: results of two must not differ by a few rows."""
+    from client.owner import Owner
+
+    with Owner.connect(config) as owner:
+        found = owner.releases()
+    show_table(
+        ["dataset", "rows", "since", "columns"],
+        [[each.dataset, str(each.rows), each.began, ", ".join(each.columns)] for each in found],
+    )
+
+
 def _show_earlier(receipt: "Receipt", command: str) -> None:
-    """What becomes of earlier uploads: a corrected table must not count beside the wrong one."""
+    """Show earlier uploads: a corrected table must not count beside the wrong one."""
     padded = any(upload.outline for upload in receipt.before)
     records = "records (dummies of cells among them)" if padded else "records"
     if receipt.replaced:
@@ -148,12 +171,15 @@ def labels_command(
     to: Annotated[Path, typer.Option(help="Write the cluster of each row here (CSV).")],
     id_column: IdColumn = "",
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+    only: OnlyAsked = False,
 ) -> None:
     """Find the cluster of each own row from the result of a local job; nothing of them is sent."""
     from client.owner import Owner
+    from ppodc.records.read_table import Only
 
     with Owner.connect(config) as owner:
-        labels = owner.labels(name, data, id_column=id_column, header=header)
+        given = Only(data) if only else data
+        labels = owner.labels(name, given, id_column=id_column, header=header)
     write_columns(to, {"label": labels.tolist()})
 
 

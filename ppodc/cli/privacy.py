@@ -12,7 +12,7 @@ from ppodc.cli.options import OwnConfig, err, on_interrupt, out, show_table, wri
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
-    from ppodc.ldp.owner_reports import OwnerReports
+    from ppodc.local_dp.owner_reports import OwnerReports
     from ppodc.service.config import CollectorConfig
     from ppodc.service.job_state import JobState
     from ppodc.spec import Spec
@@ -41,9 +41,9 @@ def explain_command(
         int | None, typer.Option(min=1, help="Records of all owners; else as the spec expects.")
     ] = None,
 ) -> None:
-    """Say before any upload what one record gives away, and what accuracy to expect.
+    r"""Say before any upload what one record gives away, and what accuracy to expect.
 
-    For jobs that spend privacy: local reports, k-means with [privacy], the cells of a linkage.
+    For jobs that spend privacy: local reports, k-means with \[privacy], the cells of a linkage.
     """
     from ppodc.spec import Spec
 
@@ -52,17 +52,17 @@ def explain_command(
 
 def show_explanation(spec: "Spec", rows: int | None = None) -> None:
     """The table and the notes of `privacy explain`."""
-    from ppodc.kmeans.linked_columns import linkage_of
-    from ppodc.kmeans.noisy import explain as private_kmeans
-    from ppodc.ldp import explain as local
+    from ppodc.kmeans.linked.columns import linkage_of
+    from ppodc.kmeans.private import explain as private_kmeans
     from ppodc.linkage import explain as linkage
+    from ppodc.local_dp import explain as local
 
     spec = linkage_of(spec)  # of k-means what its cells cost, if it links records
     kinds = {"local": local, "private-kmeans": private_kmeans, "linkage": linkage}
     if spec.job.kind not in kinds:
         raise InputError(
-            f"a job of the kind {spec.job.kind!r} adds no noise and spends no budget; what it "
-            "tells to whom says `ppodc spec`."
+            f"a job of the kind {spec.job.kind!r} adds no noise and spends no budget. "
+            "`ppodc spec` shows what is revealed to whom."
         )
     headings, lines, notes = kinds[spec.job.kind].explain(spec, rows)
     table = Table(*headings)
@@ -79,21 +79,21 @@ def audit_command(
     trials: Annotated[int, typer.Option(min=100, help="Reports of each of two inputs.")] = 100_000,
 ) -> None:
     """Try to tell two far records apart by their reports: a lower bound of epsilon, at 95 %."""
-    from ppodc.ldp.audit import audit
-    from ppodc.ldp.job import privacy_of
+    from ppodc.local_dp.audit import audit
+    from ppodc.local_dp.kind import form_of
     from ppodc.spec import Spec
 
     loaded = Spec.load(spec)
     found = audit(loaded, trials)
     out.print(f"seen in {trials:,} reports of each: epsilon at least {found:.3f} (95 %)")
-    out.print(str(privacy_of(loaded)), markup=False)
+    out.print(str(form_of(loaded).guarantee), markup=False)
 
 
 @budget.callback(invoke_without_command=True)
 def budget_options(
     context: typer.Context, config: BudgetConfig = None, folder: BudgetFolder = None
 ) -> None:
-    """What an owner's records have spent of their privacy; without a command, `show`."""
+    """Show an owner's privacy budget; without a command, `show`."""
     if context.invoked_subcommand is None:
         budget_command(config, folder)
 
@@ -139,7 +139,7 @@ def budget_forget_command(
 
 
 def _owner(config: Path) -> tuple["OwnerReports", Fraction]:
-    from ppodc.ldp.owner_reports import OwnerReports
+    from ppodc.local_dp.owner_reports import OwnerReports
     from ppodc.service.config import OwnerConfig, load
 
     loaded = load(config, OwnerConfig)
@@ -149,7 +149,7 @@ def _owner(config: Path) -> tuple["OwnerReports", Fraction]:
 
 def _chosen(config: Path | None, folder: Path | None) -> tuple["OwnerReports", Fraction | None]:
     """The budget asked for; of `ppodc link pair` the limit is said with every charge, not there."""
-    from ppodc.ldp.owner_reports import OwnerReports
+    from ppodc.local_dp.owner_reports import OwnerReports
 
     if config is not None and folder is None:
         return _owner(config)
@@ -173,15 +173,16 @@ def run_collector(
     if workers and not config.ray_address:
         raise InputError("this collector has no cluster: set ray_address in its configuration.")
     with ExitStack() as stack:
-        state = f"no report is lost, nothing was told; go on with: ppodc resume {name}"
+        state = f"no report is lost, nothing was revealed; go on with: ppodc resume {name}"
         stack.enter_context(on_interrupt(lambda: state))
         store = stack.enter_context(Store.open(config.store, "cloud1"))
         cluster = None
         if config.ray_address:
-            from ppodc.cluster.ray_cluster import Place
+            from ppodc.cluster.ray_cluster import RayPlacement
             from ppodc.cluster.ray_workers import RayWorkers
 
-            cluster = stack.enter_context(RayWorkers(Place(config.ray_address, "cloud1", count)))
+            place = RayPlacement(config.ray_address, "cloud1", count)
+            cluster = stack.enter_context(RayWorkers(place))
         end = collect(store, name, _show_progress, cluster, count)
     write_json(json_file, end.figures())
     out.print(f"{name}: done, {end.m} reports. {end.privacy}", markup=False)

@@ -1,4 +1,4 @@
-"""What a person sees of a running job: a bar on a terminal, a line now and then elsewhere."""
+"""The display of a running job: a bar on a terminal, a line now and then elsewhere."""
 
 import time
 

@@ -1,1 +1,1 @@
-"""Where workers run: a small protocol, and Ray or threads behind it."""
+"""Workers of a cloud: a small protocol, and Ray or threads behind it."""

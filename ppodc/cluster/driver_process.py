@@ -26,7 +26,7 @@ from typing import Any
 
 from ppodc.cluster import plain_values
 from ppodc.cluster.offspring import end_session
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_folder import RayFolder
 from ppodc.cluster.workers import RAY_DIED, Failure
 from ppodc.errors import WireError, printable
@@ -42,12 +42,12 @@ log = logging.getLogger(__name__)
 
 
 class DriverProcess:
-    """See the module. Any thread may call."""
+    """A Ray driver in its own process. Any thread may call."""
 
     def __init__(
-        self, place: Place, died: Callable[[], None], silent: float = SILENT_SECONDS
+        self, place: RayPlacement, died: Callable[[], None], silent: float = SILENT_SECONDS
     ) -> None:
-        """Started; `ready` waits until it is connected. Given up after so many silent seconds.
+        """Started; `ready` waits until it is connected. Given up after this many silent seconds.
 
         `died` is called, in another thread, if it ends unasked, before any call of it does.
         """
@@ -95,7 +95,7 @@ class DriverProcess:
             with self._sending:
                 plain_values.send(self._line, (number, operation, arguments))
         except OSError:
-            log.debug("the driver is gone")  # whoever reads sees it too, and ends this call
+            log.debug("the driver is gone")  # the reading thread sees it too, and ends this call
         return call
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class DriverProcess:
                 if call is not None:
                     call.set_result(outcome)
         except (EOFError, OSError, WireError):
-            log.debug("the driver has ended, or sends what it must not")
+            log.debug("the driver has ended, or has sent an invalid message")
         end_session(self._process.pid)
         self._process.wait()
         self._bury(f"no sign of life for {patience:g} s" if silent else _last_words(self._log))
@@ -141,10 +141,10 @@ class DriverProcess:
 
 
 def _start(
-    place: Place, folder: RayFolder, log_file: Path
+    place: RayPlacement, folder: RayFolder, log_file: Path
 ) -> "tuple[Connection[Any, Any], subprocess.Popen[bytes]]":
     ours, theirs = socket.socketpair()
-    # -P: not the modules of the folder that somebody works in
+    # -P: no modules from the current folder
     command = [sys.executable, "-P", "-m", "ppodc.cluster.ray_driver", str(theirs.fileno())]
     with theirs, log_file.open("wb") as screen:
         process = subprocess.Popen(
@@ -159,7 +159,7 @@ def _start(
 
 
 def _last_words(log_file: Path) -> str:
-    """What the driver or Ray said last; Ray's colours are for a terminal."""
+    """The last output of the driver or Ray, without Ray's colours."""
     try:
         said = log_file.read_text(errors="replace")[-10_000:].strip().splitlines()
     except OSError:

@@ -14,7 +14,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def end_with_starter() -> None:
-    """As `preexec_fn` of a new process: SIGTERM when the thread that started it is gone."""
+    """Send SIGTERM to a new process when its starting thread is gone; a `preexec_fn`."""
     _libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
 
 
@@ -48,7 +48,7 @@ def _in_session(leader: int) -> list[int]:
 
 
 def _below(task: Path) -> list[int]:
-    """What a thread of this process has started; nothing if it is gone."""
+    """The processes that a thread of this process has started; none if it is gone."""
     with contextlib.suppress(OSError):
         return [int(pid) for pid in (task / "children").read_text().split()]
     return []

@@ -116,7 +116,7 @@ class _Arrays:
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
-    """The names of what an instance is made of."""
+    """Return the field names of an instance."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     found: tuple[str, ...] = getattr(kind, "__struct_fields__", ())

@@ -41,16 +41,16 @@ _CREDENTIALS = struct.Struct("3i")  # of a socket's other end: pid, user, group
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a cloud's workers run: `address` is "local", "auto" or HOST:PORT of a Ray head."""
+class RayPlacement:
+    """Placement of a cloud's workers: `address` is "local", "auto" or HOST:PORT of a Ray head."""
 
     address: str
-    resource: str  # what the nodes of this cloud offer, one for each worker
+    resource: str  # offered by the nodes of this cloud, one for each worker
     workers: int  # how many a "local" Ray offers
 
     @property
     def foreign(self) -> bool:
-        """Whether the Ray there is somebody else's to start and to mend."""
+        """Whether another party starts and repairs this Ray."""
         return self.address != "local"
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Place:
         return f"the Ray of {self.resource}{at}"
 
 
-def connect(place: Place, folder: RayFolder) -> Place:
+def connect(place: RayPlacement, folder: RayFolder) -> RayPlacement:
     """Make this process a driver at that place; `folder` is for the files of a Ray it starts.
 
     What is given back names the head that was found for "auto".
@@ -85,8 +85,8 @@ def connect(place: Place, folder: RayFolder) -> Place:
     return place
 
 
-def _found(place: Place) -> Place:
-    """The same with HOST:PORT for "auto", looked up where Ray would: it may be dead."""
+def _found(place: RayPlacement) -> RayPlacement:
+    """The placement with HOST:PORT for "auto", looked up where Ray would: it may be dead."""
     if place.address != "auto":
         return place
     ray_module()
@@ -103,8 +103,8 @@ def _found(place: Place) -> Place:
     return replace(place, address=address)
 
 
-def _check_reachable(place: Place) -> None:
-    """Ray itself would try for minutes before it says that nobody is there."""
+def _check_reachable(place: RayPlacement) -> None:
+    """Fail at once if nothing listens there; Ray itself would retry for minutes."""
     host, _, port = place.address.rpartition(":")
     if not host or not port.isdigit():
         return
@@ -133,7 +133,7 @@ def end_with_ray(leaving: threading.Event) -> None:
 
 
 def end_at_once(reason: str) -> NoReturn:
-    """End this process, with these last words, whatever Ray's threads wait for."""
+    """End this process with a last message, even if Ray's threads still wait."""
     sys.stderr.write(f"{reason}\n")
     sys.stderr.flush()
     os._exit(1)
@@ -154,7 +154,7 @@ class OwnNode:
     """The node that this driver belongs to: when it is gone no worker starts any more, not even on
     other nodes or on one that takes its place, whereas another driver would start them.
 
-    Ray's GCS may take a quarter of a minute to notice; the process of the raylet tells at once.
+    Ray's GCS may take a quarter of a minute to notice; the process of the raylet shows it at once.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class OwnNode:
         self._raylet = _process_behind(living_nodes().get(self._id, ""))
 
     def fault(self, living: Mapping[str, str]) -> str:
-        """What is wrong with it, or nothing, if the GCS takes these for alive."""
+        """The fault of the cluster if the GCS takes these nodes for alive; empty: none."""
         if self._raylet is not None and select.select([self._raylet], [], [], 0)[0]:
             return "its raylet is gone"
         return "" if self._id in living else "its raylet does not answer"
@@ -177,8 +177,8 @@ def _process_behind(socket_name: str) -> int | None:
     return None
 
 
-def check_workers(place: Place, wanted: int) -> None:
-    """Refuse at once what the cluster could never place."""
+def check_workers(place: RayPlacement, wanted: int) -> None:
+    """Refuse a request at once if the cluster can never place it."""
     offered = int(ray_module().cluster_resources().get(place.resource, 0))
     if offered < wanted:
         raise RayUnusableError(
@@ -189,7 +189,7 @@ def check_workers(place: Place, wanted: int) -> None:
 
 
 def settings(*, loopback: bool) -> dict[str, str]:
-    """What Ray must find in the environment."""
+    """Environment variables for Ray."""
     settings = {
         "RAY_AUTH_MODE": "token",
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -201,7 +201,7 @@ def settings(*, loopback: bool) -> dict[str, str]:
     return settings
 
 
-def _environment(place: Place) -> None:
+def _environment(place: RayPlacement) -> None:
     """Ray reads these once, when it is imported."""
     host = place.address.rpartition(":")[0]
     loopback = not place.foreign or host in _LOOPBACK

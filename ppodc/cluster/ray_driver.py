@@ -21,7 +21,7 @@ from typing import Any
 from ppodc.cluster import plain_values
 from ppodc.cluster.ray_cluster import (
     OwnNode,
-    Place,
+    RayPlacement,
     check_workers,
     connect,
     end_at_once,
@@ -36,15 +36,15 @@ from ppodc.errors import PpodcError, WireError
 
 _WATCH = "watch"  # the group of methods that answer while the worker works
 _PULSE_SECONDS = 1.0
-_PULSE, _READY = -1, 0  # numbers of answers that nobody asked for
+_PULSE, _READY = -1, 0  # numbers of answers without a request
 
 log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Performs what the starter asks, in the order in which it asks."""
+    """Performs the requests of the starting process in their order."""
 
-    def __init__(self, line: "Connection[Any, Any]", place: Place) -> None:
+    def __init__(self, line: "Connection[Any, Any]", place: RayPlacement) -> None:
         self._line, self._place = line, place
         self._actors: dict[int, Any] = {}
         self._sending = threading.Lock()
@@ -139,7 +139,11 @@ def _failure(error: Exception) -> Failure:
 
 
 def _main() -> None:
-    descriptor, path, place = int(sys.argv[1]), Path(sys.argv[2]), Place(**json.loads(sys.argv[3]))
+    descriptor, path, place = (
+        int(sys.argv[1]),
+        Path(sys.argv[2]),
+        RayPlacement(**json.loads(sys.argv[3])),
+    )
     os.set_inheritable(descriptor, False)
     line: Connection[Any, Any] = Connection(descriptor)
     folder = RayFolder.join(path)

@@ -35,12 +35,12 @@ class RayFolder:
 
     @property
     def for_ray(self) -> Path:
-        """What Ray gets; it opens this one to everyone, and ours around it stays closed."""
+        """The folder for Ray, which opens it to everyone; ours around it stays closed."""
         return self.path / "r"
 
     @classmethod
     def new(cls) -> "RayFolder":
-        """A new one, after what dead processes of this user have left behind is removed."""
+        """Make a new folder, after removing those of dead processes of this user."""
         remove_leftovers()
         # Ray puts Unix sockets below it, whose path must stay short.
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -68,9 +68,9 @@ class RayFolder:
 def remove_leftovers() -> None:
     """Delete this user's folders whose processes are gone."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody else is faster
+        with contextlib.suppress(OSError):  # another process was faster
             if _is_left_over(path):
-                log.warning("removing what a Ray that was killed has left in %s", path)
+                log.warning("removing files of a killed Ray in %s", path)
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -93,7 +93,7 @@ def _is_left_over(path: Path) -> bool:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[None]:
-    """What this process and those that it starts create in the block is for this user alone."""
+    """Files created in this block, here or by child processes, are for this user alone."""
     before = os.umask(0o077)
     try:
         yield

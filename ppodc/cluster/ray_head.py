@@ -33,7 +33,7 @@ class LocalRay:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to be let in."""
+        """Environment variables that let a process join."""
         return {**settings(loopback=True), "RAY_AUTH_TOKEN_PATH": str(self._folder.path / "token")}
 
     @classmethod

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from ppodc.cluster.driver_process import SILENT_SECONDS, DriverProcess
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.workers import RAY_DIED, Failure, first_ended
 from ppodc.errors import RayUnusableError
 
@@ -27,7 +27,7 @@ class _Handle:
 class RayWorkers:
     """The workers of one cloud on its Ray cluster; any thread may call."""
 
-    def __init__(self, place: Place, silent: float = SILENT_SECONDS) -> None:
+    def __init__(self, place: RayPlacement, silent: float = SILENT_SECONDS) -> None:
         self._place, self._silent = place, silent
         self._driver: DriverProcess | None = None
         self._starting = threading.Lock()
@@ -58,7 +58,7 @@ class RayWorkers:
 
     def nodes(self) -> int:
         driver = self._driver
-        return 0 if driver is None else driver.nodes  # who only looks starts nothing
+        return 0 if driver is None else driver.nodes  # reading the count starts nothing
 
     def deaths(self) -> int:
         return self._deaths

@@ -1,7 +1,7 @@
 """A cloud's workers behind a small protocol: started, called in the background, ended.
 
-Where they run is the implementation's business: processes of a Ray cluster (`ray_workers`), or
-threads of this process (`thread_workers`). A worker that dies shows as the `Failure` of its call.
+The implementation decides where they run: as processes of a Ray cluster (`ray_workers`), or as
+threads in tests. If a worker dies, its call ends with a `Failure`.
 """
 
 import time
@@ -20,7 +20,7 @@ _CHECK_SECONDS = 10.0  # between two looks whether a cluster that starts nothing
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a worker failed; a fatal failure would come again on a fresh pair."""
+    """Failure of a worker. A fatal failure would recur on a new pair."""
 
     text: str
     fatal: bool
@@ -31,19 +31,19 @@ RAY_DIED = Failure("Ray died, and its workers with it.", fatal=False)
 
 
 class Workers(Protocol):
-    """See the module. Used by one thread at a time."""
+    """A cloud's workers. Used by one thread at a time."""
 
     def check(self, wanted: int) -> None:
-        """Refuse at once what can never be had: so many workers at the same time."""
+        """Refuse at once if this many workers can never run at the same time."""
 
     def both_clouds(self) -> bool:
         """Whether the other cloud's workers run in the same cluster: no trust separation."""
 
     def nodes(self) -> int:
-        """How many machines they run on, as was seen a moment ago; 0 without a cluster."""
+        """The number of machines as last seen; 0 without a cluster."""
 
     def deaths(self) -> int:
-        """How often the whole cluster died so far; all workers of it then fail with `RAY_DIED`."""
+        """Count the deaths of the whole cluster. Its workers then fail with `RAY_DIED`."""
 
     def start(self, make: type, *arguments: Any) -> Any:
         """A new worker, made in its own place; its handle."""
@@ -55,17 +55,17 @@ class Workers(Protocol):
         """Begin a call of `progress`, which answers while the worker works."""
 
     def ended(self, references: Iterable[Any], seconds: float) -> list[Any]:
-        """Those of the calls that have ended, after at most so many seconds; one at least."""
+        """Wait for the first call to end, at most this long; return all ended calls."""
 
     def outcome(self, reference: Any) -> Any:
-        """What an ended call gave, or the Failure that it ended in."""
+        """The result of an ended call, or its Failure."""
 
     def end(self, worker: Any) -> None:
         """End a worker at once, with its keys and its memory; harmless if it is gone."""
 
 
 def failure_of(error: BaseException) -> Failure:
-    """How an error that a worker raised is told; only words that were meant for users."""
+    """Describe an error of a worker. Only texts for users are included."""
     if isinstance(error, PpodcError):
         return Failure(str(error), fatal=isinstance(error, InputError))
     return Failure(f"a worker failed ({type(error).__name__}).", fatal=False)
@@ -84,7 +84,7 @@ def in_background(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
     def run() -> None:
         try:
             ended.set_result(work(*arguments))
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits for the end
+        except BaseException as error:  # noqa: BLE001 - passed on to the waiting caller
             ended.set_exception(error)
 
     Thread(target=run, daemon=True).start()
@@ -94,7 +94,7 @@ def in_background(work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
 def launch(
     workers: Workers, start: Callable[[int, bool], Any], slots: Sequence[int], who: str
 ) -> list[Any]:
-    """What a fresh worker in each slot says first; one that dies meanwhile is replaced.
+    """The first answer of a fresh worker in each slot; one that dies meanwhile is replaced.
 
     `start` puts a new worker into a slot, once more if that is true, and begins its first call.
     """
@@ -113,7 +113,7 @@ def launch(
 
 
 def outcomes(workers: Workers, references: Iterable[Any], who: str) -> list[Any]:
-    """What the first calls of fresh workers came to; an error if they do not come up."""
+    """The results of fresh workers' first calls; an error if they do not come up."""
     references = list(references)
     waiting, deadline = list(references), time.monotonic() + START_SECONDS
     while waiting:

@@ -50,7 +50,7 @@ class Tally:
 
 
 class PublicKey:
-    """The modulus n and what follows from it. Two keys are equal when their n is."""
+    """A public key: the modulus n and values derived from it. Keys with equal n are equal."""
 
     __slots__ = ("bits", "ciphertext_bytes", "fingerprint", "n", "n2")
 

@@ -50,7 +50,7 @@ class Cipher:
         return Ciphertexts(self.key, values)
 
     def rerandomise(self, a: Ciphertexts) -> Ciphertexts:
-        """The same plaintexts under fresh randomness: one multiplication each."""
+        """Equal plaintexts under fresh randomness: one multiplication each."""
         return self._multiply(self._own(a), self._fresh(len(a)))
 
     def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:

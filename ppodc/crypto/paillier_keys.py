@@ -4,9 +4,6 @@ The secret file is its owner's alone (mode 0600), and one that others may read i
 public part has a file of its own. Loading checks everything that can be checked: the fingerprint,
 that n is the product of two primes, that (p-1)/2 and (q-1)/2 are products of large primes, and that
 the key is long enough.
-
-A secret file of version 1 has no factors of p-1 and q-1. It loads, and the key is not `strong`: the
-shares suite takes it, for its base transfers, the paillier suite does not.
 """
 
 import json
@@ -22,7 +19,7 @@ from gmpy2 import mpz
 from ppodc.crypto.paillier import KEY_BITS, PublicKey, SecretKey
 from ppodc.errors import InputError, KeyFileError
 
-_VERSION = 2
+_VERSION = 1
 _MAX_BYTES = 1 << 16
 
 
@@ -44,7 +41,7 @@ class _SecretFile(
     n: str
     p: str
     q: str
-    factors: tuple[list[str], list[str]] | None = None
+    factors: tuple[list[str], list[str]]
 
 
 _File = TypeVar("_File", _PublicFile, _SecretFile)
@@ -59,9 +56,9 @@ def save_secret(path: str | Path, key: SecretKey) -> None:
     """Write a new secret key file with mode 0600; an existing file is never overwritten."""
     public = key.public
     fields = (public.bits, public.fingerprint, _hex(public.n), _hex(key.p), _hex(key.q))
-    factors = None
-    if key.factors is not None:
-        factors = ([_hex(f) for f in key.factors[0]], [_hex(f) for f in key.factors[1]])
+    if key.factors is None:
+        raise KeyFileError("the factors of p-1 and q-1 are unknown. Save a key made by `generate`.")
+    factors = ([_hex(f) for f in key.factors[0]], [_hex(f) for f in key.factors[1]])
     _save(path, _SecretFile(_VERSION, *fields, factors), 0o600)
 
 
@@ -82,11 +79,8 @@ def load_secret(path: str | Path, *, allow_insecure: bool = False) -> SecretKey:
     """The key in a secret key file. Keys under 2048 bits load with `allow_insecure` only."""
     file = _load(path, _SecretFile, private=True)
     try:
-        factors = None
-        if file.factors is not None:
-            of_p, of_q = ([_number(f) for f in of_one] for of_one in file.factors)
-            factors = (of_p, of_q)
-        key = SecretKey(_number(file.p), _number(file.q), factors)
+        of_p, of_q = ([_number(f) for f in of_one] for of_one in file.factors)
+        key = SecretKey(_number(file.p), _number(file.q), (of_p, of_q))
         n = _number(file.n)
     except (InputError, ValueError):
         raise _damaged(path) from None
@@ -139,9 +133,10 @@ def _check_version(path: str | Path, data: bytes) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise KeyFileError(f"{path} is no key file, or it is damaged.") from None
     version = fields.get("version") if isinstance(fields, dict) else None
-    if isinstance(version, int) and not 1 <= version <= _VERSION:
+    if isinstance(version, int) and version != _VERSION:
         raise KeyFileError(
-            f"{path} is a key file of version {version}, this program reads 1 to {_VERSION}."
+            f"{path} is a key file of version {version}. This program reads version {_VERSION}. "
+            "Make a new key with `ppodc key`."
         )
 
 

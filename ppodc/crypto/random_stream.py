@@ -4,11 +4,13 @@ import builtins
 import math
 import os
 import threading
+from typing import TYPE_CHECKING
 
-import gmpy2
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from gmpy2 import mpz
+
+if TYPE_CHECKING:
+    from gmpy2 import mpz
 
 _BUFFER_BYTES = 1 << 16
 
@@ -30,7 +32,7 @@ class SecureRandom:
 
     @classmethod
     def public(cls, seed: int) -> "SecureRandom":
-        """What everybody who knows this number draws alike; never for a secret."""
+        """Return a public stream: equal for all who know this number. Never use it for a secret."""
         return cls(seed.to_bytes(32, "big"))
 
     def __repr__(self) -> str:
@@ -66,8 +68,10 @@ class SecureRandom:
         data = bytearray(self.bytes(8 * math.prod(shape)))
         return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False).reshape(shape)
 
-    def bits(self, width: int, count: int) -> list[mpz]:
+    def bits(self, width: int, count: int) -> "list[mpz]":
         """`count` uniform integers of `width` bits, 0 up to 2^width - 1."""
+        from gmpy2 import mpz  # only here: most who draw words need no large integers
+
         size = (width + 7) // 8
         if size == 0:
             return [mpz(0)] * count
@@ -77,18 +81,20 @@ class SecureRandom:
             for at in range(0, size * count, size)
         ]
 
-    def below(self, bound: int, count: int) -> list[mpz]:
+    def below(self, bound: int, count: int) -> "list[mpz]":
         """`count` uniform integers 0 up to bound - 1 (by rejection: no bias)."""
         if bound < 1:
             raise ValueError("the bound must be at least 1")
-        width, numbers = int(mpz(bound - 1).bit_length()), list[mpz]()
+        width, numbers = int(bound - 1).bit_length(), list["mpz"]()
         while len(numbers) < count:
             numbers += [x for x in self.bits(width, count - len(numbers)) if x < bound]
         return numbers
 
-    def units(self, n: int, count: int) -> list[mpz]:
+    def units(self, n: int, count: int) -> "list[mpz]":
         """`count` uniform integers below n that have an inverse modulo n."""
-        numbers = list[mpz]()
+        import gmpy2
+
+        numbers = list["mpz"]()
         while len(numbers) < count:
             numbers += [x for x in self.below(n, count - len(numbers)) if gmpy2.gcd(x, n) == 1]
         return numbers

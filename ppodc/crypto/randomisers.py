@@ -69,8 +69,8 @@ class FreshRandomisers:
     in what the two bases generate; no assumption about short exponents.
 
     The bases generate all n-th residues except for factors of p-1 and q-1 missed by chance: 2^-120
-    for keys made by `generate` (`SecretKey.strong`), whose factors are large, about 2^-14 for those
-    made by older releases; for other keys (p or q = 1 mod 4) perhaps a quarter of them.
+    for keys made by `generate` (`SecretKey.strong`), whose factors are large. For keys of another
+    origin (p or q = 1 mod 4) they generate perhaps a quarter of them.
 
     Tables are built when first needed: a small one for a few, a larger one when many are asked.
     """
@@ -170,7 +170,7 @@ class PooledRandomisers:
     """Randomisers made offline and kept in a folder (`single_use`), bound to one key.
 
     `take` reserves `block` of them at a time, so that one write to the disk serves them all; a
-    kill loses at most what is left of a block. When the folder runs out, the missing ones are
+    kill loses at most the rest of a block. When the folder runs out, the missing ones are
     made with `fresh` and counted in `late`.
 
     A row is the number and a CRC-32 of its place and the number. A row that fails it is passed
@@ -190,13 +190,13 @@ class PooledRandomisers:
 
     @property
     def available(self) -> int:
-        """How many can be taken before fresh ones must be made."""
+        """The number of randomisers that can be taken before new ones must be made."""
         return len(self._ready) + self._pool.available
 
     def take(self, count: int) -> list[mpz]:
         """`count` randomisers that have never been handed out."""
         with self._lock:
-            self._pool.require_open()  # what a parent process had reserved is in `_ready`, too
+            self._pool.require_open()  # reservations of a parent process are in `_ready`, too
             while len(self._ready) < count and self._pool.available:
                 wanted = max(count - len(self._ready), self._block)
                 self._reserve(min(wanted, self._pool.available))
@@ -221,7 +221,7 @@ class PooledRandomisers:
                     progress(len(portion))
 
     def close(self) -> None:
-        """Release the folder; what was reserved and not taken is lost."""
+        """Release the folder. Reserved randomisers that were not taken are lost."""
         with self._lock:
             self._pool.close()
             self._ready.clear()

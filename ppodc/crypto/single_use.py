@@ -40,7 +40,7 @@ from ppodc.files import disk_errors, private_folder, read_all, sync_folder, writ
 Array = NDArray[Any]
 NAME_BYTES = 16
 NO_NAME = bytes(NAME_BYTES)
-VERSION = 2  # of the folders; raised when rows of the same layout come to mean something else
+VERSION = 1  # of the folders; raised when rows of the same layout come to mean something else
 _STATE = struct.Struct("<8s16sQQQ")
 _CHECK_BYTES = 8
 
@@ -92,7 +92,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a row is made of, and what the rows belong to (a key's fingerprint), if anything."""
+    """The parts of a row, and the owner of the rows (a key's fingerprint), if any."""
 
     fields: tuple[Field, ...]
     belongs_to: str = ""
@@ -107,7 +107,7 @@ class Layout:
         """Tells rows of this version, layout and owner from all others."""
         texts = [f"{f.name}:{np.dtype(f.dtype).str}:{f.width}" for f in self.fields]
         texts += [self.belongs_to] if self.belongs_to else []
-        return _check(",".join([f"version {VERSION}", *texts]).encode())
+        return _check(",".join([f"pool {VERSION}", *texts]).encode())
 
 
 class MemoryPool:
@@ -189,7 +189,7 @@ class SingleUsePool:
                     rows = np.ascontiguousarray(column, field.dtype).reshape(-1).view(np.uint8)
                     write_all(file, rows.data, place * field.nbytes)
                     os.fsync(file)
-            except OSError:  # the disk is full: give back what the part of a batch takes
+            except OSError:  # the disk is full: free the space of the partial batch
                 for file, field in zip(self._files, self._fields, strict=True):
                     os.ftruncate(file, place * field.nbytes)
                 raise

@@ -1,4 +1,4 @@
-"""What a whole k-means job must give, by the reference: for each k the best of its starts."""
+"""The expected result of a whole k-means job, by the reference: for each k its best start."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from ppodc.kmeans.result import Result, ResultsByK
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The best run of each k, and what is told of all runs together."""
+    """The best run of each k, and the figures of all runs together."""
 
     by_k: Mapping[int, Trace]
     n_iter: int
-    converged: bool
+    converged: bool | None
 
 
 def expected(
@@ -38,6 +38,7 @@ def expected(
             kmeans(
                 records, k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, centres=centres,
                 keep=keep, min_size=job.min_size, init=init, start=start,
+                stops=job.iterations is None,
             )
             for start in range(job.n_init)
         ]
@@ -46,7 +47,8 @@ def expected(
     best = {k: min(found, key=lambda t: t.iterations[-1].inertia()) for k, found in runs.items()}
     every = [trace for found in runs.values() for trace in found]
     n_iter = sum(trace.n_iter for trace in every)
-    return Expected(best, n_iter, all(trace.converged for trace in every))
+    converged = all(trace.converged for trace in every) if job.iterations is None else None
+    return Expected(best, n_iter, converged)
 
 
 def is_exact(job: Job, results: Sequence[Result | ResultsByK], plain: Expected) -> bool:

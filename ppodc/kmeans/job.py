@@ -21,16 +21,18 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc import kinds
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Parameters, Products
-from ppodc.kmeans.linked_columns import LinkedColumns, clustered_columns
+from ppodc.kmeans.linked.columns import LinkedColumns, clustered_columns
+from ppodc.kmeans.parameters import Parameters, Products
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.outputs import Shared
 from ppodc.linkage.rules import SquaredDistance
-from ppodc.records.encode import encode
+from ppodc.records.grid import fault, on_steps, outside
 from ppodc.records.schema import Schema
-from ppodc.records.toml_document import check_keys, check_whole, double, is_whole
 from ppodc.spec import Spec, sample_head
+from ppodc.toml_document import check_keys, check_whole, double, is_whole
 
 MAX_CLUSTERS = 64
 MAX_ITERATIONS = 10_000
@@ -58,7 +60,12 @@ k = 3
 # between old and new centre, measured in encoded units (0..ub). 0 means: until nothing moves.
 # Whole number, decimal or fraction such as "1/3".
 beta = 0
-max_iter = 100               # stop after so many iterations in any case, 1 to 10000
+max_iter = 100               # stop after this many iterations in any case, 1 to 10000
+# Instead of beta and max_iter: exactly this many iterations, and no stop bit. The clouds then learn
+# nothing while the job runs. Choose it where a cloud might deviate from the protocol: with each
+# stop bit such a cloud learns one bit of its choice about the records. A job that has converged
+# stays where it is, unless a cluster is empty.
+# iterations = 30
 # "k-means++": records far apart, by the seed; nobody learns which (suite shares). "random": records
 # of k rows that follow from the seed. Or k public centres in real units, for example
 # [[30, 36.6, 120], [50, 38.0, 140], [80, 36.9, 160]].
@@ -68,12 +75,12 @@ seed = 1                     # public; the same seed gives the same result to th
 # clouds learn how many iterations each took. Suite shares.
 # n_init = 1
 labels = true                # may owners fetch the cluster of each of their own records?
-# Owners learn nothing of a cluster with fewer records than this (its size is told as 0). The centre
-# of a small one is nearly a record, and who knows all others in it knows the last. Without this
-# key every cluster is told of.
+# Owners learn nothing of a cluster with fewer records than this: its size is reported as 0. The
+# centre of a small cluster is nearly a record, and an owner of all records but one in it learns
+# that one. Without this key every cluster is revealed.
 min_size = 5
 # May owners learn the inertia, the sum of squared distances to the centres in units of 0..ub, over
-# the clusters that they are told of? Suite shares.
+# the clusters that are revealed? Suite shares.
 # inertia = false
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
@@ -112,8 +119,8 @@ def parse_beta(value: Any) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What to compute. `beta` is in squared units of the encoded space 0..ub, not in real units.
+class Job(kinds.Job):
+    """The k-means job of a spec. `beta` is in squared units of the encoded space 0..ub.
 
     Owners get sums and size of a cluster only if it has at least `min_size` records.
     """
@@ -132,6 +139,7 @@ class Job:
     n_init: int = 1
     inertia: bool = False
     ks: tuple[int, ...] = ()  # several numbers of clusters, of which k is the last; (): k alone
+    iterations: int | None = None  # exactly this many, without a stop test; None: until it stops
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
@@ -140,6 +148,10 @@ class Job:
         if self.ks and (self.ks[-1] != self.k or list(self.ks) != sorted(set(self.ks))):
             raise InputError("several of job.k must be different and in ascending order")
         check_whole(self.n_init, "job.n_init", 1, MAX_STARTS)
+        if self.iterations is not None:
+            check_whole(self.iterations, "job.iterations", 1, MAX_ITERATIONS)
+            object.__setattr__(self, "max_iter", self.iterations)
+            object.__setattr__(self, "beta", Fraction(0))
         check_whole(self.max_iter, "job.max_iter", 1, MAX_ITERATIONS)
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
         check_whole(self.min_size, "job.min_size", _ANY_SIZE, _MAX_MIN_SIZE)
@@ -149,7 +161,7 @@ class Job:
             raise InputError("job.inertia must be true or false")
         if self.products not in get_args(Products):
             raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
-        if self.dedup is not None and self.dedup.output != "shared":
+        if self.dedup is not None and self.dedup.output != Shared():
             raise InputError('linkage.output can only be "shared": k-means tells no links')
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
@@ -162,10 +174,14 @@ class Job:
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
-        later = ("n_init", "inertia")
+        later = ("n_init", "inertia", "iterations")
         dedup = (*_SHORT, "linkage")
         check_keys(table, "job", required=("k",), optional=(*optional, *later, *dedup))
         own = {key: value for key, value in table.items() if key not in dedup}
+        if "iterations" in own and ("max_iter" in own or "beta" in own):
+            raise InputError(
+                "job.iterations fixes how many iterations there are. Leave out max_iter and beta"
+            )
         own |= _parse_k(table["k"])
         return cls(**{"min_size": _ANY_SIZE, **own}, dedup=_parse_dedup(table))
 
@@ -194,40 +210,57 @@ class Job:
             later["inertia"] = True
         return {
             "k": list(self.ks) if self.ks else self.k,
-            "beta": str(self.beta),
-            "max_iter": self.max_iter,
+            **self._ending(),
             "init": public,
             "seed": self.seed,
             "labels": self.labels,
             **later,
         }
 
-    def in_words(self) -> list[str]:
-        """What is revealed, to whom and how often."""
+    def _ending(self) -> dict[str, Any]:
+        """The keys that say when a run ends."""
+        if self.iterations is not None:
+            return {"iterations": self.iterations}
+        return {"beta": str(self.beta), "max_iter": self.max_iter}
+
+    @property
+    def threshold(self) -> tuple[str, int]:
+        return "min_size", self.min_size
+
+    def describe(self) -> list[str]:
+        """Sentences on what is revealed, to whom and how often."""
         labels = "the cluster of each of its own records" if self.labels else "no record's cluster"
-        told = f"of at least {self.min_size} records" if self.min_size > 1 else "of any size"
-        inertia = f" and the inertia of the clusters {told}" if self.inertia else ""
+        revealed = f"of at least {self.min_size} records" if self.min_size > 1 else "of any size"
+        inertia = f" and the inertia of the clusters {revealed}" if self.inertia else ""
         several = ", for each number of clusters" if self.ks else ""
         counts = " or ".join(map(str, self.clusters))
         return [
             f"k-means with {counts} clusters, from {self._start_in_words()}, "
-            f"at most {self.max_iter} iterations{' each time' * self.several_runs}.",
+            f"{'at most' if self.iterations is None else 'exactly'} {self.max_iter} iterations"
+            f"{' each time' * self.several_runs}.",
             "Every owner with records in it learns, at the end, the size and centre of each "
-            f"cluster {told}{inertia}{several}, and the number of iterations"
+            f"cluster {revealed}{inertia}{several}, and the number of iterations"
             f"{' of all starts together' * self.several_runs}.",
+            *(
+                ["The centre of a cluster of one record is that record."]
+                if self.missing_threshold
+                else []
+            ),
             f"Every owner learns {labels}.",
             *(
-                ["A cluster too small to be told of at one k may follow from those of another."]
+                ["A cluster too small to be revealed at one k may follow from those of another."]
                 if self.ks and self.min_size > 1
                 else []
             ),
-            *([] if self.dedup is None else self.dedup.in_words()),
+            *([] if self.dedup is None else self.dedup.describe()),
             *(
                 ["An entity that several owners hold counts once; owners learn how many there are."]
                 if self.dedup is not None
                 else []
             ),
-            f"Both clouds learn after each iteration whether it was the last (beta {self.beta}).",
+            f"Both clouds learn after each iteration whether it was the last (beta {self.beta})."
+            if self.iterations is None
+            else "The clouds learn nothing while the job runs: no stop bit is opened.",
             *(
                 ["The start of least inertia wins. Nobody learns which it was."]
                 if self.n_init > 1
@@ -274,7 +307,7 @@ class Job:
             raise InputError("job.init has two centres that are equal once they are encoded")
 
     def linked(self, schema: Schema) -> LinkedColumns | None:
-        """What the linkage inside the job works on; None if there is none."""
+        """The columns of the linkage inside the job; None if there is none."""
         return None if self.dedup is None else LinkedColumns.of(self.dedup, schema)
 
     def clustered(self, schema: Schema) -> Schema:
@@ -289,10 +322,13 @@ class Job:
         columns = len(clustered.columns)
         if any(len(centre) != columns for centre in self.init):
             raise InputError(f"each centre of job.init must have {columns} values, one per column")
-        try:
-            return encode(np.array(self.init), clustered)
-        except InputError as error:
-            raise InputError(f"job.init: {error}") from error
+        values = np.array(self.init, np.float64)
+        for h, s in np.argwhere(outside(values, clustered)):
+            column = clustered.columns[s]
+            raise InputError(
+                f"job.init: centre {h + 1}, column {column.name!r}: {fault(values[h, s], column)}"
+            )
+        return on_steps(values, clustered)
 
     def parameters(self, schema: Schema, m: int) -> Parameters:
         """The public numbers of the job for m records; beta stays in squared encoded units."""
@@ -301,8 +337,9 @@ class Job:
             raise InputError(f"the job needs at least {least} records, but there are {m}")
         columns = len(self.clustered(schema).columns)
         return Parameters(
-            m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products
-        )
+            m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products,
+            stops=self.iterations is None,
+        )  # fmt: skip
 
 
 def _parse_k(k: Any) -> dict[str, Any]:
@@ -341,14 +378,15 @@ def _parse_dedup(table: Any) -> LinkageJob | None:
     if "dedup_limit" not in table or not isinstance(table.get("dedup_weights"), list):
         raise InputError("job.dedup_limit needs job.dedup_weights, a list with one for each column")
     rule = SquaredDistance(tuple(table["dedup_weights"]), table["dedup_limit"])
-    return LinkageJob(rule, "shared")
+    return LinkageJob(rule, Shared())
 
 
 def _dedup_to_dict(job: LinkageJob) -> dict[str, Any]:
     """The keys that read as this linkage."""
-    if isinstance(job.rule, SquaredDistance) and not job.blocking.padded:
-        return {"dedup_limit": job.rule.limit, "dedup_weights": list(job.rule.weights)}
-    return {"linkage": job.to_dict()}
+    table = job.to_dict()
+    if (table["rule"], table["blocks"]) == ("sse", "none"):
+        return {"dedup_limit": table["limit"], "dedup_weights": table["weights"]}
+    return {"linkage": table}
 
 
 def job_of(spec: Spec) -> Job:

@@ -1,15 +1,15 @@
-"""What a worker's half does for each task of a k-means job's steps."""
+"""The tasks of a k-means job's steps, as a worker's half does them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.kmeans.half import ChoosesStarts, CountsOnce, Half, HandsOnCentres, State
+from ppodc.kmeans.half import Half, State
 from ppodc.kmeans.plan import Iterated, Parts
 from ppodc.linkage.plan import checked_portion
-from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.pairs.plan import Progress, Task
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.result_shares import OutputShare
 
 
 def perform(half: Half, task: Task, progress: Progress) -> Any:
@@ -20,54 +20,51 @@ def perform(half: Half, task: Task, progress: Progress) -> Any:
 def _assign(half: Half, task: Task, progress: Progress) -> State:
     parts, scaled = task.inputs
     clusters = _joined(half, parts)
-    if scaled is not None and isinstance(half, HandsOnCentres):
+    if scaled is not None:
         half.take_scaled(clusters, scaled)
     return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
 
 
 def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
-    """`rows` say whether other pairs will want the centres."""
+    """`agreed` says whether other pairs will want the centres."""
     clusters, parts, candidates = task.inputs
     began, sums = _joined(half, clusters), half.add(parts)
     new, stop = half.update(began, sums, _joined(half, candidates))
-    scaled = None
-    if task.rows[0] and not stop and isinstance(half, HandsOnCentres):
-        scaled = half.scaled(new)
+    scaled = half.scaled(new) if task.agreed[0] and not stop else None
     return Iterated(new, began, sums, stop, scaled)
 
 
 def _link(half: Half, task: Task, progress: Progress) -> Bits:
     _, uploads, before = task.inputs
-    return _once(half).link(checked_portion(task), uploads, before, task.rows[3], progress)
+    return half.link(checked_portion(task), uploads, before, task.agreed[3], progress)
 
 
 def _dedup(half: Half, task: Task, _progress: Progress) -> None:
-    for shard, told in zip(task.shards, task.inputs, strict=True):
-        _once(half).count_once(shard, *told)
+    for shard, inputs in zip(task.shards, task.inputs, strict=True):
+        half.count_once(shard, *inputs)
 
 
-def _own_rows(half: Half, task: Task, _progress: Progress) -> list[OutputHalf]:
+def _own_rows(half: Half, task: Task, _progress: Progress) -> list[OutputShare]:
     pairs = zip(task.shards, task.inputs, strict=True)
-    return [_once(half).own_rows(shard, *told) for shard, told in pairs]
+    return [half.own_rows(shard, *inputs) for shard, inputs in pairs]
 
 
 def _spread(half: Half, task: Task, _progress: Progress) -> State:
     start, chosen = task.inputs
     records = _joined(half, chosen)
-    able = _able(half)
-    return half.join([able.spread(shard, records, start) for shard in task.shards])
+    return half.join([half.spread(shard, records, start) for shard in task.shards])
 
 
 def _pick(half: Half, task: Task, _progress: Progress) -> State:
     """The chosen record, or zeros; `rows` end with the number of the first shard here and whether
     the last of all is here."""
     word, totals = task.inputs
-    first, has_last = task.rows[-2:]
-    able, everywhere = _able(half), _joined(half, totals)
+    first, has_last = task.agreed[-2:]
+    everywhere = _joined(half, totals)
     end = len(task.shards) - 1
     return half.add(
         [
-            able.pick(shard, everywhere, first + i, word, last=bool(has_last) and i == end)
+            half.pick(shard, everywhere, first + i, word, last=bool(has_last) and i == end)
             for i, shard in enumerate(task.shards)
         ]
     )
@@ -75,25 +72,22 @@ def _pick(half: Half, task: Task, _progress: Progress) -> State:
 
 def _better(half: Half, task: Task, _progress: Progress) -> Sequence[State]:
     old, new = task.inputs
-    return _able(half).better(old, new)
+    return half.better(old, new)
 
 
 def _squares(half: Half, task: Task, _progress: Progress) -> State:
-    able = _able(half)
-    return half.add([able.squares(shard) for shard in task.shards])
+    return half.add([half.squares(shard) for shard in task.shards])
 
 
-def _output(half: Half, task: Task, _progress: Progress) -> OutputHalf:
+def _output(half: Half, task: Task, _progress: Progress) -> OutputShare:
     sums, squares = task.inputs
-    if not squares:
-        return half.output(sums)
-    return _able(half).output(sums, half.add(squares))
+    return half.output(sums, half.add(squares) if squares else None)
 
 
 _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
-    "records": lambda half, task, _: half.records(task.shards[0], task.rows),
+    "records": lambda half, task, _: half.records(task.shards[0], task.agreed),
     "link": _link,
-    "home": lambda half, task, _: _once(half).home(*task.inputs),
+    "home": lambda half, task, _: half.home(*task.inputs),
     "dedup": _dedup,
     "own-rows": _own_rows,
     "centres": lambda half, task, _: half.centres(task.inputs[0]),
@@ -106,18 +100,6 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "output": _output,
     "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
 }
-
-
-def _once(half: Half) -> CountsOnce:
-    if not isinstance(half, CountsOnce):
-        raise InputError("only the shares suite links records.")
-    return half
-
-
-def _able(half: Half) -> ChoosesStarts:
-    if not isinstance(half, ChoosesStarts):
-        raise InputError("only the shares suite chooses among starts and tells the inertia.")
-    return half
 
 
 def _joined(half: Half, parts: Parts) -> State:

@@ -1,4 +1,4 @@
-"""Where records lie among the clusters that an owner was told of.
+"""The places of records among the clusters that were revealed to their owner.
 
 Computed at the owner, on its own records, from the sums and sizes of a result; nobody else learns
 of it. Everything is in units of the grid 0..ub, the space in which the job measured distances, and
@@ -18,14 +18,14 @@ Integers = NDArray[np.int64]
 
 def labels(records: Integers, sums: Integers, sizes: Integers) -> Integers:
     """The nearest cluster of each record, among those with a centre."""
-    told = _told(sizes)
-    return told[nearest(records, sums[told], sizes[told])]
+    revealed = _revealed(sizes)
+    return revealed[nearest(records, sums[revealed], sizes[revealed])]
 
 
 def distances(records: Integers, sums: Integers, sizes: Integers) -> NDArray[np.float64]:
     """From each record to each centre, (m, k); NaN where nobody knows the centre."""
     out = np.full((len(records), len(sizes)), np.nan)
-    for h in _told(sizes).tolist():
+    for h in _revealed(sizes).tolist():
         out[:, h] = np.linalg.norm(records - sums[h] / sizes[h], axis=1)
     return out
 
@@ -47,11 +47,11 @@ def inertia(records: Integers, sums: Integers, sizes: Integers) -> Fraction:
     return total
 
 
-def _told(sizes: Integers) -> Integers:
-    told = np.flatnonzero(sizes)
-    if not len(told):
+def _revealed(sizes: Integers) -> Integers:
+    revealed = np.flatnonzero(sizes)
+    if not len(revealed):
         raise InputError(
             "no cluster has a centre: all are empty or have fewer records than min_size. Use fewer "
             "clusters, or agree to a smaller min_size."
         )
-    return told
+    return revealed

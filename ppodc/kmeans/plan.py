@@ -15,7 +15,7 @@ iteration began with.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,20 +23,20 @@ import numpy as np
 from ppodc.errors import InputError
 from ppodc.kmeans.half import State
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.linking import Linking
-from ppodc.kmeans.result import CLUSTERS, LABELS, SUMS, name_of
+from ppodc.kmeans.kind import CLUSTERS, LABELS, output_name
+from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
-from ppodc.linkage.comparisons import is_side
-from ppodc.linkage.result import ROWS
-from ppodc.pairs.plan import PlanStep
+from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.outputs import ROWS
+from ppodc.pairs.plan import Plan, PlanStep
 from ppodc.pairs.shards import Run, Shard, runs
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.records.schema import Schema
 from ppodc.service.store import Checkpoint
-from ppodc.service.upload import Sealed
 
 Part = State | tuple[State, ...]  # clusters, or states of several pairs that add up to them
 Parts = tuple[Part, ...]  # one behind the other
+SUMS = "sums"  # beside CLUSTERS in a checkpoint
 BEGAN = "began"  # in a checkpoint: the clusters that its iteration began with
 _PLACE, _BEST = "place", "best"  # in one of a job of several runs
 _LINKED = "linked"  # in one of a job with a linkage: iterations that it took
@@ -52,7 +52,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Iterated:
-    """What `update` leaves."""
+    """The outcome of `update`."""
 
     clusters: State  # to go on with
     began: State  # those that the iteration began with
@@ -62,23 +62,17 @@ class Iterated:
 
 
 @dataclass(slots=True)
-class KMeansPlan:
-    """See the module. `iteration` counts those of all runs, `begun` those of runs before.
+class KMeansPlan(Plan):
+    """One cloud's state of a k-means job. `iteration` counts all runs, `begun` the runs before.
 
     `shards` are those whose records are clustered.
     """
 
     job: Job
     schema: Schema
-    sealed: Sealed
     shards: Sequence[Shard]
-    pairs: int
-    save: Callable[[Checkpoint], None]
-    table: Sequence[PlanStep[Any]]
+    steps: Sequence[PlanStep[Any]]
     linking: Linking | None = None
-    prepare: int = 0
-    ready: bool = False
-    iteration: int = 0
     linked: int = 0  # iterations that were rounds of the linkage
     run: int = 0
     begun: int = 0
@@ -95,9 +89,13 @@ class KMeansPlan:
     totals: tuple[State, ...] = ()  # of squared distances to the chosen, by slot
     best: dict[int, Best] = field(default_factory=dict)
     squares: dict[int, tuple[State, ...]] = field(default_factory=dict)
-    outputs: dict[int, OutputHalf] = field(default_factory=dict)
-    labels: dict[int, OutputHalf] = field(default_factory=dict)
-    own_rows: OutputHalf | None = None  # which of its owner's each row is, where there are dummies
+    outputs: dict[int, OutputShare] = field(default_factory=dict)
+    labels: dict[int, OutputShare] = field(default_factory=dict)
+    own_rows: OutputShare | None = None  # which of its owner's each row is, where there are dummies
+
+    @property
+    def table(self) -> Sequence[PlanStep[Any]]:
+        return self.steps
 
     @property
     def m(self) -> int:
@@ -172,7 +170,7 @@ class KMeansPlan:
             raise InputError("this job links no records.")
         after, count = copy(self.linking), self.iteration + 1
         act(after)
-        self.save(Checkpoint(count, False, _of_linking(after, count), event=""))
+        self.facts.save(Checkpoint(count, False, _of_linking(after, count), event=""))
         self.linking, self.iteration, self.linked, self.begun = after, count, count, count
         self.ready = self.links
 
@@ -188,7 +186,10 @@ class KMeansPlan:
         """
         state = {CLUSTERS: done.clusters, SUMS: done.sums, BEGAN: done.began, **self._of_runs()}
         state |= _of_linking(self.linking, self.linked)
-        self.save(Checkpoint(self.iteration + 1, done.stop, state))
+        checkpoint = Checkpoint(self.iteration + 1, done.stop, state)
+        if self.job.iterations is not None:  # no stop bit was opened
+            checkpoint = replace(checkpoint, event="")
+        self.facts.save(checkpoint)
         self.iteration, self.stop, self.counted = self.iteration + 1, done.stop, done.sums
         self.began, self.clusters, self.scaled = (done.began,), (done.clusters,), done.scaled
         self.sums, self.candidates = (), ()
@@ -203,7 +204,7 @@ class KMeansPlan:
         self._begin()
 
     def last(self) -> Best:
-        """What the last iteration leaves."""
+        """The outcome of the last iteration."""
         if self.counted is None:
             raise InputError("the job has no sums yet.")
         return Best(self.counted, self.began[0] if self.began else ())
@@ -271,14 +272,15 @@ class KMeansPlan:
                 self.best[k] = Best(sums, began)
         self._end_first()
 
-    def result(self) -> ResultHalf:
+    def result(self) -> ResultShare:
         if set(self.outputs) != set(self.job.clusters):
             raise InputError("the job has no output yet.")
-        facts = {"n_iter": self.iteration - self.linked, "converged": not self.cut_short}
+        converged = None if self.job.iterations is not None else not self.cut_short
+        facts = {"n_iter": self.iteration - self.linked, "converged": converged}
         rows = {} if self.own_rows is None else {ROWS: self.own_rows}
-        rows |= {name_of(self.job, LABELS, k): half for k, half in self.labels.items()}
-        halves = {name_of(self.job, CLUSTERS, k): half for k, half in self.outputs.items()}
-        return ResultHalf(facts, halves, rows)
+        rows |= {output_name(self.job, LABELS, k): half for k, half in self.labels.items()}
+        halves = {output_name(self.job, CLUSTERS, k): half for k, half in self.outputs.items()}
+        return ResultShare(facts, halves, rows)
 
 
 def _of_linking(linking: Linking | None, linked: int) -> dict[str, State]:

@@ -4,7 +4,7 @@ Clusters are pairs (sums, size), as in the chapter; a centre is the fraction sum
 becomes a float. Ties go to the lowest cluster index. A cluster that comes out empty becomes one
 record (size 1) whose row follows from the public seed, the iteration and the cluster's index; that
 record stays in its own cluster too, so sizes add up to at most m + k. Such a record is no part of
-the result: sums and sizes are told as they were before, and zeros for clusters that are too small.
+the result: owners get sums and sizes as they were before, and zeros for too small clusters.
 
 *k-means++*: the first record is that of the first initial row. For each further one, D_i is the
 squared distance of record i to the nearest chosen one and P_i = D_0 + ... + D_i; with u, a fraction
@@ -50,7 +50,7 @@ class Iteration:
     next_sizes: Integers
     stop: bool
 
-    def told(self, min_size: int) -> tuple[Integers, Integers]:
+    def revealed(self, min_size: int) -> tuple[Integers, Integers]:
         """Sums and sizes as owners get them: zeros for clusters of fewer than `min_size`."""
         large = self.sizes >= min_size
         return np.where(large[:, None], self.sums, 0), np.where(large, self.sizes, 0)
@@ -68,7 +68,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All iterations of a run; the properties speak of the last one, as owners are told of it."""
+    """All iterations of a run; the properties speak of the last one, as owners get it."""
 
     iterations: list[Iteration]
     min_size: int = 1
@@ -79,11 +79,11 @@ class Trace:
 
     @property
     def sums(self) -> Integers:
-        return self.iterations[-1].told(self.min_size)[0]
+        return self.iterations[-1].revealed(self.min_size)[0]
 
     @property
     def sizes(self) -> Integers:
-        return self.iterations[-1].told(self.min_size)[1]
+        return self.iterations[-1].revealed(self.min_size)[1]
 
     @property
     def inertia(self) -> Fraction:
@@ -107,7 +107,7 @@ def centres(sums: Integers, sizes: Integers) -> list[list[Fraction]]:
 
 
 def as_taken_in(values: NDArray[Any], ub: int) -> Integers:
-    """What records count as, whatever was uploaded: min(t mod 2^b, ub) with b = bits(ub)."""
+    """Records as they count, whatever was uploaded: min(t mod 2^b, ub) with b = bits(ub)."""
     taken: Integers = np.minimum(values % (1 << ub.bit_length()), ub).astype(np.int64)
     return taken
 
@@ -185,10 +185,12 @@ def kmeans(
     min_size: int = 1,
     init: str = "random",
     start: int = 0,
+    stops: bool = True,
 ) -> Trace:
     """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
 
-    `init` is "random" or "k-means++", `start` the number of the start.
+    `init` is "random" or "k-means++", `start` the number of the start. Without `stops` all
+    `max_iter` iterations are done.
     Records that `keep` leaves out have a label, and may start a cluster where rows follow from the
     seed, but are in no sum. The
     result says nothing of clusters that end with fewer than `min_size` records.
@@ -220,7 +222,7 @@ def kmeans(
         new_sums, new_sizes = _clusters(points[counted], labels[counted], k)
         squares = _squares(points[counted], labels[counted], k)
         next_sums, next_sizes = _reseeded(new_sums, new_sizes, points[stand_ins])
-        stop = movement(sums, sizes, next_sums, next_sizes) <= limit
+        stop = stops and movement(sums, sizes, next_sums, next_sizes) <= limit
         iterations.append(
             Iteration(labels, new_sums, new_sizes, squares, next_sums, next_sizes, stop)
         )

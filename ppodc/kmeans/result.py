@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
 from ppodc.kmeans import placement
-from ppodc.kmeans.job import Job, job_of
-from ppodc.linkage.result import ROWS, in_own_order
-from ppodc.records.encode import decode_centres, on_grid
-from ppodc.records.output_half import OpenedResult, Table
+from ppodc.kmeans.job import job_of
+from ppodc.kmeans.kind import CLUSTERS, LABELS, ending, output_name
+from ppodc.linkage.outputs import ROWS
+from ppodc.linkage.result import in_own_order
+from ppodc.records.encode import on_grid
+from ppodc.records.grid import decode_centres
+from ppodc.records.result_shares import OpenedResult, Table, mismatch
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
@@ -23,14 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     Records = pd.DataFrame | NDArray[Any] | str | Path
-
-CLUSTERS, LABELS = "clusters", "labels"  # names of the halves
-SUMS = "sums"  # beside CLUSTERS in checkpoints
-
-
-def name_of(job: Job, what: str, k: int) -> str:
-    """The name of the halves of one k: of the only one just what they are."""
-    return f"{what}-{k}" if job.ks else what
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +36,14 @@ class Result:
     Labels stand in the order in which the owner uploaded; they may name such a cluster. `inertia_`,
     if the spec offers it, is exact, in squared encoded units, over the clusters that have a centre.
     Of a job with several starts `n_iter_` are the iterations of all of them, and it has converged
-    if all have.
+    if all have. `converged_` is None if the spec fixes the number of iterations: nobody tests it.
     """
 
     cluster_centers_: NDArray[np.float64]
     sizes_: NDArray[np.int64]
     sums_: NDArray[np.int64]
     n_iter_: int
-    converged_: bool
+    converged_: bool | None
     labels_: NDArray[np.int64] | None
     schema: Schema
     inertia_: Fraction | None = None
@@ -98,7 +92,18 @@ class Result:
     def summary(self) -> str:
         """How the job ended, in a line."""
         inertia = "" if self.inertia_ is None else f", inertia: {float(self.inertia_):.6g}"
-        return f"iterations: {self.n_iter_} ({ending(self.converged_)}){inertia}"
+        told = f"\n{self.untold()}" if self.untold() else ""
+        return f"iterations: {self.n_iter_} ({ending(self.converged_)}){inertia}{told}"
+
+    def untold(self) -> str:
+        """How many clusters are too small to be told, and what to do; empty if none is."""
+        small, k = int((self.sizes_ == 0).sum()), len(self.sizes_)
+        if not small:
+            return ""
+        return (
+            f"{small} of the {k} clusters have fewer records than min_size: owners learn nothing "
+            "of them, and their centres are NaN. Fewer clusters help, or a smaller min_size."
+        )
 
     def own_rows(self) -> dict[str, list[int]]:
         """The label of each of this owner's rows, if the spec offers them."""
@@ -156,11 +161,6 @@ class ResultsByK:
         return {"by_k": {str(k): result.figures() for k, result in self.by_k.items()}}
 
 
-def ending(converged: bool) -> str:
-    """Why the iterations ended."""
-    return "converged" if converged else "stopped by max_iter"
-
-
 def open_result(spec: Spec, opened: OpenedResult) -> Result | ResultsByK:
     """The result; InputError if the halves cannot belong together."""
     job = job_of(spec)
@@ -171,14 +171,14 @@ def open_result(spec: Spec, opened: OpenedResult) -> Result | ResultsByK:
 
 def open_one(spec: Spec, opened: OpenedResult, k: int) -> Result:
     """The result of one k; InputError if the halves cannot belong together."""
-    values = opened.values.get(name_of(job_of(spec), CLUSTERS, k), [])
+    values = opened.values.get(output_name(job_of(spec), CLUSTERS, k), [])
     schema = job_of(spec).clustered(spec.schema)
     count = k * (len(schema.columns) + 1)
     sums, sizes = _clusters(spec, values[:count], k)
     try:
-        n_iter, converged = int(opened.facts["n_iter"]), bool(opened.facts["converged"])
+        n_iter, converged = int(opened.facts["n_iter"]), opened.facts["converged"]
     except (KeyError, TypeError, ValueError):
-        raise _mismatch() from None
+        raise mismatch() from None
     return Result(
         cluster_centers_=decode_centres(sums, sizes, schema),
         sizes_=sizes,
@@ -195,14 +195,14 @@ def _clusters(spec: Spec, values: list[int], k: int) -> tuple[NDArray[np.int64],
     """(sums, sizes) from the k * (l + 1) opened values."""
     columns = len(job_of(spec).clustered(spec.schema).columns)
     if len(values) != k * (columns + 1):
-        raise _mismatch()
+        raise mismatch()
     rows = [values[h * (columns + 1) : (h + 1) * (columns + 1)] for h in range(k)]
     least = job_of(spec).min_size
     for *sums, size in rows:
         # Halves of two different runs add up to random numbers, which this finds. Values are
         # clamped to 0..ub where they are taken in: no upload can make a result look like that.
         if not (size == 0 or least <= size < 1 << 40) or max(sums) > size * spec.schema.ub:
-            raise _mismatch()
+            raise mismatch()
     table = np.array(rows, np.int64).reshape(k, columns + 1)
     return table[:, :columns].copy(), table[:, columns].copy()
 
@@ -213,7 +213,7 @@ def _inertia(
     """sum ||x||^2, which is the one value, less sum_h ||lambda_h||^2 / n_h."""
     offered = job_of(spec).inertia
     if len(values) != int(offered):
-        raise _mismatch()
+        raise mismatch()
     if not offered:
         return None
     clusters = zip(sums.tolist(), sizes.tolist(), strict=True)
@@ -221,7 +221,7 @@ def _inertia(
     inertia = values[0] - sum(parts, Fraction(0))
     most = int(sizes.sum()) * sums.shape[1] * spec.schema.ub**2
     if not 0 <= inertia <= most:
-        raise _mismatch()
+        raise mismatch()
     return inertia
 
 
@@ -229,20 +229,13 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     job = job_of(spec)
     if not job.labels:
         return None
-    name = name_of(job, LABELS, k)
+    name = output_name(job, LABELS, k)
     values = opened.rows.get(name, [])
-    if job.dedup is not None and job.dedup.blocking.padded:
+    if job.dedup is not None and job.dedup.rearranged:
         own = opened.rows.get(ROWS, [])
         if len(own) != len(values):
-            raise _mismatch()
+            raise mismatch()
         values = in_own_order(own, {name: values})[name]
     if values and max(values) >= k:
-        raise _mismatch()
+        raise mismatch()
     return np.array(values, np.int64)
-
-
-def _mismatch() -> InputError:
-    return InputError(
-        "the halves of the two clouds do not belong together; ask their operators to run the job "
-        "again."
-    )

@@ -16,14 +16,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.kmeans.linking import Linking
+from ppodc.kmeans.job import Job
+from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.plan import Best, KMeansPlan, Parts
-from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, StepResults, Task
+from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Run
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.result_shares import OutputShare
 
 
-class Link(BaseStep[KMeansPlan]):
+class Compare(BaseStep[KMeansPlan]):
     """Every pair compares a portion of the records of different owners."""
 
     name, counts_rows = "link", True
@@ -37,7 +38,7 @@ class Link(BaseStep[KMeansPlan]):
     def slots(self, plan: KMeansPlan) -> list[int]:
         return list(range(len(_linking(plan).rounds[0])))
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         return [_linking(plan).task(place)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -59,7 +60,7 @@ class Home(BaseStep[KMeansPlan]):
     def slots(self, plan: KMeansPlan) -> list[int]:
         return [LEAD]
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         return [_linking(plan).home_task()]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -78,7 +79,7 @@ class Start(BaseStep[KMeansPlan]):
     def slots(self, plan: KMeansPlan) -> list[int]:
         return sorted({run.shard.slot for run in plan.initial()}) or [LEAD]
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         centres = plan.job.initial_centres(plan.schema)
         if centres is not None:
             return [Task("centres", inputs=(centres,))]
@@ -101,7 +102,7 @@ class Spread(BaseStep[KMeansPlan]):
     def due(self, plan: KMeansPlan) -> bool:
         return plan.spreads and not plan.totals
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         public = (plan.start, len(plan.chosen))
         spread = Task("spread", place.names, public, inputs=(plan.start, plan.chosen))
         return [*_dedup(plan, place), spread]
@@ -118,12 +119,12 @@ class Pick(BaseStep[KMeansPlan]):
     def due(self, plan: KMeansPlan) -> bool:
         return plan.spreads
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         """A worker that is new has the distances made again first; another has them."""
         first = plan.shards.index(place.shards[0])
         last = plan.shards[-1] in place.shards
         spread = Spread().tasks(plan, place)
-        where = (*spread[-1].rows, first, int(last))
+        where = (*spread[-1].agreed, first, int(last))
         return [*spread, Task("pick", place.names, where, inputs=(plan.word(), plan.totals))]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -141,10 +142,10 @@ class Assign(BaseStep[KMeansPlan]):
     def iteration(self, plan: KMeansPlan) -> int:
         return plan.iteration + 1
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         handed_on = int(plan.scaled is not None)
         inputs = (plan.clusters, plan.scaled)
-        assign = Task("assign", place.names, rows=(handed_on,), inputs=inputs)
+        assign = Task("assign", place.names, agreed=(handed_on,), inputs=inputs)
         return [*_fetch(plan.stand_ins(), place), *_dedup(plan, place), assign]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -167,13 +168,19 @@ class Update(BaseStep[KMeansPlan]):
     def slots(self, plan: KMeansPlan) -> list[int]:
         return [LEAD]
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         others = int(plan.pairs > 1 and plan.k > 1)
         inputs = (plan.clusters, plan.sums, plan.candidates)
-        return [Task("update", rows=(others,), inputs=inputs)]
+        return [Task("update", agreed=(others,), inputs=inputs)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         plan.iterated(results.one(LEAD, "update"))
+
+
+class UpdateWithoutTest(Update):
+    """New clusters alone, where the spec fixes the number of iterations: no bit is opened."""
+
+    reveals = ""
 
 
 class Better(BaseStep[KMeansPlan]):
@@ -187,7 +194,7 @@ class Better(BaseStep[KMeansPlan]):
     def slots(self, plan: KMeansPlan) -> list[int]:
         return [LEAD]
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         old, new = plan.best[plan.k], plan.last()
         return [Task("better", inputs=((old.sums, old.began), (new.sums, new.began)))]
 
@@ -202,10 +209,10 @@ class Squares(BaseStep[KMeansPlan]):
 
     def due(self, plan: KMeansPlan) -> bool:
         """Labels of a k come before the squares of the next: they need no assignment then."""
-        told = not plan.job.labels or len(plan.labels) == len(plan.squares)
-        return plan.job.inertia and bool(_left(plan, plan.squares)) and told
+        labelled = not plan.job.labels or len(plan.labels) == len(plan.squares)
+        return plan.job.inertia and bool(_left(plan, plan.squares)) and labelled
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         again = _again(plan, place, _left(plan, plan.squares)[0])
         return [*(_dedup(plan, place) if again else []), *again, Task("squares", place.names)]
 
@@ -227,7 +234,7 @@ class Output(BaseStep[KMeansPlan]):
     def slots(self, plan: KMeansPlan) -> list[int]:
         return [LEAD]
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         return [
             Task("output", inputs=(plan.best[k].sums, plan.squares.get(k, ())))
             for k in plan.job.clusters
@@ -247,7 +254,7 @@ class Labels(BaseStep[KMeansPlan]):
     def due(self, plan: KMeansPlan) -> bool:
         return plan.job.labels and bool(_left(plan, plan.labels))
 
-    def tasks(self, plan: KMeansPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         # A worker that did the last `squares` did them on the assignment that is asked for.
         at_hand = plan.job.inertia and place.done.get("squares") == plan.iteration
         again = [] if at_hand else _again(plan, place, _left(plan, plan.labels)[0])
@@ -255,16 +262,19 @@ class Labels(BaseStep[KMeansPlan]):
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         halves = [half for slot in results.slots for half in results.one(slot, "labels")]
-        plan.labels[_left(plan, plan.labels)[0]] = OutputHalf.joined(halves)
+        plan.labels[_left(plan, plan.labels)[0]] = OutputShare.joined(halves)
         own = [part for slot in results.slots for part in results.all(slot, "own-rows")]
         if own:
-            plan.own_rows = OutputHalf.joined(half for part in own for half in part)
+            plan.own_rows = OutputShare.joined(half for part in own for half in part)
 
 
-TABLE: Sequence[PlanStep[Any]] = (
-    Link(), Home(), Start(), Spread(), Pick(), Assign(), Update(), Better(), Squares(), Output(),
-    Labels(),
-)  # fmt: skip
+def table(job: Job) -> Sequence[PlanStep[Any]]:
+    """The steps of a job, in the order in which they are due."""
+    update = Update() if job.iterations is None else UpdateWithoutTest()
+    return (
+        Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Squares(),
+        Output(), Labels(),
+    )  # fmt: skip
 
 
 def _linking(plan: KMeansPlan) -> Linking:
@@ -278,7 +288,7 @@ def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:
     return [k for k in plan.job.clusters if k not in there]
 
 
-def _dedup(plan: KMeansPlan, place: Place) -> list[Task]:
+def _dedup(plan: KMeansPlan, place: SlotView) -> list[Task]:
     """Which records count: before their first distances and sums, at each worker."""
     if plan.linking is None or "dedup" in place.done:
         return []
@@ -287,24 +297,24 @@ def _dedup(plan: KMeansPlan, place: Place) -> list[Task]:
     return [Task("dedup", place.names, inputs=inputs)]
 
 
-def _own_rows(plan: KMeansPlan, place: Place) -> list[Task]:
+def _own_rows(plan: KMeansPlan, place: SlotView) -> list[Task]:
     """Where there are dummies, owners must find their rows among those that have labels."""
-    if plan.linking is None or not plan.linking.columns.job.blocking.padded or plan.own_rows:
+    if plan.linking is None or not plan.linking.columns.job.rearranged or plan.own_rows:
         return []
     linking = plan.linking
     inputs = tuple((linking.uploads_of(s), linking.first_pass(s)) for s in place.shards)
     return [Task("own-rows", place.names, inputs=inputs)]
 
 
-def _again(plan: KMeansPlan, place: Place, k: int) -> list[Task]:
+def _again(plan: KMeansPlan, place: SlotView, k: int) -> list[Task]:
     """Assign the records once more as the best run of this k did, where that was not the last
     that the worker did."""
     if not plan.job.several_runs and place.done.get("assign") == plan.iteration:
         return []
-    return [Task("assign", place.names, rows=(0,), inputs=((plan.best[k].began,), None))]
+    return [Task("assign", place.names, agreed=(0,), inputs=((plan.best[k].began,), None))]
 
 
-def _fetch(wanted: Sequence[Run], place: Place) -> list[Task]:
+def _fetch(wanted: Sequence[Run], place: SlotView) -> list[Task]:
     """Tasks for those of the records that the slot holds."""
     own = [run for run in wanted if run.shard.slot == place.slot]
     return [Task("records", (run.shard.name,), run.rows) for run in own]

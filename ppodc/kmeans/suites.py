@@ -12,9 +12,10 @@ from ppodc.errors import InputError
 if TYPE_CHECKING:
     from ppodc.crypto.paillier import PublicKey, SecretKey
     from ppodc.crypto.paillier_arithmetic import RandomiserSource
-    from ppodc.kmeans.half import Half, Parameters
-    from ppodc.kmeans.linked_columns import LinkedColumns
-    from ppodc.pairs.plan import Material
+    from ppodc.kmeans.half import Half
+    from ppodc.kmeans.linked.columns import LinkedColumns
+    from ppodc.kmeans.parameters import Parameters
+    from ppodc.pairs.cloud_side import Material
     from ppodc.transport.channel import Channel
 
 Suite = Literal["shares", "paillier"]
@@ -22,7 +23,8 @@ Role = Literal[1, 2]
 Mode = Literal["online+offline", "online", "pipelined"]  # when randomness is made; work overlaps
 NAMES: tuple[Suite, ...] = get_args(Suite)
 DEFAULT: Suite = "shares"
-_TOLD_BITS = 63  # of a number that owners get
+_REVEALED_BITS = 63  # of a number that owners get
+_NO_KEY = "the paillier suite needs cloud 2's Paillier key, and this cloud has none."
 _RANDOMISERS = "randomisers"  # paillier's folder among the pools
 
 
@@ -35,23 +37,28 @@ def named(name: str) -> Suite:
 
 
 def check(suite: Suite, params: "Parameters", key_bits: int) -> None:
-    """Refuse, before anything runs, a job whose numbers the suite cannot hold."""
+    """Refuse, before anything runs, a job whose numbers the suite cannot hold.
+
+    `key_bits` are those of cloud 2's Paillier key, 0 if there is none.
+    """
     if suite == "paillier":
         from ppodc.kmeans.widths import check_paillier
 
+        if not key_bits:
+            raise InputError(_NO_KEY)
         check_paillier(params, key_bits)
 
 
-def check_starts(params: "Parameters", *, several: bool, told: bool) -> None:
+def check_starts(params: "Parameters", *, several: bool, revealed: bool) -> None:
     """Refuse a job whose inertia the shares suite cannot compare, or tell."""
     from ppodc.kmeans.shares.inertia import ScoreRings
     from ppodc.kmeans.shares.spread import SpreadBits
 
     if several:
         ScoreRings.of(params)
-    if told and SpreadBits.of(params).total > _TOLD_BITS:
+    if revealed and SpreadBits.of(params).total > _REVEALED_BITS:
         raise InputError(
-            f"job.inertia: the squares of {params.m} records need more than {_TOLD_BITS} bits. "
+            f"job.inertia: the squares of {params.m} records need more than {_REVEALED_BITS} bits. "
             "Create a dataset with a smaller ub, or without."
         )
 
@@ -74,17 +81,18 @@ def open_half(
     """
     if suite == "shares":
         if linked is not None:
-            from ppodc.kmeans.shares.distinct import DistinctHalf
+            from ppodc.kmeans.linked.distinct import DistinctHalf
 
-            key, pools = material.key, material.pools
-            return DistinctHalf(role, channel, params, key, linked=linked, pools=pools)
+            return DistinctHalf(role, channel, params, linked=linked, pools=material.pools)
         from ppodc.kmeans.shares.half import SharesHalf
 
-        return SharesHalf(role, channel, params, material.key, pools=material.pools)
+        return SharesHalf(role, channel, params, pools=material.pools)
     from ppodc.crypto.paillier import SecretKey
     from ppodc.kmeans.paillier.half import Half1, Half2
 
     key = material.key
+    if key is None:
+        raise InputError(_NO_KEY)
     if isinstance(key, SecretKey):
         return Half2(channel, params, key, _randomisers(key.public, key, material.pools))
     source = _randomisers(key, None, material.pools)

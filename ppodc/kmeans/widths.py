@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from ppodc.crypto.paillier import KEY_BITS
 from ppodc.errors import InputError, WidthError
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 
 STATISTICAL = 64  # bits by which a random mask exceeds the value that it hides
 _LIMB = 64

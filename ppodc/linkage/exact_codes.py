@@ -10,7 +10,7 @@ equal with probability 2^-40.
 import hashlib
 from functools import lru_cache
 
-from ppodc.linkage.strings import MAPPED, SIGNS
+from ppodc.linkage.symbols import MAPPED, SIGNS
 from ppodc.records.schema import Column, TextColumn
 
 CODE_BITS = 40

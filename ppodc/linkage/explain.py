@@ -1,7 +1,6 @@
-"""What a linkage spends of an owner's privacy budget, and what for, before any upload."""
+"""A linkage's use of an owner's privacy budget, before any upload."""
 
 from ppodc.linkage.job import job_of
-from ppodc.linkage.upload import PaddedRows
 from ppodc.spec import Spec
 
 _EXACT = (
@@ -14,10 +13,10 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
     """(headings, rows of a table, notes) before any upload."""
     blocking = job_of(spec).blocking
     headings, lines = ["what", "value"], [["blocks", blocking.kind]]
-    if not blocking.padded:
+    report = spec.form.privacy()
+    if report is None:
         lines.append(["epsilon of one record, towards the clouds", "0: they learn sizes alone"])
         return headings, lines, [_EXACT]
-    report = PaddedRows(spec).privacy()
     lines += [
         ["epsilon of one record, towards the clouds", str(report.guaranteed)],
         ["the clouds learn by it", "cells, and how many rows with dummies are in each"],

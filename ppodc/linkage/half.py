@@ -1,12 +1,12 @@
 """One cloud's half of a linkage job, on the two-party engine.
 
 Every pair takes in all uploads, as left or right side of the comparisons that it may be given, and
-compares the blocks of its portions. Match bits become sums of tokens as they are made (`outcome`),
-which may be added up over portions and pairs. At the end one pair turns the sums into halves of
-what owners learn.
+compares the blocks of its portions. Match bits become sums as they are made (`match_sums`), which
+may be added up over portions and pairs. At the end one pair turns the sums into shares of what
+owners learn.
 
 Who learns what: nothing; `output` gives each cloud freshly masked halves, of which owners get their
-own rows, or the number of links. Rounds, bytes: see `matchers` and `outcome`.
+own rows, or the number of links. Rounds, bytes: see `compare` and `match_sums`.
 """
 
 from collections.abc import Sequence
@@ -15,90 +15,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.linkage.comparisons import Comparisons
-from ppodc.linkage.encoding import link_columns
-from ppodc.linkage.job import job_of
-from ppodc.linkage.outcome import Count, Links
-from ppodc.linkage.passes import (
-    EXTRA,
+from ppodc.linkage.blocks.candidates import Work, pairs_of
+from ppodc.linkage.compare.comparisons import Comparisons
+from ppodc.linkage.compare.first_pass import (
     brought_home,
     counted_first,
     first_needs,
     take_in_keys,
 )
-from ppodc.linkage.result import output_names
-from ppodc.linkage.tokens import ROW_BITS, row_numbers, tokens
-from ppodc.linkage.upload import upload_columns
-from ppodc.linkage.work import Rows, Work, batch_pairs, grouped, pairs_of
-from ppodc.mpc.additive import AdditiveShare, Words, public, zeros
-from ppodc.mpc.correlated_ot import Bits
-from ppodc.mpc.remask import remask_limbs
+from ppodc.linkage.job import job_of
+from ppodc.linkage.match_sums import Side
+from ppodc.linkage.schedule import Rows, grouped
+from ppodc.linkage.token_shares import row_numbers, tokens
+from ppodc.linkage.tokens import ROW_BITS
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares.additive import AdditiveShare, U64Array, public, zeros
+from ppodc.mpc.shares.remask import remask_limbs
 from ppodc.mpc.supplies import Needs
-from ppodc.pairs.plan import Material, Progress
-from ppodc.records.output_half import OutputHalf
+from ppodc.pairs.cloud_side import Material
+from ppodc.pairs.plan import Progress
+from ppodc.pairs.supplied_half import SuppliedHalf
+from ppodc.records.result_shares import OutputShare
 from ppodc.records.upload_form import Cloud
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 
 
-class LinkageHalf:
+class LinkageHalf(SuppliedHalf):
     """The half of the cloud `role`."""
 
     def __init__(
         self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> None:
         self._job = job = job_of(spec)
-        self._columns, self._m = link_columns(job, spec.schema), m
-        self._all = upload_columns(job, spec.schema)
+        self._output, self._layout, self._m = job.output, job.layout(spec.schema), m
         self._numbers: dict[int, list[AdditiveShare]] = {}  # of the rows of each upload
         self._tokens: dict[int, AdditiveShare] = {}
         self._keys: dict[int, Bits] = {}  # of earlier passes
         self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
         self._expected = Needs()
         text = f"linkage m={m} {spec.digest}"
-        self._session = Session.start(role, channel, text, material.key, pools=material.pools)
+        self._session = Session.start(role, channel, text, pools=material.pools)
         self._compared = Comparisons(self._session, job, spec.schema)
 
     # ------------------------------------------------------------------ taking in
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload: t + r at C1 and r at C2."""
-        padded = self._job.blocking.padded
-        upload = int(shard[:-1])
+        layout, upload = self._layout, int(shard[:-1])
         with self._session.step("ingest"):
-            if share.ndim != 2 or share.shape[1] != self._all or len(share) > self._m:
+            if share.ndim != 2 or share.shape[1] != layout.width or len(share) > self._m:
                 raise InputError(f"shard {shard!r} does not fit the job.")
-            link, extra = np.split(share, [self._columns], axis=1)
-            self._compared.take_in(shard, link, extra[:, :1] if padded else None)
-            if self._job.output != "count" and upload not in self._numbers:
-                own = np.ascontiguousarray(extra[:, 1:EXTRA]) if padded else None
+            self._compared.take_in(shard, share, layout)
+            if self._output.by_row and upload not in self._numbers:
+                own = np.ascontiguousarray(share[:, layout.number]) if layout.has_dummies else None
                 self._numbers[upload] = row_numbers(
-                    self._session, own, len(share), self._job.max_links, self._compared.budget
+                    self._session, own, len(share), self._output.max_links, self._compared.budget
                 )
-            later = self._job.blocking.passes - 1
-            if later and upload not in self._keys:
-                keys, self._switches[upload] = np.split(extra[:, EXTRA:], [later], axis=1)
-                self._keys[upload] = take_in_keys(self._session, keys)
+            if layout.has_passes and upload not in self._keys:
+                self._switches[upload] = share[:, layout.switches]
+                self._keys[upload] = take_in_keys(self._session, share[:, layout.earlier])
 
     # ------------------------------------------------------------------ comparing
 
     def link(
         self, work: Sequence[Work], uploads: Sequence[Rows], rows: int, progress: Progress
-    ) -> Words:
-        """This cloud's share of what these blocks add to the sums, told as `rows` of progress."""
+    ) -> U64Array:
+        """This cloud's share of what these blocks add to the sums; progress is `rows` in all."""
         with self._session.step("link"):
-            found: Links | Count = Count() if self._job.output == "count" else Links(*self._sizes())
+            found = self._output.sums(self._m)
             for batch in self._compared.matched(work, self._sums_need, rows, progress):
                 for (each, _), bits in zip(batch, self._counted(batch), strict=True):
-                    if isinstance(found, Count):
-                        found.add(self._session, bits)
-                    else:
-                        self._add(each, uploads, bits, found)
+                    xs, ys = np.arange(*each.block.xs), each.block.columns
+                    left, right = self._side(each.x, uploads, xs), self._side(each.y, uploads, ys)
+                    found.add(self._session, bits, left, right)
             return found.sums
-
-    def _sizes(self) -> tuple[int, int, int]:
-        return self._m, self._m, self._job.max_links
 
     def _needs(self, batch: Sequence[Work]) -> Needs:
         """Supplies for comparing a batch, and for what becomes of it."""
@@ -106,7 +98,7 @@ class LinkageHalf:
 
     def _sums_need(self, batch: Sequence[Work]) -> Needs:
         """Supplies for a select of every pair on each side, if it counts in this pass."""
-        pairs, sides = pairs_of(batch), 1 if self._job.output == "count" else 2
+        pairs, (sides, _) = pairs_of(batch), self._output.selects
         return Needs(transfers=sides * pairs) + first_needs(batch[0].earlier, pairs)
 
     def _counted(self, batch: Sequence[tuple[Work, Bits]]) -> list[Bits]:
@@ -118,33 +110,30 @@ class LinkageHalf:
         blocks = [work.block for work, _ in batch]
         return counted_first(self._session, *keys, earlier, blocks, matched)
 
-    def _add(self, work: Work, uploads: Sequence[Rows], bits: Bits, found: Links) -> None:
-        """Links of both sides of a block."""
-        left, right = uploads[work.x], uploads[work.y]
-        xs, ys = np.arange(*work.block.xs), work.block.columns
-        found.add(self._session, left.first + xs, bits, self._names(work.y, right, ys))
-        found.add(self._session, right.first + ys, bits.T, self._names(work.x, left, xs))
+    def _side(self, upload: int, uploads: Sequence[Rows], at: NDArray[np.intp]) -> Side:
+        """Some rows of an upload, and how to name them."""
+        rows = uploads[upload]
 
-    def _names(self, upload: int, rows: Rows, at: NDArray[np.intp]) -> AdditiveShare:
-        """What names some rows of an upload."""
-        if upload not in self._tokens:
-            self._tokens[upload] = tokens(self._session, self._numbers[upload], rows)
-        return AdditiveShare(self._tokens[upload].limbs[at])
+        def names() -> AdditiveShare:
+            if upload not in self._tokens:
+                self._tokens[upload] = tokens(self._session, self._numbers[upload], rows)
+            return AdditiveShare(self._tokens[upload].limbs[at])
+
+        return Side(rows.first + at, names)
 
     # --------------------------------------------------------------------- output
 
-    def output(self, sums: Words, uploads: Sequence[Rows]) -> list[OutputHalf]:
+    def output(self, sums: U64Array, uploads: Sequence[Rows]) -> list[OutputShare]:
         """Fresh halves of each output, from the sums of all portions."""
         with self._session.step("output"):
-            if self._job.output == "count":
-                return self._fresh(AdditiveShare(sums[..., None]))
+            if not self._output.by_row:
+                found = self._output.sums(self._m, sums)
+                return self._fresh(found.learned(self._session))
             if not self._m:
-                return [_nothing() for _ in output_names(self._job)]
-            links = Links.of(self._home(AdditiveShare(sums), uploads).limbs, self._m)
-            flags = self._job.output == "flags"
-            halves = links.flags(self._session) if flags else links.half(self._session)
-            fresh = self._fresh(self._away(halves, uploads))
-            return fresh if not self._job.blocking.padded else [*self._own(uploads), *fresh]
+                return [_nothing() for _ in self._job.output_names]
+            found = self._output.sums(self._m, self._home(AdditiveShare(sums), uploads).limbs)
+            fresh = self._fresh(self._away(found.learned(self._session), uploads))
+            return [*self._own(uploads), *fresh] if self._layout.has_dummies else fresh
 
     def _home(self, sums: AdditiveShare, uploads: Sequence[Rows]) -> AdditiveShare:
         """Sums over all passes of the rows as they stand in the first pass of each upload."""
@@ -157,7 +146,7 @@ class LinkageHalf:
         return AdditiveShare.concat(parts)
 
     def _away(self, halves: AdditiveShare, uploads: Sequence[Rows]) -> AdditiveShare:
-        """What is of the rows of first passes, with nothing for those of later ones behind them."""
+        """Values of the rows of first passes, with zeros for those of later passes."""
         parts, at = [], 0
         for rows in uploads:
             count = rows.passes[0] if rows.passes else rows.count
@@ -166,7 +155,7 @@ class LinkageHalf:
             at += count
         return AdditiveShare.concat(parts)
 
-    def _own(self, uploads: Sequence[Rows]) -> list[OutputHalf]:
+    def _own(self, uploads: Sequence[Rows]) -> list[OutputShare]:
         """Which of its own rows each sealed row is, for its owner: upload 2^40 + row + 1."""
         parts = [
             (
@@ -179,35 +168,22 @@ class LinkageHalf:
         own = AdditiveShare.concat(parts).reshape(-1, 1)
         return self._fresh(self._away(own, uploads))
 
-    def _fresh(self, halves: AdditiveShare) -> list[OutputHalf]:
+    def _fresh(self, halves: AdditiveShare) -> list[OutputShare]:
         """Each column of (rows, columns) as an output of its own, masked anew."""
         limbs = remask_limbs(self._session, halves).limbs
-        return [OutputHalf.of_limbs(limbs[:, column]) for column in range(limbs.shape[1])]
+        return [OutputShare.of_limbs(limbs[:, column]) for column in range(limbs.shape[1])]
 
     # -------------------------------------------------------------------- made ahead
 
-    def expect(self, portions: Sequence[Sequence[Work]]) -> None:
-        """What this pair will compare, round by round: `prepare` makes the supplies for it."""
+    def expect(self, work: Sequence[Sequence[Work]]) -> None:
+        """Have `prepare` make the supplies for these portions, one a round."""
         self._expected = Needs()
-        for portion in portions:
-            for batch in grouped(portion, batch_pairs(self._job)):
+        for portion in work:
+            for batch in grouped(portion, self._job.rule.batch_pairs):
                 self._expected += self._needs(batch)
 
-    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
-        """Transfers that `prepare` would make now."""
-        return self._missing().work
-
-    def prepare(
-        self,
-        iterations: int,
-        progress: Progress | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Have the supplies for comparing what is expected; taking in makes its own."""
-        with self._session.step("prepare", offline=True):
-            self._session.supplies.prepare(self._missing(), progress)
-
-    def _missing(self) -> Needs:
+    def _missing(self, iterations: int, rows: Sequence[int] | None) -> Needs:
+        """Supplies for the expected comparisons; taking in makes its own."""
         return self._expected - self._session.supplies.available()
 
     def close(self) -> None:
@@ -220,6 +196,6 @@ class LinkageHalf:
         self._session.close()
 
 
-def _nothing() -> OutputHalf:
+def _nothing() -> OutputShare:
     """An output of no rows."""
-    return OutputHalf.of_limbs(np.empty((0, 1), np.uint64))
+    return OutputShare.of_limbs(np.empty((0, 1), np.uint64))

@@ -1,19 +1,19 @@
 """The job of a spec of the kind `linkage`: which records match, and what their owners learn."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
+from ppodc import kinds
 from ppodc.errors import InputError
-from ppodc.linkage import rules
-from ppodc.linkage.blocking import KEYS, Blocking, Cutting, cutting_of
-from ppodc.linkage.distances import Numbers
-from ppodc.linkage.rules import Dice, EditDistance, Field, Rule, SquaredDistance
-from ppodc.records.schema import Schema, TextColumn
-from ppodc.records.toml_document import check_whole
+from ppodc.linkage import blocks, rules
+from ppodc.linkage.blocks import Blocking, NoBlocks
+from ppodc.linkage.blocks.cell_space import CellSpace
+from ppodc.linkage.outputs import Links, Output, output_named
+from ppodc.linkage.row_layout import RowLayout
+from ppodc.linkage.rules import Rule
+from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
-Output = Literal["links", "flags", "count", "shared"]  # shared: inside another job, to nobody
-MAX_LINKS = 8
 _OWN = ("output", "max_links")
 SAMPLE = """\
 # A ppodc dataset: its columns and the job that all owners agree to.
@@ -69,37 +69,25 @@ max_links = 1                # of all other owners together: with three owners, 
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(kinds.Job):
     """Rule, blocks and what owners get."""
 
     kind: ClassVar[str] = "linkage"
 
     rule: Rule
-    output: Output = "links"
-    blocking: Blocking = field(default_factory=Blocking)
-    max_links: int = 1
-
-    def __post_init__(self) -> None:
-        if self.output not in get_args(Output):
-            raise InputError(f"job.output must be one of {', '.join(get_args(Output))}")
-        check_whole(self.max_links, "job.max_links", 1, MAX_LINKS)
-        if self.output != "links" and self.max_links != 1:
-            raise InputError('job.max_links is for output = "links" only.')
+    output: Output = field(default_factory=Links)
+    blocking: Blocking = field(default_factory=NoBlocks)
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         if not isinstance(table, dict):
             raise InputError("job must be a table")
-        blocks = {key: table[key] for key in ("blocks", *KEYS) if key in table}
-        rest = {key: value for key, value in table.items() if key not in (*blocks, *_OWN)}
+        blocking = {key: table[key] for key in blocks.KEYS if key in table}
+        rest = {key: value for key, value in table.items() if key not in (*blocking, *_OWN)}
         if "rule" not in rest:
             raise InputError("job: missing rule")
-        return cls(
-            rules.from_dict(rest),
-            table.get("output", "links"),
-            Blocking.from_dict(blocks),
-            table.get("max_links", 1),
-        )
+        output = output_named(table.get("output", "links"), table.get("max_links", 1))
+        return cls(rules.from_dict(rest), output, blocks.from_dict(blocking))
 
     def check(self, schema: Schema) -> None:
         """Refuse a rule or blocks that do not fit the columns."""
@@ -107,68 +95,53 @@ class Job:
         for column in schema.columns:
             if column.values:
                 raise InputError(f'column {column.name!r}: a linkage takes words as text = "words"')
-        if isinstance(self.rule, SquaredDistance):
-            schema.require_numbers()
-            self.rule.check_columns(len(schema.columns), schema.ub)
-            self.numbers(schema)
-        elif isinstance(self.rule, EditDistance):
-            _check_texts(self.rule, schema)
-        elif isinstance(self.rule, Dice):
-            _check_filter(self.rule, schema)
-        else:
-            for part in self.rule.fields:
-                _check_field(part, schema)
-        self.cutting(schema)
+        self.rule.check(schema)
+        self.space(schema)
 
-    def in_words(self) -> list[str]:
-        """What is revealed, to whom and how often."""
+    def describe(self) -> list[str]:
+        """Sentences on what is revealed, to whom and how often."""
         return [
-            f"Records match if {_rule_in_words(self.rule)}.",
-            *self.blocking.in_words(),
-            self._learns(),
+            f"Records match if {self.rule.describe()}.",
+            *self.blocking.describe(),
+            self.output.describe(),
             "The clouds learn nothing of the matches, not even their number.",
         ]
-
-    def require_output(self) -> None:
-        """Refuse a linkage of which nobody learns anything, as a job of its own."""
-        if self.output == "shared":
-            raise InputError(
-                'output = "shared" tells nobody anything: it is for a table [linkage] in the spec '
-                "of a k-means job."
-            )
-
-    def _learns(self) -> str:
-        if self.output == "shared":
-            return "Nobody learns which records match."
-        if self.output == "count":
-            return "Every owner learns, once, how many pairs of records match, and nothing else."
-        learns = "whether it has a partner"
-        if self.output == "links":
-            one = self.max_links == 1
-            who = "its one partner" if one else "its partners"
-            otherwise = "it has none or several" if one else f"they are over {self.max_links}"
-            learns = f"{who} among all other owners (owner and row number), or that {otherwise}"
-        return f"Every owner learns, once, of each of its own rows {learns}."
 
     @property
     def whole_numbers(self) -> bool:
         """Whether numbers are compared as they are, not rounded to steps of their range."""
-        return not isinstance(self.rule, SquaredDistance)
+        return not self.rule.on_grid
 
-    def numbers(self, schema: Schema) -> Numbers:
-        """The rule sse over the encoded values of this schema."""
-        if not isinstance(self.rule, SquaredDistance):
-            raise InputError("this rule is not over numbers.")
-        return Numbers(self.rule, schema.ub.bit_length())
+    @property
+    def max_links(self) -> int:
+        """The most partners of a row that its owner learns."""
+        return self.output.max_links
 
-    def cutting(self, schema: Schema) -> Cutting:
-        """The domain of the blocks."""
-        return cutting_of(self.blocking, self.rule, schema)
+    @property
+    def rule_in_cells(self) -> Rule:
+        """The rule as it compares rows in the cells of these blocks."""
+        return self.blocking.rule_in_cells(self.rule)
+
+    def space(self, schema: Schema) -> CellSpace:
+        """The cells of the blocks."""
+        return self.blocking.space(self.rule_in_cells, schema)
+
+    def layout(self, schema: Schema) -> RowLayout:
+        """The columns of an uploaded row."""
+        return RowLayout.of(self.rule_in_cells.columns(schema), self.blocking.beside)
+
+    @property
+    def rearranged(self) -> bool:
+        """Whether rows are uploaded in another order than an owner has them, with dummies."""
+        return self.blocking.beside.real > 0
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the output shares, in the order in which a half makes them."""
+        return self.output.names(self.rearranged)
 
     def to_dict(self) -> dict[str, Any]:
-        several = {} if self.max_links == 1 else {"max_links": self.max_links}
-        blocks = self.blocking.to_dict()
-        return {**rules.to_dict(self.rule), **blocks, "output": self.output, **several}
+        return {**self.rule.to_dict(), **self.blocking.to_dict(), **self.output.to_dict()}
 
 
 def job_of(spec: Spec) -> Job:
@@ -176,78 +149,3 @@ def job_of(spec: Spec) -> Job:
     if not isinstance(spec.job, Job):
         raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not linkage.")
     return spec.job
-
-
-def text_column(schema: Schema, name: str) -> TextColumn | None:
-    """The column of texts of this name."""
-    return next((text for text in schema.texts if text.name == name), None)
-
-
-def _check_texts(rule: EditDistance, schema: Schema) -> None:
-    if len(schema.texts) != rule.attributes or any(t.signs == "filter" for t in schema.texts):
-        raise InputError(
-            f"rule edit of {rule.attributes} attributes needs as many columns of words or digits."
-        )
-    largest = sum(text.longest for text in schema.texts)
-    if rule.limit >= largest:
-        raise InputError(
-            f"with limit {rule.limit} every pair of records would match: the edit distances of "
-            f"texts as long as these columns allow add up to {largest}."
-        )
-
-
-def _check_filter(rule: Dice, schema: Schema) -> None:
-    if [(text.signs, text.longest) for text in schema.texts] != [("filter", rule.bits)]:
-        raise InputError(f"rule dice needs one column of texts, a filter of {rule.bits} bits.")
-
-
-def _check_field(part: Field, schema: Schema) -> None:
-    where, text = f"field {part.column!r}", text_column(schema, part.column)
-    if text is None and part.column not in schema.names:
-        raise InputError(f"{where} is no column of the schema.")
-    if part.how == "edit" and (text is None or text.signs == "filter"):
-        raise InputError(f"{where}: edit compares columns of words or digits.")
-    if part.how == "numeric" and text is not None:
-        raise InputError(f"{where}: numeric compares columns of numbers.")
-    if part.how == "exact" and text is not None and text.signs == "filter":
-        raise InputError(f"{where}: a filter is compared by the rule dice.")
-    if text is not None:
-        _check_tolerance(part, text.longest)
-        return
-    column = next(column for column in schema.columns if column.name == part.column)
-    if column.high - column.low >= 1 << 20 or column.low % 1 or column.high % 1:
-        raise InputError(f"{where}: a field of numbers needs whole bounds less than 2^20 apart.")
-    _check_tolerance(part, int(column.high - column.low))
-
-
-def _check_tolerance(part: Field, largest: int) -> None:
-    """Refuse a field in which any two values agree."""
-    if part.how != "exact" and part.most >= largest:
-        raise InputError(
-            f"field {part.column!r}: with max {part.most} any two values would agree: they are at "
-            f"most {largest} apart."
-        )
-
-
-def _rule_in_words(rule: Rule) -> str:
-    if isinstance(rule, SquaredDistance):
-        weights = ", ".join(map(str, rule.weights))
-        return (
-            f"the weighted sum of squared differences is at most {rule.limit} (weights {weights}; "
-            "values count in steps)"
-        )
-    if isinstance(rule, EditDistance):
-        return f"the edit distances of their texts add up to at most {rule.limit}"
-    if isinstance(rule, Dice):
-        return f"the Dice coefficient of their filters is at least {float(rule.threshold):g}"
-    return f"the weights of these fields that agree reach {rule.threshold}: " + "; ".join(
-        f"{part.column} ({_field_in_words(part)}, weight {part.weight})" for part in rule.fields
-    )
-
-
-def _field_in_words(part: Field) -> str:
-    return {
-        "exact": "equal",
-        "edit": f"edit distance at most {part.most}",
-        "numeric": f"at most {part.most} apart",
-    }[part.how]

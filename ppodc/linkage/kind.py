@@ -1,25 +1,54 @@
-"""The kind `linkage`, as the registry of kinds finds it."""
+"""The kind `linkage`: which records of different owners are the same."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ppodc.linkage import plan
-from ppodc.linkage.half import LinkageHalf
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.kinds import Kind
+from ppodc.linkage.blocks.passes import check_sizes
 from ppodc.linkage.job import SAMPLE, Job, job_of
-from ppodc.linkage.plan import LinkagePlan
-from ppodc.linkage.result import LinkCount, LinkResult, open_result, output_names
-from ppodc.linkage.upload import upload_form
-from ppodc.pairs.plan import Material, Progress, Task
-from ppodc.pairs.shards import Shard
-from ppodc.records.output_half import OpenedResult
-from ppodc.records.upload_form import Cloud, UploadForm
-from ppodc.service.store import Checkpoint
-from ppodc.service.upload import Sealed
+from ppodc.privacy.guarantee import Guarantee, PrivacyReport
+from ppodc.records.schema import Schema
+from ppodc.records.upload_form import Outline, TwoShares
 from ppodc.spec import Spec
-from ppodc.transport.channel import Channel
 
 
-class LinkageKind:
+class LinkageForm(TwoShares):
+    """Two shares of every row. An owner may have no rows.
+
+    With blocks, rows are sorted into cells, with dummies, and both clouds get the cells and the
+    number of rows in each. `columns` are all that a row has, also where other values stand behind
+    those of the linkage.
+    """
+
+    def __init__(self, job: Job, schema: Schema, columns: int, least_rows: int = 0) -> None:
+        super().__init__(columns)
+        self.least_rows, self.has_cells = least_rows, job.rearranged
+        self.follows = job.blocking.follows
+        self._cost, self._space = job.blocking.cost, job.space(schema)
+
+    def privacy(self) -> PrivacyReport | None:
+        """The guarantee for one record whose cells both clouds see."""
+        if not self.has_cells:
+            return None
+        cost = Guarantee(*map(float, self._cost))
+        return PrivacyReport(cost, (), unit="record that is replaced, towards the clouds")
+
+    def check_outline(self, outline: NDArray[Any], rows: int) -> None:
+        if not self.has_cells:
+            super().check_outline(outline, rows)
+        counts = self._space.counts(rows, outline)
+        check_sizes(self._space.rows_of_passes(counts))
+        self._space.check_cover(counts.boxes)
+
+    def extents(self, outline: NDArray[Any]) -> Outline:
+        """Where the cells are, not how many rows they hold."""
+        return np.ascontiguousarray(outline[:, 1:])
+
+
+class LinkageKind(Kind):
     """Matching over two shares of every record."""
 
     name = "linkage"
@@ -28,52 +57,22 @@ class LinkageKind:
 
     def parse_job(self, table: Any) -> Job:
         job = Job.from_dict(table)
-        job.require_output()
+        job.output.require()
         return job
 
-    def upload(self, spec: Spec) -> UploadForm:
-        return upload_form(spec)
+    def describe(self, spec: Spec) -> list[str]:
+        return job_of(spec).describe()
 
-    def in_words(self, spec: Spec) -> list[str]:
-        return job_of(spec).in_words()
+    def form(self, spec: Spec) -> TwoShares:
+        job = job_of(spec)
+        return LinkageForm(job, spec.schema, job.layout(spec.schema).width)
 
     def row_outputs(self, spec: Spec) -> tuple[str, ...]:
         job = job_of(spec)
-        return () if job.output == "count" else output_names(job)
+        return job.output_names if job.output.by_row else ()
 
-    def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
-        job_of(spec).require_output()
-        job_of(spec).check(spec.schema)
-
-    def most_pairs(self, spec: Spec) -> int | None:
-        return None
-
-    def shards(self, spec: Spec, sealed: Sealed, pairs: int, usual: Sequence[Shard]) -> list[Shard]:
-        return plan.shards(spec, sealed, pairs)
-
-    def plan(
-        self,
-        spec: Spec,
-        sealed: Sealed,
-        shards: Sequence[Shard],
-        pairs: int,
-        save: Callable[[Checkpoint], None],
-    ) -> LinkagePlan:
-        return LinkagePlan(spec, sealed, pairs, save)
-
-    def open_half(
-        self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
-    ) -> LinkageHalf:
-        return LinkageHalf(role, channel, spec, m, material)
-
-    def perform(self, half: LinkageHalf, task: Task, progress: Progress) -> Any:
-        return plan.perform(half, task, progress)
-
-    def describe(self, facts: Mapping[str, Any]) -> str:
+    def summary(self, facts: Mapping[str, Any]) -> str:
         return f"links between the records of {facts['owners']} owners"
-
-    def open_result(self, spec: Spec, opened: OpenedResult) -> LinkResult | LinkCount:
-        return open_result(spec, opened)
 
 
 KIND = LinkageKind()

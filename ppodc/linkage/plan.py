@@ -9,26 +9,24 @@ counts, and so how many pairs are compared; nothing of the matches. An owner lea
 flags of its own rows, or the number of all links.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ppodc.errors import InputError
-from ppodc.linkage import work
-from ppodc.linkage.comparisons import LEFT, RIGHT, shard_name
-from ppodc.linkage.half import LinkageHalf
+from ppodc.linkage import schedule
+from ppodc.linkage.blocks.candidates import Work
+from ppodc.linkage.compare.comparisons import LEFT, RIGHT, shard_name
 from ppodc.linkage.job import Job, job_of
-from ppodc.linkage.result import output_names
 from ppodc.linkage.tokens import UPLOAD_BITS
-from ppodc.linkage.work import Work
-from ppodc.mpc.additive import U64, AdditiveShare, Words
-from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, Progress, StepResults, Task
+from ppodc.mpc.shares.additive import AdditiveShare, U64Array
+from ppodc.pairs.plan import LEAD, BaseStep, Plan, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Shard
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.records.result_shares import OutputShare, ResultShare
+from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store import Checkpoint
-from ppodc.service.upload import Sealed
 from ppodc.spec import Spec
 
 _SUMS, _DONE = "sums", "done"  # arrays of a checkpoint: shares, and how many blocks are in them
@@ -38,43 +36,36 @@ Round = list[list[Work]]  # a portion for each slot
 
 
 def rounds_left(
-    spec: Spec, sealed: Sealed, uploads: Sequence[work.Rows], pairs: int, done: int
+    spec: Spec, sealed: Sealed, uploads: Sequence[schedule.Rows], pairs: int, done: int
 ) -> list[Round]:
     """All work behind the first `done` blocks."""
-    blocks = _blocks(spec, sealed, uploads)
-    return work.rounds(blocks[done:], pairs, work.portion_pairs(job_of(spec)))
-
-
-def pairs_of(spec: Spec, sealed: Sealed) -> int:
-    """How many pairs a job compares, dummies included: both clouds know it, and no owner."""
-    blocks = _blocks(spec, sealed, work.rows_of(spec, sealed))
-    return sum(each.block.pairs for each in blocks)
-
-
-def _blocks(spec: Spec, sealed: Sealed, uploads: Sequence[work.Rows]) -> list[Work]:
-    outlines = [sealed.outlines.get(upload.upload_id) for upload in sealed.uploads]
-    return work.all_work(job_of(spec), spec.schema, uploads, outlines)
+    blocks = schedule.sealed_work(spec, sealed, uploads)
+    return schedule.rounds(blocks[done:], pairs, job_of(spec).rule.portion_pairs)
 
 
 def link_task(
-    portion: Sequence[Work], uploads: Sequence[work.Rows], done: int, place: Place, *more: Any
+    portion: Sequence[Work],
+    uploads: Sequence[schedule.Rows],
+    done: int,
+    place: SlotView,
+    *more: Any,
 ) -> Task:
     """Compare this portion; `more` is what the half is given besides."""
-    told = (done, len(portion), work.digest(portion), sum(s.rows for s in place.shards))
+    told = (done, len(portion), schedule.digest(portion), sum(s.rows for s in place.shards))
     return Task("link", (), told, (tuple(portion), tuple(uploads), *more))
 
 
 def checked_portion(task: Task) -> Sequence[Work]:
     """The portion of such a task, if it is the one that both clouds speak of."""
     portion: Sequence[Work] = task.inputs[0]
-    if work.digest(portion) != task.rows[2]:
+    if schedule.digest(portion) != task.agreed[2]:
         raise InputError("a portion of the work does not fit its digest.")
     return portion
 
 
 def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
     """Every upload with rows on every pair, for each side of comparisons that it can stand on."""
-    uploads = work.rows_of(spec, sealed)
+    uploads = schedule.rows_of(spec, sealed)
     first, last = (edge(rows.owner for rows in uploads) for edge in (min, max))
     return [
         Shard(shard_name(upload, side), rows.first, rows.count, slot)
@@ -86,40 +77,41 @@ def shards(spec: Spec, sealed: Sealed, pairs: int) -> list[Shard]:
 
 
 @dataclass(slots=True)
-class LinkagePlan:
+class LinkagePlan(Plan):
     """One cloud's state of the job."""
 
     spec: Spec
-    sealed: Sealed
-    pairs: int
-    save: Callable[[Checkpoint], None]
-    prepare: int = 0
-    ready: bool = False
-    iteration: int = 0
     done: int = 0  # blocks whose match bits are in the sums
-    output: list[OutputHalf] | None = None
-    table: Sequence[PlanStep[Any]] = field(default_factory=lambda: TABLE)
-    sums: Words = field(init=False, repr=False)
-    uploads: list[work.Rows] = field(init=False)
+    output: list[OutputShare] | None = None
+    sums: U64Array = field(init=False, repr=False)
+    uploads: list[schedule.Rows] = field(init=False)
     rounds: list[Round] = field(init=False, repr=False)  # that are still to come
 
     def __post_init__(self) -> None:
         if len(self.sealed.owners) < 2:
             raise InputError("a linkage needs records of at least two owners.")
-        self.uploads = work.rows_of(self.spec, self.sealed)
+        self.uploads = schedule.rows_of(self.spec, self.sealed)
         if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
             raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
-        self.sums = np.zeros(self._shape, U64)
+        self.sums = self._empty
         self.rounds = self._rounds()
+
+    @property
+    def table(self) -> Sequence[PlanStep[Any]]:
+        return TABLE
 
     @property
     def job(self) -> Job:
         return job_of(self.spec)
 
     @property
-    def _shape(self) -> tuple[int, ...]:
-        most = self.job.max_links
-        return (1, 1) if self.job.output == "count" else (self.sealed.m, most + 1, most)
+    def sealed(self) -> Sealed:
+        return self.facts.sealed
+
+    @property
+    def _empty(self) -> U64Array:
+        """Sums before any block is compared."""
+        return self.job.output.sums(self.sealed.m).sums
 
     def _rounds(self) -> list[Round]:
         return rounds_left(self.spec, self.sealed, self.uploads, self.pairs, self.done)
@@ -130,48 +122,40 @@ class LinkagePlan:
 
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
         sums = checkpoint.arrays.get(_SUMS)
-        return sums is not None and sums.shape == self._shape and _DONE in checkpoint.arrays
+        return sums is not None and sums.shape == self._empty.shape and _DONE in checkpoint.arrays
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
         self.iteration = checkpoint.iteration
         self.sums, self.done = checkpoint.arrays[_SUMS], int(checkpoint.arrays[_DONE][0])
         self.rounds = self._rounds()
 
-    def ahead(self, slot: int) -> tuple[Any, ...]:
-        """What a pair compares in each of the rounds that supplies are to be made for."""
-        return ([parts[slot] for parts in self.rounds[: self.prepare] if slot < len(parts)],)
+    def ahead(self, slot: int) -> list[list[Work]]:
+        """The portion of a pair in each of the rounds that supplies are to be made for."""
+        return [parts[slot] for parts in self.rounds[: self.prepare] if slot < len(parts)]
 
-    def take(self, parts: Sequence[Words]) -> None:
+    def take(self, parts: Sequence[U64Array]) -> None:
         """Add what a round has found, and keep it before going on."""
         sums, done = self.sums, self.done + sum(map(len, self.rounds[0]))
         for part in parts:
-            sums = _added(sums, part)
+            sums = (AdditiveShare(sums) + AdditiveShare(part)).limbs
         arrays = {_SUMS: sums, _DONE: np.array([done])}
-        self.save(Checkpoint(self.iteration + 1, False, arrays, event=""))
+        self.facts.save(Checkpoint(self.iteration + 1, False, arrays, event=""))
         self.sums, self.done, self.iteration = sums, done, self.iteration + 1
         self.rounds = self.rounds[1:]
 
-    def result(self) -> ResultHalf:
+    def result(self) -> ResultShare:
         if self.output is None:
             raise InputError("the job has no output yet.")
         facts: dict[str, Any] = {"owners": len(self.sealed.owners)}
         if self.spec.owners is None:
             facts["names"] = self.sealed.owners
-        named = dict(zip(output_names(self.job), self.output, strict=True))
-        if self.job.output == "count":
-            return ResultHalf(facts, named)
-        return ResultHalf(facts, {}, named)
+        named = dict(zip(self.job.output_names, self.output, strict=True))
+        return (
+            ResultShare(facts, {}, named) if self.job.output.by_row else ResultShare(facts, named)
+        )
 
 
-def _added(first: Words, second: Words) -> Words:
-    """Sums of shares: (1, 1) modulo 2^64, (rows, K + 1, K) modulo 2^(64 K)."""
-    if first.ndim == 2:
-        total: Words = first + second
-        return total
-    return (AdditiveShare(first) + AdditiveShare(second)).limbs
-
-
-class Link(BaseStep[LinkagePlan]):
+class Compare(BaseStep[LinkagePlan]):
     """Every pair compares a portion of the blocks."""
 
     name, counts_rows = "link", True
@@ -185,7 +169,7 @@ class Link(BaseStep[LinkagePlan]):
     def slots(self, plan: LinkagePlan) -> list[int]:
         return list(range(len(plan.rounds[0])))
 
-    def tasks(self, plan: LinkagePlan, place: Place) -> list[Task]:
+    def tasks(self, plan: LinkagePlan, place: SlotView) -> list[Task]:
         portion = plan.rounds[0][place.slot]
         return [link_task(portion, plan.uploads, plan.done, place)]
 
@@ -205,18 +189,11 @@ class Output(BaseStep[LinkagePlan]):
     def slots(self, plan: LinkagePlan) -> list[int]:
         return [LEAD]
 
-    def tasks(self, plan: LinkagePlan, place: Place) -> list[Task]:
+    def tasks(self, plan: LinkagePlan, place: SlotView) -> list[Task]:
         return [Task("output", inputs=(plan.sums, tuple(plan.uploads)))]
 
     def keep(self, plan: LinkagePlan, results: StepResults) -> None:
         plan.output = results.one(LEAD, "output")
 
 
-TABLE: Sequence[PlanStep[Any]] = (Link(), Output())
-
-
-def perform(half: LinkageHalf, task: Task, progress: Progress) -> Any:
-    """What a worker's half does for each task of the plan."""
-    if task.name == "link":
-        return half.link(checked_portion(task), task.inputs[1], task.rows[3], progress)
-    return half.output(*task.inputs)
+TABLE: Sequence[PlanStep[Any]] = (Compare(), Output())

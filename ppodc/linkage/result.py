@@ -5,29 +5,16 @@ show of a row. One vague row (no name, a common birthday) would otherwise count 
 in the others' tables, with nothing but numbers beyond the limit, for as many rows as one likes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ppodc.errors import InputError
-from ppodc.linkage.job import MAX_LINKS, Job, job_of
+from ppodc.linkage.outputs import MAX_LINKS, PARTNERS, ROWS, Links
 from ppodc.linkage.power_sums import numbers
 from ppodc.linkage.tokens import LARGEST, ROW_BITS, partner
-from ppodc.records.output_half import OpenedResult, Table
-from ppodc.spec import Spec
+from ppodc.records.result_shares import OpenedResult, Table, mismatch
 
-ROWS, PARTNERS, COUNT = "rows", "partners", "count"  # names of outputs
 Link = tuple[str, int, int]  # owner, which of its uploads, row in it: all from 0
-
-
-def output_names(job: Job) -> tuple[str, ...]:
-    """The outputs of a job, in the order in which a half makes them."""
-    if job.output == "count":
-        return (COUNT,)
-    own = (ROWS,) if job.blocking.padded else ()
-    if job.output == "flags":
-        return (*own, PARTNERS)
-    return (*own, PARTNERS, *(f"links{r}" for r in range(1, job.max_links + 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +41,22 @@ class LinkResult:
         return ["partners", "own rows"], rows
 
     def summary(self) -> str:
-        """What the table is of, and what can be done about rows with too many partners."""
+        """A line on the table, and advice on rows with too many partners."""
+        told = self.untold()
+        return f"own rows: {len(self.partners_)}" + (f"; {told}" if told else "")
+
+    def untold(self) -> str:
+        """How many rows have too many partners, and what to do; empty if none has."""
         more = self.partners_.count(self.max_links + 1) if self.links_ is not None else 0
-        told = f"own rows: {len(self.partners_)}"
         if not more:
-            return told
+            return ""
         larger = (
             f"a larger max_links (at most {MAX_LINKS}), or " if self.max_links < MAX_LINKS else ""
         )
         return (
-            f"{told}; {more} of them have more than {self.max_links} partners, whose number and "
-            f"names nobody is told: that takes a new spec with {larger}a stricter rule."
+            f"{more} of {len(self.partners_)} rows have more than max_links = {self.max_links} "
+            "partners and are in no link. Nobody is told these partners: that takes a new spec "
+            f"with {larger}a stricter rule."
         )
 
     def own_rows(self) -> dict[str, list[int]]:
@@ -88,6 +80,9 @@ class LinkCount:
     def summary(self) -> str:
         return f"links between all owners: {self.count_}"
 
+    def untold(self) -> str:
+        return ""
+
     def own_rows(self) -> dict[str, list[int]]:
         return {}
 
@@ -95,32 +90,37 @@ class LinkCount:
         return {"count": self.count_}
 
 
-def open_result(spec: Spec, opened: OpenedResult) -> LinkResult | LinkCount:
-    """What the owner learns; InputError if the halves cannot belong together."""
-    job = job_of(spec)
-    if job.output == "count":
-        counts = opened.values.get(COUNT, [])
-        if len(counts) != 1 or counts[0] >> 63:
-            raise _mismatch()
-        return LinkCount(counts[0])
-    columns = _ordered(job, opened.rows)
+def open_count(counts: list[int]) -> LinkCount:
+    """The number of links; InputError if the shares cannot belong together."""
+    if len(counts) != 1 or counts[0] >> 63:
+        raise mismatch()
+    return LinkCount(counts[0])
+
+
+def open_flags(columns: Mapping[str, list[int]]) -> LinkResult:
+    """Flags of an owner's rows; InputError if the shares cannot belong together."""
+    if any(flag > 1 for flag in columns[PARTNERS]):
+        raise mismatch()
+    return LinkResult(columns[PARTNERS], None)
+
+
+def open_links(
+    output: Links, columns: Mapping[str, list[int]], owners: Sequence[str]
+) -> LinkResult:
+    """Links of an owner's rows; InputError if the shares cannot belong together."""
     partners = columns[PARTNERS]
-    most = 1 if job.output == "flags" else job.max_links + 1
-    if any(count > most for count in partners):
-        raise _mismatch()
-    if job.output == "flags":
-        return LinkResult(partners, None)
-    names = opened.facts.get("names", []) if spec.owners is None else spec.owners.names
-    sums = [columns[name] for name in output_names(job) if name.startswith("links")]
-    rows = zip(partners, *sums, strict=True)
-    return LinkResult(partners, [_links(names, job, *row) for row in rows], job.max_links)
+    if any(count > output.most + 1 for count in partners):
+        raise mismatch()
+    rows = zip(partners, *(columns[name] for name in output.power_sums), strict=True)
+    found = [_links(owners, output.most, *row) for row in rows]
+    return LinkResult(partners, found, output.most)
 
 
-def _ordered(job: Job, rows: Mapping[str, list[int]]) -> dict[str, list[int]]:
+def own_columns(opened: OpenedResult, names: Sequence[str]) -> dict[str, list[int]]:
     """The outputs by row of the owner's own table, without dummies."""
-    names = output_names(job)
+    rows = opened.rows
     if {len(rows.get(name, [])) for name in names} != {len(rows.get(PARTNERS, []))}:
-        raise _mismatch()
+        raise mismatch()
     columns = {name: rows[name] for name in names}
     if ROWS not in columns:
         return columns
@@ -131,33 +131,25 @@ def in_own_order(own: list[int], columns: Mapping[str, list[int]]) -> dict[str, 
     """Columns by row of the owner's own table, from the number of each row; 0 is a dummy."""
     real = [place for place, number in enumerate(own) if number % (1 << ROW_BITS)]
     if len({own[place] for place in real}) != len(real):
-        raise _mismatch()
+        raise mismatch()
     order = sorted(real, key=lambda place: own[place])
     return {name: [column[place] for place in order] for name, column in columns.items()}
 
 
-def _links(names: list[str], job: Job, partners: int, *sums: int) -> tuple[Link, ...]:
+def _links(owners: Sequence[str], most: int, partners: int, *sums: int) -> tuple[Link, ...]:
     """The partners of a row from the power sums of their tokens."""
-    few = partners <= job.max_links
-    # Halves of two different runs add up to random numbers, which this finds nearly always.
-    if not few or not partners:
+    # Shares of two different runs add up to random numbers, which this finds nearly always.
+    if partners > most or not partners:
         if any(sums):
-            raise _mismatch()
+            raise mismatch()
         return ()
     found = numbers(sums[:partners], LARGEST)
     named = [] if found is None else [partner(token) for token in found]
     links = [
-        (names[one.owner], one.upload, one.row)
+        (owners[one.owner], one.upload, one.row)
         for one in named
-        if one is not None and one.owner < len(names)
+        if one is not None and one.owner < len(owners)
     ]
     if len(links) != partners:
-        raise _mismatch()
+        raise mismatch()
     return tuple(links)
-
-
-def _mismatch() -> InputError:
-    return InputError(
-        "the halves of the two clouds do not belong together; ask their operators to run the job "
-        "again."
-    )

@@ -26,19 +26,11 @@ from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
-from ppodc.kmeans.result import CLUSTERS, LABELS, Result, open_one
+from ppodc.kmeans.result import Result, open_one
 from ppodc.kmeans.suites import Mode, Suite
-from ppodc.local.pair_process import (
-    CENTRES,
-    LINK_ERROR,
-    RESULT,
-    SEEDS,
-    SETTING,
-    Setting,
-    load_half,
-)
-from ppodc.pairs.progress import Clock, Event, Listener
-from ppodc.records.output_half import OpenedResult, open_output
+from ppodc.local.pair_process import LINK_ERROR, SEEDS, SETTING, SPEC, Setting, load_result
+from ppodc.pairs.progress import Event, Listener
+from ppodc.records.result_shares import open_shares
 from ppodc.records.sharing import split
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
@@ -53,7 +45,7 @@ Route = Callable[[str], AbstractContextManager[str]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the owners see, beside what plaintext k-means gives."""
+    """The owners' result, beside that of plaintext k-means."""
 
     result: Result
     reference: Trace
@@ -94,48 +86,23 @@ def run_pair(
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder.")
     setting = Setting(
-        1, suite, p.m, p.l, p.k, p.ub, str(p.beta), job.max_iter, job.seed, job.labels,
-        p.min_size, mode=mode, insecure_key=insecure,
+        1, suite, p.m, p.l, p.k, p.ub, str(p.beta), p.min_size, mode=mode, insecure_key=insecure,
+        products=p.products,
     )  # fmt: skip
-    progress(Event(spec.name, f"making keys of {key_bits} bits", 0, job.max_iter, 0, 0))
-    centres = job.initial_centres(spec.schema)
-    owners = np.array_split(records, 2)
-    folders = write_folders(folder, setting, make_key(key_bits, insecure=insecure), owners, centres)
-    clock = Clock(p.m, job.max_iter)
+    key = None
+    if suite == "paillier":
+        progress(Event(spec.name, f"making keys of {key_bits} bits", 0, job.max_iter, 0, 0))
+        key = make_key(key_bits, insecure=insecure)
+    folders = write_folders(folder, setting, key, np.array_split(records, 2), spec)
     with started(folders) as pair:
         for role, event in pair.events():
-            if role == 1:
-                progress(_shown(spec.name, clock, event))
+            if role == 1 and event.pop("event") == "progress":
+                progress(Event(**event))
     trace = kmeans(
-        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, centres=centres,
-        min_size=job.min_size,
+        records, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed,
+        centres=job.initial_centres(spec.schema), min_size=job.min_size,
     )  # fmt: skip
-    return Outcome(_open(folders, spec), trace)
-
-
-def _shown(name: str, clock: Clock, event: dict[str, Any]) -> Event:
-    """What C1 tells, for the screen."""
-    phase, iteration, done = event["phase"], event["iteration"], event["done"]
-    left: tuple[float | None, float | None] = (None, None)
-    if phase == "assign":
-        if not done:
-            if iteration > 1:
-                clock.end_iteration()
-            clock.begin(iteration)
-        left = clock.left(iteration, done)
-    return Event(name, phase, iteration, clock.max_iter, done, event["rows"], *left)
-
-
-def _open(folders: Folders, spec: Spec) -> Result:
-    """The owners add both halves up."""
-    facts = json.loads((folders[0] / RESULT).read_text())
-
-    def opened(name: str) -> list[int]:
-        first, second = (load_half(folder / name) for folder in folders)
-        return open_output(first, second)
-
-    rows = {LABELS: opened(LABELS)} if job_of(spec).labels else {}
-    return open_one(spec, OpenedResult(facts, {CLUSTERS: opened(CLUSTERS)}, rows), job_of(spec).k)
+    return Outcome(open_one(spec, open_shares(*map(load_result, folders)), job.k), trace)
 
 
 # ------------------------------------------------------------------- folders
@@ -149,11 +116,15 @@ def make_key(bits: int, *, insecure: bool = False) -> SecretKey:
 def write_folders(
     place: Path,
     setting: Setting,
-    key: SecretKey,
+    key: SecretKey | None,
     owners: Sequence[NDArray[np.int64]],
-    centres: NDArray[np.int64] | None = None,
+    spec: Spec | None = None,
 ) -> Folders:
-    """Keys, settings and shares of both clouds, each in the folder of the one that may know it."""
+    """Keys, settings and shares of both clouds, each in the folder of the one that may know it.
+
+    `key` is C2's of the paillier suite. `spec` is the job for `RUN_JOB`; other programs have orders
+    of their own.
+    """
     folders = (place / "cloud1", place / "cloud2")
     curves = (CurveKeys.generate(), CurveKeys.generate())
     for index, folder in enumerate(folders):
@@ -162,10 +133,11 @@ def write_folders(
         (folder / "peer.public").write_bytes(curves[1 - index].public)
         own = msgspec.structs.replace(setting, role=ROLES[index])
         (folder / SETTING).write_bytes(msgspec.json.encode(own))
-        if centres is not None:
-            np.save(folder / CENTRES, centres)
-    paillier_keys.save_public(folders[0] / "paillier.pub", key.public)
-    paillier_keys.save_secret(folders[1] / "paillier.key", key)
+        if spec is not None:
+            (folder / SPEC).write_bytes(spec.canonical())
+    if key is not None:
+        paillier_keys.save_public(folders[0] / "paillier.pub", key.public)
+        paillier_keys.save_secret(folders[1] / "paillier.key", key)
     seeds = []
     for number, records in enumerate(owners):
         share, seed = split(records)
@@ -215,7 +187,7 @@ def _process(program: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 class LocalPair:
-    """Two running processes: what they are told, what they say, and why they ended."""
+    """Two running processes: lines to them, events from them, and the reason for their end."""
 
     def __init__(
         self, folders: Folders, processes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
@@ -248,7 +220,7 @@ class LocalPair:
         return self._waiting[role].popleft()
 
     def events(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What both say, by role and as it comes, until both have ended."""
+        """Events of both processes, by role and as they come, until both have ended."""
         while True:
             for role in ROLES:
                 while self._waiting[role]:

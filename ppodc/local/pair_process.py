@@ -2,10 +2,10 @@
 
 Its folder holds all that this cloud may know: its CURVE key and the other's public key, its part
 of the Paillier key, its shares, the public facts of the job. It runs the whole job and leaves its
-half of the result there. A program that does other work over such a folder (a measurement) hands
+share of the result there. A program that does other work over such a folder (a measurement) hands
 that work to `main`.
 
-What the process prints are JSON lines for whoever started it: where it listens, how far it is.
+The process prints JSON lines for its starter: where it listens, and its progress.
 """
 
 import hashlib
@@ -14,8 +14,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +27,37 @@ from numpy.typing import NDArray
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import ChannelError, InputError, PpodcError
-from ppodc.kmeans.half import Half, Parameters, Products, Round, State, iterate
-from ppodc.kmeans.result import CLUSTERS, LABELS
-from ppodc.kmeans.row_choice import initial_rows, reseed_rows
+from ppodc.kmeans.half import Half
+from ppodc.kmeans.parameters import Parameters, Products
 from ppodc.kmeans.suites import Mode, Role, Suite, open_half
-from ppodc.pairs.plan import Material
-from ppodc.records.output_half import OutputHalf, modulus_from_bytes, modulus_to_bytes
+from ppodc.pairs.cloud_side import Material
+from ppodc.pairs.progress import Event
+from ppodc.pairs.shards import cut
+from ppodc.pairs.walk import OpenHalf, Walk, Walker
+from ppodc.records.result_shares import (
+    OutputShare,
+    ResultShare,
+    modulus_from_bytes,
+    modulus_to_bytes,
+)
 from ppodc.records.sharing import mask
+from ppodc.service.sealed_uploads import Sealed
+from ppodc.spec import Spec
 from ppodc.transport import curve_keys, zmq_session
 from ppodc.transport.channel import Channel
 
 OWN_ERROR, LINK_ERROR = 2, 3  # exit statuses: the second may be a consequence of the other's end
-SETTING, RESULT, SEEDS, CENTRES = "setting.json", "result.json", "seeds.json", "centres.npy"
-_SHARD = "all"
+SETTING, SPEC, RESULT, SEEDS = "setting.json", "spec.json", "result.json", "seeds.json"
 _MEETING_SECONDS = 60.0
 _PATIENCE = 3600.0  # the other may still fill its pools; a dead one is noticed in seconds
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """setting.json: the public facts of the job; the same at both clouds but for `role`.
+    """setting.json: public facts from which a half is opened; equal at both clouds but for `role`.
 
-    The mode says where randomness comes from: online+offline makes it when needed; online and
-    pipelined have that of the first iteration made ahead, and pipelined overlaps the clouds' work
-    (in the paillier suite).
+    The mode says where randomness comes from. online+offline makes it when needed; online and
+    pipelined make that of the first iteration ahead. pipelined also overlaps the clouds' work, in
+    the paillier suite.
     """
 
     role: Role
@@ -58,9 +67,6 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k: int
     ub: int
     beta: str
-    max_iter: int = 1
-    seed: int = 0
-    labels: bool = False
     min_size: int = 1
     mode: Mode = "pipelined"
     insecure_key: bool = False
@@ -83,7 +89,7 @@ class LocalCloud:
     channel: Channel
 
     def key(self) -> PublicKey | SecretKey:
-        """C2's Paillier key: public at C1, secret at C2."""
+        """C2's Paillier key of the paillier suite: public at C1, secret at C2."""
         weak = self.setting.insecure_key
         if self.setting.role == 1:
             return paillier_keys.load_public(self.folder / "paillier.pub", allow_insecure=weak)
@@ -97,7 +103,7 @@ class LocalCloud:
             setting.role,
             self.channel,
             setting.params,
-            Material(self.key(), pools),
+            Material(self.key() if setting.suite == "paillier" else None, pools),
             pipelined=setting.mode == "pipelined",
         )
 
@@ -169,78 +175,56 @@ def _load_setting(folder: Path) -> Setting:
 
 
 def _hello(folder: Path, setting: Setting) -> dict[str, str]:
-    """What both clouds must say alike."""
+    """Facts that both clouds must have alike."""
     job = msgspec.structs.replace(setting, role=1)
-    centres = folder / CENTRES
-    start = hashlib.sha256(centres.read_bytes()).hexdigest() if centres.exists() else "random"
-    return {"suite": setting.suite, "job": repr(job), "start": start}
-
-
-class _Teller:
-    """Tells how far a phase of the job is, in records; called with each further part of `work`."""
-
-    def __init__(self, phase: str, rows: int, iteration: int = 0, work: int | None = None) -> None:
-        self._facts = {"phase": phase, "iteration": iteration, "rows": rows}
-        self._rows, self._work = rows, max(1, rows if work is None else work)
-        self._done = 0
-        self(0)
-
-    def __call__(self, more: int) -> None:
-        self._done += more
-        tell(event="progress", done=self._rows * self._done // self._work, **self._facts)
+    spec = folder / SPEC
+    digest = hashlib.sha256(spec.read_bytes()).hexdigest() if spec.exists() else "none"
+    return {"suite": setting.suite, "job": repr(job), "spec": digest}
 
 
 def run_job(cloud: LocalCloud) -> None:
-    """The whole job; ends with this cloud's half of the result in its folder."""
-    setting = cloud.setting
+    """The job of the folder's spec; leaves this cloud's share of the result in the folder."""
+    spec, setting = Spec.from_bytes((cloud.folder / SPEC).read_bytes()), cloud.setting
     pools = None if setting.mode == "online+offline" else cloud.folder / "pools"
+    rows, sealed = partial(cut, cloud.share()), Sealed(setting.m, spec.digest, ())
     with closing(cloud.half(pools)) as half:
+        at = [OpenHalf(cloud.channel, half)]
         if pools is not None:
-            half.prepare(1, _Teller("prepare", setting.m, work=half.to_prepare(1)))
-        taking_in = _Teller("ingest", setting.m)
-        half.ingest(_SHARD, cloud.share())
-        taking_in(setting.m)
-        last = _last_round(half, setting, _start(half, cloud))
-        save_half(cloud.folder / CLUSTERS, half.output(last.sums))
-        if setting.labels:
-            save_half(cloud.folder / LABELS, half.labels(_SHARD))
-    facts = {"n_iter": last.iteration, "converged": last.stop}
-    (cloud.folder / RESULT).write_text(json.dumps(facts))
+            Walker(Walk(spec, sealed, prepare=1), at, rows, _tell_progress).advance()
+        save_result(cloud.folder, Walker(Walk(spec, sealed), at, rows, _tell_progress).run())
 
 
-def _start(half: Half, cloud: LocalCloud) -> State:
-    centres, setting = cloud.folder / CENTRES, cloud.setting
-    if centres.exists():
-        return half.centres(np.load(centres, allow_pickle=False))
-    return half.records(_SHARD, initial_rows(setting.seed, setting.m, setting.k))
+def _tell_progress(event: Event) -> None:
+    tell(event="progress", **asdict(event))
 
 
-def _last_round(half: Half, setting: Setting, start: State) -> Round[State]:
-    """What the last iteration leaves."""
-    m, k, seed = setting.m, setting.k, setting.seed
-    done = 0
-
-    def assign(clusters: State) -> State:
-        return half.assign(_SHARD, clusters, _Teller("assign", m, done + 1))
-
-    def candidates(iteration: int) -> State:
-        return half.records(_SHARD, reseed_rows(seed, iteration, m, k))
-
-    for last in iterate(start, assign, half.update, candidates, setting.max_iter):
-        done = last.iteration
-    return last
+def save_result(folder: Path, share: ResultShare) -> None:
+    """Keep a cloud's share of a result: `result.json`, and a file for each output."""
+    names = {"halves": list(share.halves), "row_halves": list(share.row_halves)}
+    (folder / RESULT).write_text(json.dumps({"facts": share.facts, **names}))
+    for name, half in {**share.halves, **share.row_halves}.items():
+        save_half(folder / name, half)
 
 
-def save_half(stem: Path, half: OutputHalf) -> None:
+def load_result(folder: Path) -> ResultShare:
+    """The share of a result that `save_result` kept."""
+    kept = json.loads((folder / RESULT).read_text())
+    halves, rows = (
+        {name: load_half(folder / name) for name in kept[of]} for of in ("halves", "row_halves")
+    )
+    return ResultShare(kept["facts"], halves, rows)
+
+
+def save_half(stem: Path, half: OutputShare) -> None:
     """Keep half of an output as STEM.npz."""
     modulus = np.frombuffer(modulus_to_bytes(half.modulus), np.uint8)
     np.savez(stem.with_suffix(".npz"), modulus=modulus, data=half.data)
 
 
-def load_half(stem: Path) -> OutputHalf:
-    """What `save_half` kept."""
+def load_half(stem: Path) -> OutputShare:
+    """The half of an output that `save_half` kept."""
     with np.load(stem.with_suffix(".npz"), allow_pickle=False) as kept:
-        return OutputHalf(modulus_from_bytes(kept["modulus"].tobytes()), kept["data"])
+        return OutputShare(modulus_from_bytes(kept["modulus"].tobytes()), kept["data"])
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from ppodc.errors import InputError, PpodcError
 from ppodc.members import Members
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, load
+from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store import Store
-from ppodc.service.upload import Sealed
 
 _PPODC = (sys.executable, "-P", "-m", "ppodc.cli")  # -P: not the modules of the user's folder
+_RESERVED: list[socket.socket] = []
 
 
 class RunningClouds:
@@ -60,12 +61,43 @@ class RunningClouds:
             lines = said.strip().splitlines()
             raise PpodcError(lines[-1].removeprefix("error: ") if lines else "the job was killed")
 
+    def begin(self, party: str, *arguments: str | Path) -> "subprocess.Popen[str]":
+        """As `command`, for a process that goes on until it is ended; its output is a pipe."""
+        return subprocess.Popen(
+            [*_PPODC, *arguments, "--config", self.config(party)],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            preexec_fn=end_with_starter,
+        )
+
 
 class LocalPlatform(RunningClouds):
-    """Running clouds; use as a context manager, so that nothing outlives the block.
+    """Both clouds, one Ray and all owners on this machine, while the `with` block lasts.
 
-    `folder` keeps the files of every party; without one they are deleted at the end. Any number of
-    jobs can use it, one after the other: estimators take it as their `platform`.
+    Any number of jobs can use it, one after the other. Estimators take it as their `platform`.
+
+    Parameters
+    ----------
+    folder : Path or None, default=None
+        Keeps the files of every party; without one they are deleted at the end.
+    owners : int or sequence of str, default=4
+        How many owners, or their names.
+    pairs : int, default=2
+        Worker pairs.
+    key_bits : int, default=2048
+        Size of cloud 2's Paillier key.
+    insecure_key_bits : int, default=0
+        A smaller key for tests, which protects nothing; 0: none.
+
+    Examples
+    --------
+    >>> from ppodc import LocalPlatform, SecureTotals
+    >>> with LocalPlatform(owners=2, pairs=1) as platform:
+    ...     totals = SecureTotals(bounds=(0, 10), least=1, platform=platform)
+    ...     totals.fit([[[1], [2]], [[3]]]).sum_.tolist()
+    [6.0]
     """
 
     def __init__(
@@ -77,6 +109,9 @@ class LocalPlatform(RunningClouds):
         key_bits: int = 2048,
         insecure_key_bits: int = 0,
     ) -> None:
+        if pairs < 1:
+            raise InputError(f"pairs must be at least 1, not {pairs}: a job needs a worker pair.")
+        deployment.owner_names(owners)  # refuses names that cannot be
         super().__init__(folder or Path())
         self._temporary = folder is None
         self.pairs = pairs
@@ -122,8 +157,8 @@ class LocalPlatform(RunningClouds):
                 pairs=self.pairs,
                 suites=("shares", "paillier"),
             )
-            for cloud in ("cloud2", "cloud1"):
-                self._serve(stack, cloud)
+            for process, cloud in [(self._serve(stack, c), c) for c in ("cloud2", "cloud1")]:
+                self._await(process, cloud)
             self._stack = stack.pop_all()
         self._running = True
         return self
@@ -137,23 +172,24 @@ class LocalPlatform(RunningClouds):
         dataset: str,
         suite: str | None = None,
         *,
+        pairs: int | None = None,
         quiet: bool = True,
         json_file: Path | None = None,
     ) -> None:
-        """`ppodc run` on all pairs, as the operator of cloud 1 would."""
-        options = ["--pairs", str(self.pairs)]
+        """`ppodc run` on this many pairs, or on all, as the operator of cloud 1 would."""
+        options = ["--pairs", str(pairs or self.pairs)]
         options += [] if suite is None else ["--suite", suite]
         options += [] if json_file is None else ["--json", str(json_file)]
         self.command("cloud1", "run", dataset, *options, quiet=quiet)
 
     def sealed(self, dataset: str) -> Sealed:
-        """What both clouds know of a dataset's uploads: this machine is cloud 1, too."""
+        """The sealed uploads of a dataset: this machine is cloud 1, too."""
         config = load(self.config("cloud1"), Cloud1Config)
         with Store.open(config.store, "cloud1") as store:
             return store.seals.sealed(dataset)
 
-    def _serve(self, stack: contextlib.ExitStack, cloud: str) -> None:
-        """Start one cloud's service and wait until its port is open."""
+    def _serve(self, stack: contextlib.ExitStack, cloud: str) -> "subprocess.Popen[str]":
+        """Start one cloud's service."""
         log = stack.enter_context((self.folder / cloud / "service.log").open("w"))
         process = subprocess.Popen(
             [*_PPODC, cloud, "serve", "--config", self.config(cloud)],
@@ -165,6 +201,10 @@ class LocalPlatform(RunningClouds):
             preexec_fn=end_with_starter,  # which a kill would keep us from
         )
         stack.callback(_end, process)
+        return process
+
+    def _await(self, process: "subprocess.Popen[str]", cloud: str) -> None:
+        """Wait until a cloud's port is open."""
         if process.stdout is None or not process.stdout.readline():
             said = (self.folder / cloud / "service.log").read_text().strip().splitlines()
             raise PpodcError(f"{cloud} did not start: {said[-1] if said else 'it was killed'}")
@@ -182,9 +222,14 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens at now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    """Free ports of loopback, reserved for servers of ours while this process lives.
+
+    Each stays bound, without listening. The system gives such a port to nobody who asks for any
+    free one, but a server that sets SO_REUSEADDR, as all of ours do, can still bind it by number.
+    """
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("127.0.0.1", 0))
+    _RESERVED.extend(sockets)
+    return [int(each.getsockname()[1]) for each in sockets]

@@ -89,7 +89,7 @@ def _move_cache() -> bool:
 
 
 def _private_folder() -> Path:
-    """The same for all processes of this user, who alone can enter it; OSError if it is not so."""
+    """A folder for all processes of this user alone; OSError if others can enter it."""
     folder = Path(tempfile.gettempdir()) / f"ppodc-kernels-{os.getuid()}"
     folder.mkdir(0o700, exist_ok=True)
     status = folder.lstat()

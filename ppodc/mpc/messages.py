@@ -18,7 +18,7 @@ B = TypeVar("B", bound=msgspec.Struct)
 Spec = tuple[type[np.generic], tuple[int, ...]]
 
 
-class Link:
+class PeerLink:
     """Typed messages over a channel."""
 
     def __init__(self, channel: Channel) -> None:
@@ -30,17 +30,18 @@ class Link:
 
     def receive(self, kind: str, dtype: type[A], *shape: int) -> NDArray[A]:
         """The one array of the next message; read-only."""
-        (array,) = self._receive(kind, (dtype, shape))
+        (array,) = self.receive_all(kind, (dtype, shape))
         return array
 
     def receive_two(
         self, kind: str, first: Spec, second: Spec
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """The two arrays of the next message; read-only."""
-        a, b = self._receive(kind, first, second)
+        a, b = self.receive_all(kind, first, second)
         return a, b
 
-    def _receive(self, kind: str, *specs: Spec) -> tuple[NDArray[Any], ...]:
+    def receive_all(self, kind: str, *specs: Spec) -> tuple[NDArray[Any], ...]:
+        """The arrays of the next message, as many as `specs`; read-only."""
         arrays = self.channel.receive(kind).arrays
         wanted = [(np.dtype(dtype), shape) for dtype, shape in specs]
         got = [(array.dtype, array.shape) for array in arrays]

@@ -14,7 +14,7 @@ from ppodc.transport.channel import Traffic
 
 @dataclass(slots=True)
 class Cost:
-    """What one step has taken so far; CPU is of the whole process, transport threads included."""
+    """The cost of one step so far; CPU is of the whole process, transport threads included."""
 
     wall: float = 0.0
     cpu: float = 0.0

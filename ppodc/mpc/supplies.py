@@ -4,12 +4,16 @@ Both halves ask for the same amounts in the same order, so their supplies stay i
 notice a shortage at the same moment. Making is offline work: it depends on no records. Every row
 is used once (`single_use`).
 
+All kinds that are short are made in one run of the OT extension. Nothing of a run is handed out
+before all of it has passed its checks; if a check fails, the session ends and the folders are
+emptied, since rows of the same session are in them.
+
 Who learns what: nothing but the cursors of each other's folders. Rounds: one to agree on the
-folders, then those of the makers. Bytes: 4 per row of OT extension and direction (`Needs.work`).
+folders, then those of the extension. Bytes: about 4 per row of OT extension and 7 per leaf.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,19 +22,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.single_use import (
-    NAME_BYTES,
-    NO_NAME,
-    Array,
-    Layout,
-    MemoryPool,
-    SingleUsePool,
-)
-from ppodc.errors import ChannelError
-from ppodc.mpc import and_triples, digit_ot, random_ot
-from ppodc.mpc.additive import Words
+from ppodc.crypto.single_use import NAME_BYTES, NO_NAME, MemoryPool, SingleUsePool
+from ppodc.errors import ChannelError, CheckError
 from ppodc.mpc.meter import Meter
-from ppodc.mpc.oblivious_transfer import ObliviousTransfer
+from ppodc.mpc.ot import digit_ot, random_ot
+from ppodc.mpc.ot.recipe import Recipe, make
+from ppodc.mpc.ot.transfer import ObliviousTransfer
+from ppodc.mpc.shares import and_triples
+from ppodc.mpc.shares.additive import U64Array
 from ppodc.transport.wire import Body
 
 Progress = Callable[[int], None]
@@ -54,7 +53,7 @@ class Needs:
         )
 
     def __sub__(self, other: "Needs") -> "Needs":
-        """What is missing when `other` is there."""
+        """The needs left when `other` is at hand."""
         return Needs(
             max(0, self.leaves - other.leaves),
             max(0, self.pairs - other.pairs),
@@ -63,18 +62,21 @@ class Needs:
 
     @property
     def work(self) -> int:
-        """Rows of OT extension, in each direction, that making these amounts takes."""
-        return sum(getattr(self, kind) * rows for kind, (_, _, rows) in _KINDS.items())
+        """Transfers of OT extension, in each direction, that making these amounts takes."""
+        return sum(getattr(self, kind) * recipe.transfers for kind, recipe in _KINDS.items())
+
+    @property
+    def sent(self) -> float:
+        """Bytes that each cloud sends to make these amounts."""
+        return float(sum(getattr(self, kind) * recipe.bytes for kind, recipe in _KINDS.items()))
 
     @property
     def size(self) -> int:
         """Bytes that these amounts take."""
-        return sum(
-            getattr(self, kind) * layout.row_bytes for kind, (layout, _, _) in _KINDS.items()
-        )
+        return sum(getattr(self, kind) * recipe.layout.row_bytes for kind, recipe in _KINDS.items())
 
     def within(self, most: int) -> "Needs":
-        """These amounts, or the same part of each so that they take at most so many bytes."""
+        """These amounts, or the same part of each so that they take at most this many bytes."""
         size = self.size
         if size <= most:
             return self
@@ -98,12 +100,10 @@ class Inventory(Body, frozen=True):
     fresh: tuple[_Name, ...]
 
 
-Maker = Callable[[ObliviousTransfer, int], Sequence[Array]]
-_KINDS: dict[str, tuple[Layout, Maker, int]] = {
-    # layout, maker, rows of OT extension per row
-    "leaves": (digit_ot.LEAVES, digit_ot.make, 4),
-    "pairs": (and_triples.PAIRS, and_triples.make, 64),
-    "transfers": (random_ot.TRANSFERS, random_ot.make, 1),
+_KINDS: dict[str, Recipe] = {
+    "leaves": digit_ot.RECIPE,
+    "pairs": and_triples.RECIPE,
+    "transfers": random_ot.RECIPE,
 }
 
 
@@ -112,12 +112,12 @@ class Supplies:
 
     def __init__(self, ot: ObliviousTransfer, meter: Meter, folder: Path | None) -> None:
         self._ot, self._meter = ot, meter
-        self._ready = {kind: MemoryPool(layout) for kind, (layout, _, _) in _KINDS.items()}
+        self._ready = {kind: MemoryPool(recipe.layout) for kind, recipe in _KINDS.items()}
         self._stored: dict[str, SingleUsePool] = {}
         try:
             if folder is not None:
-                for kind, (layout, _, _) in _KINDS.items():
-                    self._stored[kind] = SingleUsePool(folder / kind, layout)
+                for kind, recipe in _KINDS.items():
+                    self._stored[kind] = SingleUsePool(folder / kind, recipe.layout)
             self._agree()
         except BaseException:
             self.close()  # or the folders stay locked until this process ends
@@ -125,8 +125,7 @@ class Supplies:
 
     def reserve(self, needs: Needs) -> None:
         """Have these amounts at hand: from the folders first, the rest is made now."""
-        for kind in _KINDS:
-            self._reserve(kind, getattr(needs, kind))
+        self._add(self._short(needs), self._ready)
 
     @property
     def kept_on_disk(self) -> bool:
@@ -135,36 +134,40 @@ class Supplies:
 
     def prepare(self, needs: Needs, progress: Progress | None = None) -> None:
         """Make these amounts ahead; into the folders if there are any."""
-        for kind, (_, _, rows) in _KINDS.items():
-            target: MemoryPool | SingleUsePool = self._stored.get(kind, self._ready[kind])
-            left = getattr(needs, kind)
-            while left > 0:
-                part = min(left, _PORTION // rows)
-                target.add(self._make(kind, part))
-                left -= part
-                if progress is not None:
-                    progress(part * rows)
+        left = {kind: amount for kind in _KINDS if (amount := getattr(needs, kind)) > 0}
+        targets: dict[str, MemoryPool | SingleUsePool] = {**self._ready, **self._stored}
+        while left:
+            # a portion of the first kinds that are left
+            part, room = dict[str, int](), _PORTION
+            for kind, amount in left.items():
+                part[kind] = min(amount, room // _KINDS[kind].transfers)
+                room -= part[kind] * _KINDS[kind].transfers
+            part = {kind: amount for kind, amount in part.items() if amount}
+            self._add(part, targets)
+            left = {k: rest for k, amount in left.items() if (rest := amount - part.get(k, 0))}
+            if progress is not None:
+                progress(sum(_KINDS[kind].transfers * amount for kind, amount in part.items()))
 
     def take_leaves(self, count: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         """(tables as sender, choices and pads as receiver)."""
-        self._reserve("leaves", count)
+        self.reserve(Needs(leaves=count))
         table, mine = self._ready["leaves"].take(count)
         return table.reshape(-1), mine.reshape(-1)
 
-    def take_pairs(self, words: int) -> Words:
+    def take_pairs(self, words: int) -> U64Array:
         """(5, words): a, b0, b1, c0, c1."""
-        self._reserve("pairs", words)
+        self.reserve(Needs(pairs=words))
         (rows,) = self._ready["pairs"].take(words)
         return np.ascontiguousarray(rows.T)
 
-    def take_transfers(self, count: int) -> tuple[Words, Words, NDArray[np.uint8]]:
+    def take_transfers(self, count: int) -> tuple[U64Array, U64Array, NDArray[np.uint8]]:
         """(both keys as sender (n, 4), chosen key as receiver (n, 2), choices)."""
-        self._reserve("transfers", count)
+        self.reserve(Needs(transfers=count))
         pair, key, choice = self._ready["transfers"].take(count)
         return pair, key, choice.reshape(-1)
 
     def available(self) -> Needs:
-        """What is at hand and in the folders."""
+        """Supplies at hand and in the folders."""
         amounts = {kind: pool.available for kind, pool in self._ready.items()}
         for kind, pool in self._stored.items():
             amounts[kind] += pool.available
@@ -176,19 +179,39 @@ class Supplies:
             pool.close()
         self._stored = {}
 
-    def _reserve(self, kind: str, count: int) -> None:
-        ready, stored = self._ready[kind], self._stored.get(kind)
-        if stored is not None and ready.available < count:
-            part = min(count - ready.available, stored.available)
-            if part:
-                ready.add(stored.take(part))
-        if ready.available < count:
-            ready.add(self._make(kind, count - ready.available))
+    def _short(self, needs: Needs) -> dict[str, int]:
+        """The shortage of each kind, after the folders have given what they have."""
+        short = {}
+        for kind, ready in self._ready.items():
+            count, stored = getattr(needs, kind), self._stored.get(kind)
+            if stored is not None and ready.available < count:
+                part = min(count - ready.available, stored.available)
+                if part:
+                    ready.add(stored.take(part))
+            if ready.available < count:
+                short[kind] = count - ready.available
+        return short
 
-    def _make(self, kind: str, count: int) -> Sequence[Array]:
-        _, maker, _ = _KINDS[kind]
-        with self._meter.step(kind, offline=True):
-            return maker(self._ot, count)
+    def _add(
+        self, amounts: Mapping[str, int], targets: Mapping[str, MemoryPool | SingleUsePool]
+    ) -> None:
+        """Make this many of each kind, in one run."""
+        if not amounts:
+            return
+        orders = [(_KINDS[kind], amount) for kind, amount in amounts.items()]
+        with self._meter.step("supplies", offline=True):
+            try:
+                found = make(self._ot, orders)
+            except CheckError:
+                self._empty()
+                raise
+            for kind, columns in zip(amounts, found, strict=True):
+                targets[kind].add(columns)
+
+    def _empty(self) -> None:
+        """Give up all that is stored; the other cloud notices by the new names."""
+        for pool in self._stored.values():
+            pool.agree(None, secrets.token_bytes(NAME_BYTES))
 
     def _agree(self) -> None:
         """Both halves go on from the same rows or start with none, under C1's new names."""

@@ -10,7 +10,6 @@ the slot's next tasks. Records go to a worker shard by shard, the next when it h
 last: neither it nor this process ever holds the shares of all.
 """
 
-import contextlib
 import json
 import shutil
 import time
@@ -21,23 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.cluster.workers import Failure, Workers, in_background
-from ppodc.errors import InputError
-from ppodc.pairs import shards
-from ppodc.pairs.pair_worker import Effort, Setup, pools_of_job
-from ppodc.pairs.plan import (
-    MAX_ATTEMPTS,
-    DrawsNoise,
-    Place,
-    PlacesRows,
-    PlanStep,
-    Step,
-    StepResults,
-    Task,
-    due_step,
-    pair_kind,
-    shards_at,
-)
-from ppodc.pairs.shards import Shard
+from ppodc.errors import InputError, ProtocolError
+from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
+from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
+from ppodc.pairs.tasks import ingest
+from ppodc.pairs.walk import Held, Order, Walk
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Checkpoint, Store
 
@@ -47,12 +34,11 @@ _LONG_SECONDS = 3600.0  # to wait at a time for a call that ends by itself
 
 @dataclass(slots=True)
 class Slot:
-    """The worker in one place, and what it holds."""
+    """The worker in one slot and its state."""
 
     worker: Any  # a handle of `Workers`
     generation: int
-    ingested: set[str] = field(default_factory=set)
-    done: dict[str, int] = field(default_factory=dict)  # task -> iteration of its last run
+    held: Held = field(default_factory=Held)
 
 
 @dataclass(slots=True)
@@ -64,7 +50,7 @@ class _Current:
     running: dict[Any, int] = field(default_factory=dict)  # reference to a call -> slot
     results: dict[int, list[Any]] = field(default_factory=dict)
     failed: dict[int, Failure] = field(default_factory=dict)
-    efforts: dict[int, Effort] = field(default_factory=dict)
+    efforts: dict[int, StepCost] = field(default_factory=dict)
 
     def forget(self, slot: int) -> None:
         """Nothing that the slot's worker did or still does counts any more."""
@@ -75,19 +61,19 @@ class _Current:
 
 def drop_pools(store: Store, dataset: str, pools: Path) -> None:
     """Remove the supplies that a job which is over has left on this machine, if any."""
-    with contextlib.suppress(InputError):  # never sealed: it had none
-        digest = store.datasets.spec(dataset).digest
-        job = _name(digest, store.seals.sealed(dataset).digest)
+    seal = store.seals.digest(dataset)
+    if seal is not None:
+        job = _name(store.datasets.spec(dataset).digest, seal)
         shutil.rmtree(pools_of_job(pools, job), ignore_errors=True)
 
 
 def _name(spec: str, seal: str) -> str:
-    """What both clouds call a job: the digests of its spec and of its records."""
+    """The name of a job at both clouds: the digests of its spec and of its records."""
     return f"{spec[:32]}/{seal[:32]}"
 
 
 class CloudJob:
-    """See the module. Used by one thread at a time."""
+    """One cloud's side of a running job. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -103,30 +89,31 @@ class CloudJob:
         self.dataset, self.suite = dataset, suite
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.seals.sealed(dataset)
-        kind = pair_kind(self.spec)
-        self.pairs = shards.usable_pairs(
-            self.sealed.m, min(pairs, kind.most_pairs(self.spec) or pairs)
+        self.walk = Walk(
+            self.spec,
+            self.sealed,
+            pairs,
+            shards_per_pair=shards_per_pair,
+            prepare=prepare,
+            save=self._save,
+            noise_key=store.noise_key.of_job(self.spec.digest, self.sealed.digest),
         )
-        self.shards: Sequence[Shard] = shards.split(
-            self.sealed.m, self.pairs, shards_per_pair, len(self.spec.schema.columns)
-        )
-        if isinstance(kind, PlacesRows):
-            self.shards = kind.shards(self.spec, self.sealed, self.pairs, self.shards)
-        self.plan = kind.plan(self.spec, self.sealed, self.shards, self.pairs, self._save)
-        self.plan.prepare = prepare
-        if isinstance(self.plan, DrawsNoise):
-            self.plan.noise_key = store.noise_key.of_job(self.spec.digest, self.sealed.digest)
+        self.pairs = self.walk.pairs
         self.slots: dict[int, Slot] = {}
-        self.run = ""  # the session's id, the same at both clouds; set when it is opened
+        self.session_id = ""  # the same at both clouds; set when the session is opened
         self.worked = 0.0  # seconds of protocol work in iterations: of each step its slowest pair
         self.sent = 0  # bytes from this cloud's workers to the other's
         self._counted = (0.0, 0)  # of these two, what the store's figures have
         self._ray_deaths = workers.deaths()
-        self._number = 1
         self._current: _Current | None = None
 
+    @property
+    def plan(self) -> Plan:
+        """This cloud's state of the job between steps."""
+        return self.walk.plan
+
     def setup(self, link_timeout: float, pools: Path) -> Setup:
-        """What this side's workers must know."""
+        """The setup of this side's workers."""
         job = _name(self.spec.digest, self.sealed.digest)
         canonical = self.spec.canonical()
         return Setup(job, canonical, self.sealed.m, self.suite, link_timeout, str(pools))
@@ -136,7 +123,7 @@ class CloudJob:
     def resume_point(self, theirs: Iterable[tuple[int, str]]) -> int | None:
         """The latest iteration that both clouds can go on from; None means from the start.
 
-        `theirs` are the other cloud's (iteration, run): halves of two runs are no checkpoint.
+        `theirs` are the other cloud's (iteration, session id). Halves of two sessions do not fit.
         """
         common = set(theirs) & set(self.store.jobs.checkpoints(self.dataset).items())
         kept = {iteration for iteration, _ in common}
@@ -158,7 +145,7 @@ class CloudJob:
         self.plan.restore(jobs.checkpoint(self.dataset, iteration), previous)
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self.store.jobs.save_checkpoint(self.dataset, checkpoint, self.run)
+        self.store.jobs.save_checkpoint(self.dataset, checkpoint, self.session_id)
 
     # ---------------------------------------------------------------- workers
 
@@ -175,10 +162,6 @@ class CloudJob:
         generation = old.generation + (not again) if old is not None else 0
         self.slots[slot] = Slot(worker, generation)
 
-    def rows_at(self, slot: int) -> int:
-        """Rows that a slot works on now."""
-        return sum(shard.rows for shard in shards_at(self.plan, self.shards, slot))
-
     def pair_name(self, slot: int) -> str:
         """How both ends of the slot's channel know their pair."""
         return f"{slot}.{self.slots[slot].generation if slot in self.slots else 0}"
@@ -192,27 +175,15 @@ class CloudJob:
 
     # ------------------------------------------------------------------ steps
 
-    def next_step(self) -> Step | None:
-        """The step that must come now; None when all is done."""
-        due = due_step(self.plan)
-        return None if due is None else Step(self._number, due.name, due.iteration(self.plan))
-
-    def line(self, step: Step) -> PlanStep[Any]:
-        """The line of the plan's table that this step is; InputError if it is not due."""
-        due = due_step(self.plan)
-        if due is None or step != self.next_step():
-            raise InputError(f"{step.name} of iteration {step.iteration} is not the next step.")
-        return due
-
     def begin(self, step: Step, attempt: int, slots: Sequence[int]) -> None:
         """Start the step on these slots, in the background."""
-        line = self.line(step)
+        line = self.walk.line(step)
         if self._current is None:
             self._current = _Current(step)
         current = self._current
         allowed = set(line.slots(self.plan)) - set(current.running.values())
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
-            raise InputError(f"{step.name} cannot run on slots {list(slots)} now.")
+            raise ProtocolError(f"{step.name} cannot run on slots {list(slots)} now.")
         if step.number == 1:
             self.store.figures.put(ray_nodes=self.workers.nodes())
         if line.reveals:
@@ -229,20 +200,19 @@ class CloudJob:
                 detail["asked"] = asked
             self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
         for slot in slots:
-            own, held = shards_at(self.plan, self.shards, slot), self.slots[slot]
-            tasks = line.tasks(self.plan, Place(slot, own, held.done))
-            missing = [shard for shard in own if shard.name not in held.ingested]
+            at = self.slots[slot]
+            order = self.walk.order(line, slot, at.held)
             current.forget(slot)
-            current.tasks[slot] = tasks
-            run = partial(self.workers.call, held.worker, "run", step, attempt)
-            if missing and line.uses_records:
-                call = in_background(self._hand_over, held, missing, run, tasks)
+            current.tasks[slot] = order.tasks
+            run = partial(self.workers.call, at.worker, "run", step, attempt)
+            if order.missing:
+                call = in_background(self._hand_over, at.held, order, run)
             else:
-                call = run(tasks)
+                call = run(order.tasks)
             current.running[call] = slot
 
     def wait(self, seconds: float) -> tuple[list[int], dict[int, Failure], list[int]]:
-        """(done, failed, running) slots of the step, after at most so many seconds.
+        """(done, failed, running) slots of the step, after at most this many seconds.
 
         Returns early when nothing runs any more.
         """
@@ -260,18 +230,17 @@ class CloudJob:
     def complete(self) -> bool:
         """Whether every slot that the step needs has its result here."""
         current = self._under_way()
-        needed = set(self.line(current.step).slots(self.plan))
+        needed = set(self.walk.line(current.step).slots(self.plan))
         return not current.running and needed <= set(current.results)
 
     def commit(self) -> None:
         """Take over the results of the step; both clouds have them all."""
         if not self.complete():
-            raise InputError("the step is not complete and cannot be committed.")
+            raise ProtocolError("the step is not complete and cannot be committed.")
         current = self._under_way()
-        line = self.line(current.step)
+        line = self.walk.line(current.step)
         before, self._current = self.plan.iteration, None
-        line.keep(self.plan, StepResults(current.step, current.tasks, current.results))
-        self._number += 1
+        self.walk.keep(StepResults(current.step, current.tasks, current.results))
         if current.step.iteration > before:
             self.worked += max(effort.seconds for effort in current.efforts.values())
         self.sent += sum(effort.sent for effort in current.efforts.values())
@@ -282,13 +251,13 @@ class CloudJob:
 
     def committed(self, number: int) -> bool:
         """Whether this step was taken over already."""
-        return number < self._number
+        return number < self.walk.number
 
     def save_result(self) -> None:
         """Keep this cloud's half of the result; may be repeated until the job is done."""
-        if self.next_step() is not None:
-            raise InputError("the job is not finished yet.")
-        self.store.results.save(self.dataset, self.plan.result(), self.run)
+        if self.walk.next_step() is not None:
+            raise ProtocolError("the job is not finished yet.")
+        self.store.results.save(self.dataset, self.plan.result(), self.session_id)
 
     def watch(self) -> dict[Any, int]:
         """References to each worker's count of rows in the step under way, by slot."""
@@ -299,7 +268,7 @@ class CloudJob:
 
     def _under_way(self) -> _Current:
         if self._current is None:
-            raise InputError("no step is under way.")
+            raise ProtocolError("no step is under way.")
         return self._current
 
     def _check_asked(self, step: Step, asked: str) -> None:
@@ -324,8 +293,7 @@ class CloudJob:
             self.store.figures.add(worker_failures=1, ray_deaths=self._ray_deaths - died)
             return
         current.results[slot], current.efforts[slot] = outcome
-        for task in current.tasks[slot]:
-            self.slots[slot].done[task.name] = current.step.iteration
+        self.slots[slot].held.add(current.tasks[slot], current.step.iteration)
 
     def _count(self, iterations: int) -> None:
         """Add what was done since the last time to what this cloud counts about itself."""
@@ -334,23 +302,21 @@ class CloudJob:
         self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
         self.store.figures.put(ray_nodes=self.workers.nodes())
 
-    def _hand_over(
-        self, slot: Slot, missing: Sequence[Shard], run: Callable[[list[Task]], Any], tasks: Any
-    ) -> Any:
-        """What the tasks come to, after the slot's worker has taken in what it lacks."""
-        spent = Effort(0.0, 0)
-        for shard in missing:
-            rows = self.store.seals.rows(self.dataset, shard.first, shard.rows)
-            outcome = self._awaited(run([Task("ingest", (shard.name,), inputs=(rows,))]))
+    def _hand_over(self, held: Held, order: Order, run: Callable[[list[Task]], Any]) -> Any:
+        """Give a worker the shards that it lacks, then its tasks; the outcome of these."""
+        spent = StepCost(0.0, 0)
+        for shard in order.missing:
+            rows = self.store.seals.rows(self.sealed, shard.first, shard.rows)
+            outcome = self._awaited(run([ingest(shard, rows)]))
             if isinstance(outcome, Failure):
                 return outcome
-            slot.ingested.add(shard.name)
+            held.shards.add(shard.name)
             spent += outcome[1]
-        outcome = self._awaited(run(tasks))
+        outcome = self._awaited(run(order.tasks))
         return outcome if isinstance(outcome, Failure) else (outcome[0], spent + outcome[1])
 
     def _awaited(self, call: Any) -> Any:
-        """What a call gave, or the Failure that it ended in, whenever that is."""
+        """Wait for a call: its result, or its Failure."""
         while not self.workers.ended([call], _LONG_SECONDS):
             pass
         return self.workers.outcome(call)

@@ -1,4 +1,4 @@
-"""What the master may ask of C2, and what C2 answers; all typed, nothing else is understood.
+"""The messages between the master and C2; all typed, nothing else is understood.
 
 Operations are C1's alone. `open` starts a session for one sealed dataset and returns a ticket; the
 operations after it need that ticket, and C2 does the next step of the job or none. Everything here
@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ppodc.errors import MAX_TEXT
+from ppodc.names import Digest, Name
 from ppodc.pairs.plan import Count, Step
-from ppodc.records.names import Digest, Name
-from ppodc.service.upload import Upload
+from ppodc.service.sealed_uploads import Upload
 from ppodc.transport.wire import Body
 
 UPLOADS = "control.uploads"
@@ -32,12 +32,12 @@ LONGEST_WAIT = 5.0  # seconds that `poll` may hold its answer back
 Ticket = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Public = Annotated[bytes, Meta(min_length=40, max_length=40)]
 Number = Annotated[int, Meta(ge=0, le=MAX_PAIRS)]
-RunId = Annotated[str, Meta(pattern=r"\A([0-9a-f]{32})?\Z")]  # empty: from before there were any
+SessionId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 Outcome = Literal["prepared", "done", "failed", "cancelled"]
 
 
-def run_of(ticket: bytes) -> str:
-    """What both clouds call a session in what they keep of it; it opens nothing."""
+def session_id(ticket: bytes) -> str:
+    """The name under which both clouds store what a session made; it grants no access."""
     return hashlib.blake2b(ticket, digest_size=16).hexdigest()
 
 
@@ -80,8 +80,8 @@ class Sealed(Body, frozen=True):
 class Open(Body, frozen=True):
     """`open`: start or continue the job with these C1 workers, one per slot.
 
-    With `prepare` the session only fills pools for so many iterations. A checkpoint goes with the
-    run in which it was made, since halves of two runs do not fit each other.
+    With `prepare` the session only fills pools for this many iterations. A checkpoint goes with the
+    session that made it, since halves of two sessions do not fit each other.
     """
 
     dataset: Name
@@ -91,7 +91,7 @@ class Open(Body, frozen=True):
     pairs: Number
     shards_per_pair: Count
     prepare: Count
-    checkpoints: list[tuple[Count, RunId]]
+    checkpoints: list[tuple[Count, SessionId]]
     publics: list[Public]
 
 
@@ -160,7 +160,7 @@ class Settle(Body, frozen=True):
     seal: Digest | None
     outcome: Outcome
     message: Annotated[str, Meta(max_length=MAX_TEXT)]
-    run: RunId = ""  # of C1's half of the result, once it is done
+    session_id: SessionId | None = None  # of C1's result, once the job is done
 
 
 class Done(Body, frozen=True):

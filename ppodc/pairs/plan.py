@@ -9,25 +9,18 @@ step that is due comes next. Ahead of a kind's own steps every job takes its rec
 instead of a job, a session may fill the pools of every pair (`Prepare`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import InputError
-from ppodc.job_kinds import Kind
 from ppodc.pairs.shards import Shard
-from ppodc.records.output_half import ResultHalf
-from ppodc.records.upload_form import Cloud
+from ppodc.records.result_shares import ResultShare
+from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store import Checkpoint
-from ppodc.service.upload import Sealed
-from ppodc.spec import Spec
-from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body
 
 LEAD = 0  # the slot that does the work that is not spread over records
@@ -36,6 +29,10 @@ MAX_ATTEMPTS = 3  # runs of one step on one slot before the job gives up
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
 StepName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z+-]{0,31}$")]
 Progress = Callable[[int], None]
+
+
+def keep_nothing(checkpoint: Checkpoint) -> None:
+    """Keep no checkpoint: a job that is killed starts anew."""
 
 
 class Step(Body, frozen=True):
@@ -48,16 +45,16 @@ class Step(Body, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker does in a step. `inputs` are its own cloud's and stay out of every log."""
+    """A worker's task in a step. `inputs` are its own cloud's and stay out of every log."""
 
     name: str
     shards: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
+    agreed: tuple[int, ...] = ()  # public integers that both halves compare
     inputs: tuple[Any, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlotView:
     """A slot as a step sees it: its shards, and when its worker last did each task."""
 
     slot: int
@@ -71,7 +68,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class StepResults:
-    """What the slots of a committed step gave, task by task."""
+    """The results of the slots of a committed step, task by task."""
 
     step: Step
     tasks: Mapping[int, Sequence[Task]]
@@ -103,7 +100,7 @@ class PlanStep(Protocol[P]):
 
     @property
     def counts_rows(self) -> bool:
-        """Whether its progress is told in records."""
+        """Whether its progress is counted in records."""
 
     @property
     def uses_records(self) -> bool:
@@ -111,7 +108,7 @@ class PlanStep(Protocol[P]):
 
     @property
     def reveals(self) -> str:
-        """What leaves the protocol in it, and to whom, for the ledger; empty: nothing."""
+        """The values that it reveals, and to whom, for the ledger; empty: none."""
 
     def asks(self, plan: P) -> str:
         """A digest of exactly what it reveals; once begun, nothing else is in that iteration.
@@ -126,78 +123,82 @@ class PlanStep(Protocol[P]):
         """The iteration it belongs to."""
 
     def slots(self, plan: P) -> list[int]:
-        """Who has something to do in it."""
+        """Slots that take part in this step."""
 
-    def tasks(self, plan: P, place: Place) -> list[Task]:
-        """What the slot does."""
+    def tasks(self, plan: P, place: SlotView) -> list[Task]:
+        """The tasks of the slot."""
 
     def keep(self, plan: P, results: StepResults) -> None:
         """Take the results over; what must survive a kill is saved before the state moves."""
 
 
-class Plan(Protocol):
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A job's facts at its start; both clouds have the same but for the last two."""
+
+    sealed: Sealed
+    shards: Sequence[Shard] = ()
+    pairs: int = 1
+    prepare: int = 0  # iterations to fill pools for; 0: run the job
+    save: Callable[[Checkpoint], None] = keep_nothing  # puts a checkpoint on disk
+    noise_key: bytes = field(default=b"", repr=False)  # 32 bytes of this cloud and job alone
+
+
+@dataclass(slots=True)
+class Plan(ABC):
     """One cloud's state of a job, and the table of its steps."""
 
-    prepare: int  # iterations to fill pools for; 0: run the job
-    ready: bool  # records are taken in (or pools are filled)
+    facts: JobFacts
+    ready: bool = field(default=False, init=False)  # records are taken in, or pools are filled
+    iteration: int = field(default=0, init=False)  # the last one that is complete
 
     @property
+    @abstractmethod
     def table(self) -> Sequence[PlanStep[Any]]:
         """The kind's steps."""
 
     @property
-    def pairs(self) -> int: ...
+    def pairs(self) -> int:
+        return self.facts.pairs
 
     @property
-    def iteration(self) -> int:
-        """The last one that is complete."""
+    def prepare(self) -> int:
+        """Iterations to fill pools for, no more than the job can have; 0: run the job."""
+        return min(self.facts.prepare, max(1, self.max_iter))
 
     @property
     def max_iter(self) -> int:
-        """At most so many; 0: the job has no iterations."""
-
-    def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        """Whether the job can go on from here, when both clouds keep these iterations."""
-
-    def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
-        """Go back to this iteration."""
-
-    def result(self) -> ResultHalf:
-        """This cloud's half, once no step is due."""
-
-
-@runtime_checkable
-class DrawsNoise(Protocol):
-    """A plan whose steps add this cloud's own noise, the same whenever a step is repeated."""
-
-    noise_key: bytes  # 32 bytes of this cloud and this job alone
-
-
-@runtime_checkable
-class KnowsAhead(Protocol):
-    """A plan that knows more of a pair's work than the sizes of its shards."""
-
-    def ahead(self, slot: int) -> tuple[Any, ...]:
-        """What the pair's half is to `expect` before it makes supplies."""
-
-
-@runtime_checkable
-class TakesTurns(Protocol):
-    """A plan whose steps do not all work on the same shards."""
+        """The most iterations that the job can have; 0: it has no iterations."""
+        return 0
 
     def in_turn(self, shard: Shard) -> bool:
         """Whether the step that comes now, and those like it, work on this shard."""
+        return True
 
+    def ahead(self, slot: int) -> Any:
+        """The work that the pair's half is to `expect` before it makes supplies; None: no more."""
+        return None
 
-def shards_at(plan: "Plan", shards: Sequence[Shard], slot: int) -> tuple[Shard, ...]:
-    """The shards that a slot holds, as far as the plan works on them now."""
-    own = (shard for shard in shards if shard.slot == slot)
-    turns = plan if isinstance(plan, TakesTurns) else None
-    return tuple(shard for shard in own if turns is None or turns.in_turn(shard))
+    def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
+        """Whether the job can go on from here, when both clouds keep these iterations."""
+        return False
+
+    def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
+        """Go back to this iteration."""
+        raise InputError("this job has no iterations to go back to.")
+
+    @abstractmethod
+    def result(self) -> ResultShare:
+        """This cloud's share, once no step is due."""
+
+    def shards_at(self, slot: int) -> tuple[Shard, ...]:
+        """The shards that a slot holds, as far as the job works on them now."""
+        own = (shard for shard in self.facts.shards if shard.slot == slot)
+        return tuple(shard for shard in own if self.in_turn(shard))
 
 
 class BaseStep(Generic[Q]):
-    """What most steps have in common; a step says what differs."""
+    """A step with the usual answers; a subclass overrides what differs."""
 
     counts_rows = False
     uses_records = True
@@ -212,7 +213,7 @@ class BaseStep(Generic[Q]):
     def slots(self, plan: Q) -> list[int]:
         return list(range(plan.pairs))
 
-    def tasks(self, plan: Q, place: Place) -> list[Task]:
+    def tasks(self, plan: Q, place: SlotView) -> list[Task]:
         return []
 
 
@@ -224,10 +225,9 @@ class Prepare(BaseStep[Plan]):
     def due(self, plan: Plan) -> bool:
         return bool(plan.prepare) and not plan.ready
 
-    def tasks(self, plan: Plan, place: Place) -> list[Task]:
+    def tasks(self, plan: Plan, place: SlotView) -> list[Task]:
         sizes = (shard.rows for shard in place.shards)
-        inputs = plan.ahead(place.slot) if isinstance(plan, KnowsAhead) else ()
-        return [Task("prepare", rows=(plan.prepare, *sizes), inputs=inputs)]
+        return [Task("prepare", agreed=(plan.prepare, *sizes), inputs=(plan.ahead(place.slot),))]
 
     def keep(self, plan: Plan, results: StepResults) -> None:
         plan.ready = True
@@ -252,110 +252,3 @@ def due_step(plan: Plan) -> PlanStep[Any] | None:
     else:
         general = [Ingest(), *plan.table]
     return next((step for step in general if step.due(plan)), None)
-
-
-# --------------------------------------------------------------------------- a kind, on pairs
-
-
-@runtime_checkable
-class PairHalf(Protocol):
-    """One cloud's half of a pair; the rest of it is between a kind's plan and its halves."""
-
-    def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
-        """Take in a shard's rows of this cloud's share."""
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A half that can make the supplies of later iterations ahead and keep them on disk."""
-
-    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
-        """How much work `prepare` would be now, in units that its `progress` counts."""
-
-    def prepare(
-        self,
-        iterations: int,
-        progress: Progress | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Make what is missing for so many iterations over shards of these sizes."""
-
-
-@runtime_checkable
-class Expects(Prepares, Protocol):
-    """A half whose supplies follow from work that its plan tells (`KnowsAhead`)."""
-
-    def expect(self, work: Any) -> None:
-        """What it will be given to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What a half is made from besides its channel; the key is public at C1, secret at C2."""
-
-    key: PublicKey | SecretKey = field(repr=False)
-    pools: Path | None = None  # this pair's folder of supplies made ahead
-
-
-@runtime_checkable
-class PairKind(Kind, Protocol):
-    """A kind of job that runs on worker pairs."""
-
-    @property
-    def suites(self) -> tuple[str, ...]:
-        """The suites of protocols that it has; the first is the default."""
-
-    def check(self, spec: Spec, m: int, suite: str, key_bits: int) -> None:
-        """Refuse, before anything runs, a job whose numbers the suite cannot hold."""
-
-    def most_pairs(self, spec: Spec) -> int | None:
-        """The pairs that the job can use at most; None: any number."""
-
-    def plan(
-        self,
-        spec: Spec,
-        sealed: Sealed,
-        shards: Sequence[Shard],
-        pairs: int,
-        save: Callable[[Checkpoint], None],
-    ) -> Plan:
-        """One cloud's plan at its start; `save` puts a checkpoint on disk."""
-
-    def open_half(
-        self, suite: str, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
-    ) -> PairHalf:
-        """One cloud's half of a pair; both clouds call it at the same time."""
-
-    def perform(self, half: Any, task: Task, progress: Progress) -> Any:
-        """Do a task of this kind's plan; `progress` counts records."""
-
-    def describe(self, facts: Mapping[str, Any]) -> str:
-        """The public facts of a result, in words."""
-
-
-@runtime_checkable
-class PlacesRows(Protocol):
-    """A kind that says itself which rows lie on which pair; they may lie on several."""
-
-    def shards(
-        self, spec: Spec, sealed: Sealed, pairs: int, usual: Sequence[Shard]
-    ) -> Sequence[Shard]:
-        """From public facts alone, so that both clouds agree; `usual` has every row once."""
-
-
-def pair_kind(spec: Spec) -> PairKind:
-    """The kind of a spec; InputError if it does not run on pairs."""
-    kind = spec.kind
-    if not isinstance(kind, PairKind):
-        raise InputError(f"a job of the kind {kind.name!r} does not run on worker pairs.")
-    return kind
-
-
-def suite_of(kind: PairKind, name: str | None) -> str:
-    """The suite of this name, or the kind's default; InputError if the kind has none such."""
-    if name is None:
-        return kind.suites[0]
-    if name not in kind.suites:
-        known = ", ".join(kind.suites)
-        raise InputError(f"there is no suite {name!r} for {kind.name}; choose one of {known}.")
-    return name

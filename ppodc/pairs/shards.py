@@ -4,6 +4,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 SHARD_ROWS = 1 << 14  # none is cut smaller: each has its own rounds and encrypted blocks
 SHARD_VALUES = 1 << 21  # nor is one larger: workers are handed one at a time, 8 bytes a value
 
@@ -38,6 +41,11 @@ def split(m: int, pairs: int, most_per_pair: int, columns: int = 1) -> list[Shar
         Shard(f"{first}-{end}", first, end - first, i // per_slot)
         for i, (first, end) in enumerate(itertools.pairwise(edges))
     ]
+
+
+def cut(rows: NDArray[np.uint64], shard: Shard) -> NDArray[np.uint64]:
+    """The rows of a shard from those of all sealed uploads."""
+    return rows[shard.first : shard.first + shard.rows]
 
 
 def usable_pairs(m: int, pairs: int) -> int:

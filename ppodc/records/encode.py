@@ -1,14 +1,11 @@
-"""Real-valued columns to integers 0..ub, and centres back to real units.
+"""Owners' tables as integers 0..ub (`grid`).
 
-A value x of a column with public bounds low and high becomes round((x - low) / (high - low) * ub),
-halves to even. Values and bounds are doubles and the rounding is that of the exact quotient, so
-every owner gets the same integers on every machine. Whatever does not fit the schema is refused as
-a whole: nothing is clipped, filled in or left out. Only records that are never uploaded, because
-their owner asks for their clusters, may lie outside the bounds.
+A table that does not fit the schema is refused as a whole: nothing is clipped, filled in or left
+out. Only records that are never uploaded, because their owner asks for their clusters, may lie
+outside the bounds.
 """
 
-from collections.abc import Sequence
-from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.records.read_table import Table, read, some
+from ppodc.records.grid import fault, on_steps, outside
+from ppodc.records.read_table import Table, read, some, word
 from ppodc.records.schema import Column, Schema
-from ppodc.records.toml_document import quoted
+from ppodc.toml_document import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# The double quotient is off by less than 4 * 2^-53 * ub <= 2^-31: only values this near to a half
-# can round to the wrong side, and they are rounded exactly.
-_NEAR_HALF = 2.0**-28
 _BEYOND = 1 << 20  # widths of a column that a value may lie outside, where that is allowed
 
 
@@ -43,24 +38,10 @@ def encode(
     return scaled(fitting(data, schema, header=header, empty=empty), schema)
 
 
-def encode_some(
-    data: "pd.DataFrame | NDArray[Any] | str | Path",
-    schema: Schema,
-    every: Sequence[str],
-    *,
-    header: bool = True,
-) -> NDArray[np.int64]:
-    """The same for a table that has other columns too; without names they are `every`."""
-    table = read(data, header=header).some_columns(schema.names, every)
-    _check_values(table, schema)
-    return scaled(table, schema)
-
-
 def on_grid(data: "pd.DataFrame | NDArray[Any] | str | Path", schema: Schema) -> NDArray[np.int64]:
-    """The same for records that stay with their owner: the grid goes on beyond the bounds."""
-    table = read(data)
-    _check_columns(table, schema)
-    _check_values(table, schema, beyond=_BEYOND)
+    """Encode records that stay with their owner: the grid goes on beyond the bounds."""
+    table = matched(read(data), schema)
+    check_values(table, schema, beyond=_BEYOND)
     return scaled(table, schema)
 
 
@@ -72,51 +53,67 @@ def fitting(
     aside: str = "",
     empty: bool = False,
 ) -> Table:
-    """The table, if every value of it fits the schema; `aside`: a column of names taken out."""
-    table = read(data, header=header, words=schema.words, aside=aside, empty=empty)
-    _check_columns(table, schema)
-    _check_values(table, schema)
+    """Read a table whose values all fit the schema; `texts` of it has the names in column `aside`.
+
+    InputError names the rows that do not fit.
+    """
+    texts = (aside,) if aside else ()
+    words, order = schema.categories, schema.names
+    table = read(data, header=header, categories=words, texts=texts, empty=empty, order=order)
+    if aside:
+        table = _with_names(table, aside)
+    table = matched(table, schema)
+    check_values(table, schema)
     return table
+
+
+def _with_names(table: Table, column: str) -> Table:
+    """The table with the column of names as texts, none of them empty."""
+    if column not in table.texts:
+        raise InputError(f"{table.source} has no one column named {column!r}")
+    names = [word(cell) for cell in table.texts[column]]
+    nameless = [table.row_name(row) for row, name in enumerate(names) if not name]
+    if nameless:
+        places = some(nameless, len(nameless))
+        raise InputError(f"{table.source}: column {column!r} is empty in {places}")
+    return replace(table, texts={column: names})
 
 
 def scaled(table: Table, schema: Schema) -> NDArray[np.int64]:
     """The values of a fitting table as integers 0..ub."""
-    encoded = np.empty(table.values.shape, np.int64)
-    for s, column in enumerate(schema.columns):
-        encoded[:, s] = _scaled(table.values[:, s], column, schema.ub)
-    return encoded
+    return on_steps(table.values, schema)
 
 
-def _check_columns(table: Table, schema: Schema) -> None:
+def matched(table: Table, schema: Schema) -> Table:
+    """The columns of the schema in its order; others are refused, unless they may be left out."""
     expected = schema.names
     if table.names is None:
         found = table.values.shape[1]
         if found != len(expected):
             hint = ""
             if table.source.endswith((".csv", ".gz")) and found == 1:
-                hint = "; are the fields separated by commas?"
+                hint = "; are the fields separated by commas, semicolons or tabs?"
             raise InputError(f"{table.source} has {found} columns, not {len(expected)}{hint}")
-        return
-    if table.names == expected:
-        return
+        return table
     missing = [name for name in expected if name not in table.names]
-    unknown = [name for name in table.names if name not in expected]
+    unknown = [name for name in table.names if name not in expected and not table.further]
+    twice = [name for name in expected if table.names.count(name) > 1]
     parts = []
     if missing:
         parts.append(f"missing columns {quoted(missing)}")
     if unknown:
-        parts.append(f"unknown columns {quoted(unknown)}")
-    if len(set(table.names)) < len(table.names):
-        parts.append("a column name occurs more than once")
+        parts.append(f"unknown columns {quoted(unknown)}, which --only (only=True) leaves out")
+    if twice:
+        parts.append(f"a column name occurs more than once: {quoted(twice)}")
     if not parts:
-        parts.append(f"the columns must stand in this order: {quoted(expected)}")
+        return table if table.names == expected else table.some_columns(expected)
     if len(missing) == len(expected) and any(map(_looks_numeric, table.names)):
         raise InputError(
             f"{table.source}: the first line holds numbers instead of column names; "
             "if the file has no header, say so (--no-header, header=False)"
         )
     if len(table.names) == 1 < len(expected):
-        parts.append("are the fields separated by commas?")
+        parts.append("are the fields separated by commas, semicolons or tabs?")
     raise InputError(f"{table.source}: {'; '.join(parts)}")
 
 
@@ -128,19 +125,16 @@ def _looks_numeric(text: str) -> bool:
     return True
 
 
-def _check_values(table: Table, schema: Schema, beyond: int = 0) -> None:
-    low = np.array([column.low for column in schema.columns])
-    high = np.array([column.high for column in schema.columns])
-    low, high = low - beyond * (high - low), high + beyond * (high - low)
-    bad = ~((table.values >= low) & (table.values <= high))  # NaN is bad too
-    bad |= np.isinf(table.values)
+def check_values(table: Table, schema: Schema, beyond: int = 0) -> None:
+    """Refuse values outside the bounds, missing ones, and what is no number."""
+    bad = outside(table.values, schema, beyond)
     total = int(bad.sum())
     if not total:
         return
     first = np.argwhere(bad)[:5].tolist()
     places = [
         f"{table.row_name(row)}, column {schema.columns[s].name!r}: "
-        + _fault(table, row, s, schema.columns[s])
+        + _fault(table, row, s, schema.columns[s], beyond)
         for row, s in first
     ]
     raise InputError(
@@ -149,41 +143,7 @@ def _check_values(table: Table, schema: Schema, beyond: int = 0) -> None:
     )
 
 
-def _fault(table: Table, row: int, s: int, column: Column) -> str:
-    value = table.values[row, s]
+def _fault(table: Table, row: int, s: int, column: Column, beyond: int) -> str:
     if (row, s) in table.not_numbers:
         return "not one of the values in the spec" if column.values else "not a number"
-    if np.isnan(value):
-        return "missing"
-    if np.isinf(value):
-        return "infinite"
-    return f"below {column.low!r}" if value < column.low else f"above {column.high!r}"
-
-
-def _scaled(values: NDArray[np.float64], column: Column, ub: int) -> NDArray[np.int64]:
-    quotient = (values - column.low) / (column.high - column.low) * ub
-    rounded = np.rint(quotient).astype(np.int64)
-    near = np.abs(quotient - np.floor(quotient) - 0.5) < _NEAR_HALF
-    if near.any():
-        low, width = Fraction(column.low), Fraction(column.high) - Fraction(column.low)
-        distinct, back = np.unique(values[near], return_inverse=True)
-        exact = [round((Fraction(x) - low) / width * ub) for x in distinct.tolist()]
-        rounded[near] = np.array(exact, np.int64)[back]
-    return rounded
-
-
-def decode_centres(sums: NDArray[Any], sizes: NDArray[Any], schema: Schema) -> NDArray[np.float64]:
-    """The centres sums / size in real units, (k, l); rounded once, at the very end.
-
-    A cluster of size 0 has a centre of NaN.
-    """
-    if sums.shape != (len(sizes), len(schema.columns)):
-        raise InputError(f"the sums have shape {sums.shape}, which does not fit the schema")
-    out = np.full(sums.shape, np.nan, np.float64)
-    for h, size in enumerate(sizes.tolist()):
-        if size == 0:
-            continue
-        for s, column in enumerate(schema.columns):
-            low, high = Fraction(column.low), Fraction(column.high)
-            out[h, s] = float(low + Fraction(int(sums[h, s]), size * schema.ub) * (high - low))
-    return out
+    return fault(table.values[row, s], column, beyond)

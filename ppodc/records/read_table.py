@@ -1,9 +1,10 @@
-"""Tables as owners have them (CSV, Parquet, DataFrame, array), read into doubles.
+"""Tables as owners have them (CSV, Parquet, DataFrame, array), read once: numbers and texts.
 
-Columns of words are read as the numbers of their words; a column of names may be set aside as text.
-Reading is strict and keeps the way back: which entry was no number, and under which name the user
-knows a row (the line of a CSV file, the label of a DataFrame's row). Values themselves never
-appear in an error, since they are what the owner wants to keep secret.
+Columns of numbers become doubles, columns of categories the numbers of their words; columns that
+are asked for as texts keep their cells. Reading is strict and keeps the way back: which entry was
+no number, and under which name the user knows a row (the line of a CSV file, the label of a
+DataFrame's row). Values themselves never appear in an error, since they are what the owner wants to
+keep secret.
 """
 
 import csv
@@ -11,13 +12,13 @@ import gzip
 import math
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +29,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 5
-T = TypeVar("T")
 _UNKNOWN = "?"  # stands for a word that a column does not have, and is no number
+Categories = Mapping[int, Mapping[str, int]]  # of each column of words, by its place: their numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """A table of which a job takes the columns that it asks for; further ones stay at home."""
+
+    data: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Doubles with NaN where a value is missing or, if listed in `not_numbers`, no number.
 
-    `aside` is the column of names that was asked for, one for each row.
+    `names` and `values` are the columns of numbers. `texts` has the cells of the others by name:
+    texts as they stand, any object of a DataFrame, None where a value is missing.
     """
 
     source: str
@@ -44,21 +53,40 @@ class Table:
     values: NDArray[np.float64]
     row_name: Callable[[int], str]
     not_numbers: set[tuple[int, int]] = field(default_factory=set)
-    aside: list[str] = field(default_factory=list)
+    texts: dict[str, list[Any]] = field(default_factory=dict)
+    further: bool = False  # whether columns that nobody asks for are left out
 
-    def some_columns(self, wanted: Sequence[str], every: Sequence[str]) -> "Table":
-        """The columns of these names, in this order; a table without names has `every`."""
-        names = every if self.names is None else self.names
-        missing = [name for name in wanted if name not in names]
-        if missing or self.values.shape[1] != len(names):
-            what = f"no column {missing[0]!r}" if missing else f"not {len(names)} columns"
-            raise InputError(f"{self.source} has {what}")
-        places = [names.index(name) for name in wanted]
-        texts = {(row, places.index(s)) for row, s in self.not_numbers if s in places}
-        return Table(self.source, list(wanted), self.values[:, places], self.row_name, texts)
+    def some_columns(self, wanted: Sequence[str]) -> "Table":
+        """The columns of numbers with these names, in this order."""
+        places = [(self.names or []).index(name) for name in wanted]
+        faults = {(row, places.index(s)) for row, s in self.not_numbers if s in places}
+        values = self.values[:, places]
+        return replace(self, names=list(wanted), values=values, not_numbers=faults)
 
 
-Words = Mapping[int, Mapping[str, int]]  # of each column of words, by its place: their numbers
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How the columns of a table are read."""
+
+    categories: Categories  # places count columns of numbers only
+    texts: Collection[str]
+    names: Sequence[str]  # of the columns of a table without a header
+    text_numbers: bool  # whether a text in a DataFrame may be a number
+    order: Sequence[str]  # of the columns of numbers, as places in `categories` count them
+
+    def placed(self, names: Sequence[str] | None) -> "_Columns":
+        """Places of words as they are in a table with these columns of numbers."""
+        if names is None or not set(self.order) <= set(names):
+            return self
+        words = {list(names).index(self.order[p]): w for p, w in self.categories.items()}
+        return replace(self, categories=words) if self.order else self
+
+    def text_places(self, names: Sequence[str], source: str) -> dict[str, int]:
+        """Where the columns of texts are."""
+        twice = [name for name in self.texts if list(names).count(name) > 1]
+        if twice:
+            raise InputError(f"{source} has several columns named {twice[0]!r}")
+        return {name: place for place, name in enumerate(names) if name in self.texts}
 
 
 def some(places: Iterable[str], total: int) -> str:
@@ -69,51 +97,55 @@ def some(places: Iterable[str], total: int) -> str:
 
 
 def read(
-    data: "pd.DataFrame | NDArray[Any] | str | Path",
+    data: Any,
     *,
     header: bool = True,
-    words: Words = MappingProxyType({}),
-    aside: str = "",
+    categories: Categories = MappingProxyType({}),
+    texts: Collection[str] = (),
+    names: Sequence[str] = (),
+    text_numbers: bool = False,
     empty: bool = False,
+    order: Sequence[str] = (),
 ) -> Table:
-    """A table from a path (.csv, .csv.gz, .parquet), a DataFrame or a two-dimensional array.
+    """Read a path (.csv, .csv.gz, .parquet), a table of any library or an array; or `Only` of it.
 
-    `aside` names a column that is taken out and kept as text; places in `words` do not count it.
-    `empty`: the table may have columns and no rows.
+    Columns named in `texts` keep their cells; places in `categories` do not count them. `names` are
+    those of all columns, for a table that has none. `text_numbers`: a number may be written as text
+    in a DataFrame, as it is in a CSV file. `empty`: the table may have columns and no rows. `order`
+    names the columns that places in `categories` count, if the table may have them in another one.
     """
+    columns = _Columns(categories, texts, names, text_numbers, order)
+    further = isinstance(data, Only)
+    data = in_pandas(data.data if isinstance(data, Only) else data)
     if isinstance(data, str | Path):
-        table = from_path(
-            Path(data),
-            lambda stream, source: _from_csv(stream, source, header, words, aside),
-            lambda frame, source: _from_frame(frame, source, words, aside),
-        )
+        table = _from_path(Path(data), columns, header)
     elif isinstance(data, np.ndarray):
-        if aside:
-            raise _no_column("the array", aside)
-        table = _from_array(data, words)
+        table = _from_array(data, columns)
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
-        table = _from_frame(data, "the DataFrame", words, aside)
+        table = _from_frame(data, "the DataFrame", columns)
     else:
         raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
-    if not len(table.values) and not (empty and table.values.shape[1]):
+    if not len(table.values) and not (empty and (table.values.shape[1] or table.texts)):
         raise InputError(f"{table.source} holds no records")
-    nameless = [table.row_name(row) for row, name in enumerate(table.aside) if not name]
-    if nameless:
-        places = some(nameless, len(nameless))
-        raise InputError(f"{table.source}: column {aside!r} is empty in {places}")
-    return table
+    return replace(table, further=further)
 
 
-def _no_column(source: str, name: str) -> InputError:
-    return InputError(f"{source} has no one column named {name!r}")
+def in_pandas(data: Any) -> Any:
+    """A table of polars, Arrow or another library as a DataFrame; anything else as it is."""
+    if hasattr(data, "collect") and hasattr(data, "lazy"):  # polars' LazyFrame
+        data = data.collect()
+    if hasattr(data, "iloc") or not hasattr(data, "__arrow_c_stream__"):
+        return data
+    import pyarrow
+
+    try:
+        return pyarrow.table(data).to_pandas()
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise InputError("the Arrow data are no table with named columns: give a table") from error
 
 
-def from_path(
-    path: Path,
-    from_csv: Callable[[TextIO, str], T],
-    from_frame: Callable[["pd.DataFrame", str], T],
-) -> T:
-    """A file opened by its name's ending and read by whoever knows how; its faults in words."""
+def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
+    """Open a file by its name's ending."""
     name = path.name.lower()
     if not path.is_file():
         what = "is not a file" if path.exists() else "does not exist"
@@ -122,9 +154,9 @@ def from_path(
         if name.endswith((".csv", ".csv.gz")):
             opener: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
             with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-                return from_csv(stream, str(path))
+                return _from_csv(stream, str(path), columns, header)
         if name.endswith((".parquet", ".pq")):
-            return from_frame(_parquet(path), str(path))
+            return _from_frame(_parquet(path), str(path), columns)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
@@ -147,9 +179,22 @@ def _parquet(path: Path) -> "pd.DataFrame":
     return frame
 
 
-def csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
+# ------------------------------------------------------------------------------------------ CSV
+
+
+def _delimiter(stream: TextIO, header: bool) -> str:
+    """The sign between fields, by the first line: a tab, a semicolon or a comma."""
+    first = stream.readline()
+    stream.seek(0)
+    if "\t" in first:
+        return "\t"
+    commas = first.count(",") if header else 0  # in a line of numbers these are decimal ones
+    return ";" if first.count(";") > commas else ","
+
+
+def _csv_rows(stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """(line on which it starts, fields) of each record; empty lines at the end are left out."""
-    reader = csv.reader(stream, skipinitialspace=True, strict=True)
+    reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
     start = 1
     empty: list[int] = []
     for fields in reader:
@@ -162,13 +207,16 @@ def csv_rows(stream: TextIO) -> Iterator[tuple[int, list[str]]]:
         start = reader.line_num + 1
 
 
-def _from_csv(stream: TextIO, source: str, header: bool, words: Words, aside: str) -> Table:
-    rows = csv_rows(stream)
-    names = header_of(rows, source) if header else None
+def _from_csv(stream: TextIO, source: str, columns: _Columns, header: bool) -> Table:
+    delimiter = _delimiter(stream, header)
+    rows = _csv_rows(stream, delimiter)
+    names = _header(rows, source) if header else list(columns.names) or None
     width = len(names) if names else 0
-    if aside and (names is None or names.count(aside) != 1):
-        raise _no_column(source, aside)
-    out, texts = names.index(aside) if names and aside else None, []
+    places = columns.text_places(names or (), source)
+    known = [name for name in names if name not in places] if names else None
+    columns = columns.placed(known)
+    outwards = sorted(places.items(), key=lambda item: -item[1])
+    texts: dict[str, list[Any]] = {name: [] for name in places}
     values, lines = array("d"), array("q")
     not_numbers: set[tuple[int, int]] = set()
     ragged: list[str] = []
@@ -177,40 +225,34 @@ def _from_csv(stream: TextIO, source: str, header: bool, words: Words, aside: st
         if not fields or len(fields) != width:
             ragged.append(f"line {line} has {len(fields)}")
             continue
-        if out is not None:
-            texts.append(fields.pop(out).strip())
-        _number_words(fields, words)
-        if _plain_numbers(fields, values):
-            lines.append(line)
-        else:
+        for name, place in outwards:
+            texts[name].append(fields.pop(place).strip() or None)
+        _number_words(fields, columns.categories)
+        if delimiter != ",":
+            fields = [field.replace(",", ".") for field in fields]
+        if not _plain_numbers(fields, values):
             _mixed_fields(fields, len(lines), values, not_numbers)
-            lines.append(line)
-    check_ragged(source, width, ragged)
-    if names and out is not None:
-        names.pop(out)
-    width -= out is not None
-    numbers = np.frombuffer(values, np.float64).reshape(len(lines), width)
-    return Table(source, names, numbers, lambda i: f"line {lines[i]}", not_numbers, texts)
+        lines.append(line)
+    if ragged:
+        shown = some(ragged, len(ragged))
+        sign = "tabs" if delimiter == "\t" else f"{delimiter!r}"
+        raise InputError(
+            f"{source}: each line must have {width} fields separated by {sign}: {shown}"
+        )
+    numbers = np.frombuffer(values, np.float64).reshape(len(lines), width - len(places))
+    return Table(source, known, numbers, lambda i: f"line {lines[i]}", not_numbers, texts)
 
 
-def header_of(rows: Iterator[tuple[int, list[str]]], source: str) -> list[str]:
-    """The names in the first line of a CSV file."""
+def _header(rows: Iterator[tuple[int, list[str]]], source: str) -> list[str]:
     first = next(rows, None)
     if first is None:
         raise InputError(f"{source} is empty")
     return [field.strip() for field in first[1]]
 
 
-def check_ragged(source: str, width: int, ragged: list[str]) -> None:
-    """Refuse lines of another number of fields."""
-    if ragged:
-        places = some(ragged, len(ragged))
-        raise InputError(f"{source}: each line must have {width} fields separated by ',': {places}")
-
-
-def _number_words(fields: list[str], words: Words) -> None:
+def _number_words(fields: list[str], categories: Categories) -> None:
     """Put the number of its word into every field of a column of words."""
-    for place, numbers in words.items():
+    for place, numbers in categories.items():
         text = fields[place].strip() if place < len(fields) else ""
         if text:
             fields[place] = str(numbers.get(text, _UNKNOWN))
@@ -222,7 +264,8 @@ def _plain_numbers(fields: list[str], values: "array[float]") -> bool:
         numbers = list(map(float, fields))
     except ValueError:
         return False
-    if "_" in "".join(fields):  # Python reads 1_000, nobody means it in a CSV file
+    # Python reads 1_000, nobody means it in a CSV file; "nan" is not a number
+    if "_" in "".join(fields) or (math.isnan(sum(numbers)) and any(map(math.isnan, numbers))):
         return False
     values.extend(numbers)
     return True
@@ -240,44 +283,50 @@ def _mixed_fields(
             values.append(math.nan)
 
 
-def _from_array(data: NDArray[Any], words: Words) -> Table:
+# ----------------------------------------------------------------------------- arrays and frames
+
+
+def _from_array(data: NDArray[Any], columns: _Columns) -> Table:
     if data.ndim != 2:
         raise InputError(f"the array must have two dimensions (records, columns), not {data.ndim}")
     not_numbers: set[tuple[int, int]] = set()
-    if data.dtype.kind in "iuf" and not words:
+    if data.dtype.kind in "iuf" and not columns.categories:
         values = data.astype(np.float64)
-    elif data.dtype.kind == "O" or words:
+    elif data.dtype.kind == "O" or columns.categories:
         entries = data.astype(object)
-        columns = [_objects(entries[:, s], s, not_numbers, words) for s in range(data.shape[1])]
-        values = np.stack(columns, axis=1) if columns else np.empty(data.shape)
+        parts = [_objects(entries[:, s], s, not_numbers, columns) for s in range(data.shape[1])]
+        values = np.stack(parts, axis=1) if parts else np.empty(data.shape)
     else:
         raise InputError(f"the array must hold numbers, not {data.dtype.name}")
-    return Table("the array", None, values, _counted, not_numbers)
+    return Table("the array", list(columns.names) or None, values, _counted, not_numbers)
 
 
-def _from_frame(frame: "pd.DataFrame", source: str, words: Words, aside: str) -> Table:
+def _from_frame(frame: "pd.DataFrame", source: str, columns: _Columns) -> Table:
     from pandas.api import types
 
-    texts: list[str] = []
-    if aside:
-        if list(frame.columns).count(aside) != 1:
-            raise _no_column(source, aside)
-        texts = [_word(entry) for entry in frame[aside].to_numpy(dtype=object).tolist()]
-        frame = frame.drop(columns=aside)
+    every = [str(name) for name in frame.columns]
+    places = columns.text_places(every, source)
+    texts = {name: _cells(frame.iloc[:, place]) for name, place in places.items()}
+    others = [place for place, name in enumerate(every) if name not in places]
+    columns = columns.placed([every[place] for place in others])
     not_numbers: set[tuple[int, int]] = set()
-    values = np.empty(frame.shape, np.float64)
-    for s in range(frame.shape[1]):
-        column = frame.iloc[:, s]
-        kind = column.dtype
-        if s not in words and (types.is_integer_dtype(kind) or types.is_float_dtype(kind)):
+    values = np.empty((len(frame), len(others)), np.float64)
+    for s, place in enumerate(others):
+        column = frame.iloc[:, place]
+        kind, words = column.dtype, s in columns.categories
+        if not words and (types.is_integer_dtype(kind) or types.is_float_dtype(kind)):
             values[:, s] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
-            values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers, words)
-    names = [str(name) for name in frame.columns]
-    return Table(source, names, values, row_names(frame), not_numbers, texts)
+            values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers, columns)
+    names = [every[place] for place in others]
+    return Table(source, names, values, _row_names(frame), not_numbers, texts)
 
 
-def row_names(frame: "pd.DataFrame") -> Callable[[int], str]:
+def _cells(column: "pd.Series[Any]") -> list[Any]:
+    return [None if gone else entry for entry, gone in zip(column, column.isna(), strict=True)]
+
+
+def _row_names(frame: "pd.DataFrame") -> Callable[[int], str]:
     """How the user knows a row; labels that may be names of people stay out of messages."""
     from pandas.api import types
 
@@ -290,13 +339,13 @@ def _counted(row: int) -> str:
 
 
 def _objects(
-    entries: NDArray[Any], column: int, not_numbers: set[tuple[int, int]], words: Words
+    entries: NDArray[Any], column: int, not_numbers: set[tuple[int, int]], columns: _Columns
 ) -> NDArray[np.float64]:
-    """A column of arbitrary objects: numbers as doubles, None and NA as missing."""
+    """A column of arbitrary objects as doubles; None and NA are missing."""
     import pandas as pd
 
-    if column in words:
-        return _worded(entries, column, not_numbers, words[column])
+    if column in columns.categories:
+        return _worded(entries, column, not_numbers, columns.categories[column])
     values = np.full(len(entries), np.nan)
     for row, entry in enumerate(entries.tolist()):
         try:
@@ -304,6 +353,12 @@ def _objects(
                 not_numbers.add((row, column))
             elif isinstance(entry, Real | Decimal):
                 values[row] = float(entry)
+            elif columns.text_numbers and isinstance(entry, str):
+                read: array[float] = array("d")
+                if _plain_numbers([entry], read):
+                    values[row] = read[0]
+                else:
+                    not_numbers.add((row, column))
             elif entry is not None and entry is not pd.NA and entry is not pd.NaT:
                 not_numbers.add((row, column))
         except (OverflowError, ValueError):
@@ -320,7 +375,7 @@ def _worded(
     """A column of words as their numbers."""
     values = np.full(len(entries), np.nan)
     for row, entry in enumerate(entries.tolist()):
-        text = _word(entry)
+        text = word(entry)
         if text in numbers:
             values[row] = numbers[text]
         elif text:
@@ -328,8 +383,8 @@ def _worded(
     return values
 
 
-def _word(entry: Any) -> str:
-    """The text of an entry, 3 for 3.0; empty if it is missing."""
+def word(entry: Any) -> str:
+    """The text of a cell, 3 for 3.0; empty if it is missing."""
     import pandas as pd
 
     if entry is None or entry is pd.NA or entry is pd.NaT:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from ppodc.errors import InputError
 from ppodc.records.sharing import MAX_VALUE
-from ppodc.records.toml_document import check_keys, check_whole, double, is_whole, quoted
+from ppodc.toml_document import check_keys, check_whole, double, is_whole, quoted
 
 MAX_COLUMNS = 4096
 MAX_VALUES = 1 << 16
@@ -78,8 +78,8 @@ class Column:
         use = {} if self.use == "both" else {"use": self.use}  # left out: older digests
         return {"name": self.name, "low": self.low, "high": self.high, **use}
 
-    def in_words(self) -> str:
-        """What it may hold, for people."""
+    def describe(self) -> str:
+        """The values that it may hold, for people."""
         if self.values:
             return f"one of {', '.join(self.values)}"
         used = "" if self.use == "both" else f", to {self.use} records only"
@@ -122,8 +122,8 @@ class TextColumn:
         other = {"other": self.other} if self.other else {}
         return {"name": self.name, "text": self.signs, "longest": self.longest, **other}
 
-    def in_words(self) -> str:
-        """What it may hold, for people."""
+    def describe(self) -> str:
+        """The values that it may hold, for people."""
         if self.signs == "filter":
             return f"a filter of {self.longest} bits"
         mapped = "; all other signs count as the same one" if self.other else ""
@@ -175,7 +175,7 @@ class Schema:
         return {"ub": self.ub, "columns": [column.to_dict() for column in every]}
 
     @property
-    def words(self) -> dict[int, dict[str, int]]:
+    def categories(self) -> dict[int, dict[str, int]]:
         """Of each column of words, by its place: the number of every word."""
         return {
             place: {word: number for number, word in enumerate(column.values)}

@@ -4,10 +4,6 @@ With t an integer 0..2^20 and r uniform modulo 2^64 from AES-256 in counter mode
 C1 gets t + r mod 2^64 and C2 the seed. C2 learns nothing about t; what C1 sees is uniform,
 whatever t is, as long as AES is a pseudorandom generator. A seed serves one upload only: two
 uploads under one seed would show C1 the differences of their records.
-
-Older uploads were masked with the same words less their top bit, r mod 2^63. They need no mark:
-(t + r mod 2^63) - r is t or t + 2^63 modulo 2^64, and every reader takes the low bits alone, as
-many as the schema's ub has (`combine`: 63).
 """
 
 import secrets
@@ -22,7 +18,6 @@ from ppodc.errors import InputError
 SEED_BYTES = 32
 MAX_VALUE = 1 << 20
 _BLOCK_WORDS = 2  # 64-bit words in a block of AES
-_LOW_BITS = np.uint64((1 << 63) - 1)  # those in which uploads of all releases agree
 
 
 def split(
@@ -67,7 +62,7 @@ def combine(share: NDArray[np.uint64], mask: NDArray[np.uint64]) -> NDArray[np.i
     """The records again, from both shares."""
     if share.shape != mask.shape or share.dtype != np.uint64 or mask.dtype != np.uint64:
         raise InputError("the two shares differ in shape or are not 64-bit unsigned integers")
-    values = (share - mask) & _LOW_BITS
+    values = share - mask
     if values.size and values.max() > MAX_VALUE:
         raise InputError("the two shares do not belong to the same upload")
     return values.astype(np.int64)

@@ -1,27 +1,24 @@
-"""What an owner's upload becomes for each cloud, and how a gateway checks what arrives.
+"""The parts of an upload, as a cloud takes them, and how a gateway checks what arrives.
 
-A part of an upload is rows of numbers, which arrive in chunks, or a seed from which the cloud works
-its rows out itself. A kind of job names its form; the store keeps parts and knows no kind.
+A part is rows of numbers, which arrive in chunks, or a seed from which the cloud works its rows out
+itself. A kind of job names its form; the store keeps parts and knows no kind. How an owner makes
+the parts from its table is in `owner_side`, which no cloud loads.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ppodc.errors import InputError
-from ppodc.records.encode import encode
-from ppodc.records.privacy_report import PrivacyReport
-from ppodc.records.schema import Schema
-from ppodc.records.sharing import SEED_BYTES, mask, split
+from ppodc.privacy.guarantee import PrivacyReport
+from ppodc.records.sharing import SEED_BYTES, mask
 
 Cloud = Literal[1, 2]
 LARGEST_SHARE = (1 << 64) - 1  # every word is some record's share
-MaySend = Callable[[int], None]  # InputError if so many rows would not be taken
+Outline = NDArray[np.uint32]  # a row for each cell: its number of rows, and where it lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,122 +62,37 @@ class SeedPart:
 Part = RowsPart | SeedPart
 
 
-def anything(rows: int) -> None:
-    """Where nobody limits what is sent."""
+class UploadForm(ABC):
+    """The parts of an upload to one dataset. A form without cells reveals nothing of a record."""
 
+    least_rows: int = 1  # the fewest rows of an upload
+    has_cells: bool = False  # both clouds get the cells of an upload and how many rows are in each
+    follows: str = ""  # the owner whose cells all others use; empty: each has its own
 
-class UploadForm(Protocol):
-    """How the records of an owner reach the clouds, for one dataset."""
-
-    def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
-        """At the owner, before anything is sent: the records as checked whole numbers (m, l)."""
-
+    @abstractmethod
     def part(self, cloud: Cloud) -> Part | None:
-        """What this cloud takes of an upload; None: nothing."""
+        """The part that this cloud takes; None: nothing."""
 
-    def chunk(
-        self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
-    ) -> NDArray[Any]:
-        """At the owner: rows from `first_row` on, for a cloud whose part is rows.
-
-        `secret` is the 32 random bytes of this upload, and the seed for a cloud that takes one. An
-        upload that goes on asks for the same rows again, and must get the same.
-        """
-
-
-@runtime_checkable
-class MayBeEmpty(Protocol):
-    """A form that says whether an owner may upload a table without rows."""
-
-    may_be_empty: bool
-
-
-def least_rows(form: UploadForm) -> int:
-    """The fewest rows of an upload."""
-    return 0 if isinstance(form, MayBeEmpty) and form.may_be_empty else 1
-
-
-@runtime_checkable
-class TellsOfRecords(Protocol):
-    """A form under which an upload tells something of every record."""
-
-    def privacy(self) -> PrivacyReport:
-        """What it tells of one record."""
-
-
-@runtime_checkable
-class SpendsPrivacy(TellsOfRecords, Protocol):
-    """A form whose parts tell something of every record, and are charged to the owner first."""
-
-    def charge(
-        self, values: NDArray[np.int64], folder: Path, limit: Fraction, *, besides: bool = False
-    ) -> bytes:
-        """The 32 secret bytes of this upload, the same for the same data; BudgetError if refused.
-
-        The charge is in the owner's folder, on disk, when this returns: nothing was sent before.
-        `besides`: an earlier upload of the same data may count, or have counted, as well.
-        """
-
-
-@runtime_checkable
-class Arranges(TellsOfRecords, Protocol):
-    """A form under which an owner sends other rows than it has: sorted into cells, with dummies.
-
-    The cells and how many rows are in each, the *outline* of an upload, are told to both clouds.
-    """
-
-    @property
-    def follows(self) -> str:
-        """The owner whose cells all others use; empty if there is none."""
-
-    def arrange(
-        self,
-        values: NDArray[np.int64],
-        extents: NDArray[np.uint32] | None,
-        folder: Path,
-        limit: Fraction,
-        may_send: MaySend = ...,
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """At the owner: (rows to send, outline), the same for the same data.
-
-        What the outline tells is charged, on disk, when this returns; BudgetError if refused.
-        `extents` are the cells of the owner that this one follows. `may_send` is asked with the
-        number of rows before a new charge: what is not taken must cost nothing.
-        """
+    def privacy(self) -> PrivacyReport | None:
+        """The guarantee for one record of an upload; None: it reveals nothing."""
+        return None
 
     def check_outline(self, outline: NDArray[Any], rows: int) -> None:
-        """At a gateway: refuse what cannot be the outline of so many rows."""
+        """Refuse cells that cannot be those of an upload of this many rows."""
+        raise InputError("uploads to this dataset have no cells.")
 
-    def extents(self, outline: NDArray[Any]) -> NDArray[np.uint32]:
-        """What the owners that follow may learn of an outline."""
-
-
-@runtime_checkable
-class NamesPeople(Protocol):
-    """A form that can account for every person by itself, if a column names them."""
-
-    def encode_people(
-        self, data: Any, column: str, folder: Path, *, header: bool = True
-    ) -> NDArray[np.int64]:
-        """As `encode`, with two columns more that tell people apart; names do not leave."""
+    def extents(self, outline: NDArray[Any]) -> Outline:
+        """The part of an outline that later owners may learn."""
+        raise InputError("uploads to this dataset have no cells.")
 
 
-class TwoShares:
+class TwoShares(UploadForm):
     """t + r to C1 in rows, the seed of r to C2; neither learns t (`ppodc.records.sharing`)."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-
-    def encode(self, data: Any, *, header: bool = True) -> NDArray[np.int64]:
-        return encode(data, self._schema, header=header)
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
 
     def part(self, cloud: Cloud) -> Part:
-        columns = len(self._schema.columns)
         if cloud == 1:
-            return RowsPart(np.uint64, columns, LARGEST_SHARE)
-        return SeedPart(columns)
-
-    def chunk(
-        self, values: NDArray[np.int64], secret: bytes, first_row: int, cloud: Cloud
-    ) -> NDArray[np.uint64]:
-        return split(values, secret, first_row=first_row)[0]
+            return RowsPart(np.uint64, self.columns, LARGEST_SHARE)
+        return SeedPart(self.columns)

@@ -1,1 +1,1 @@
-"""What a cloud keeps and answers: store, operations for owners and operators, configuration."""
+"""A cloud's services: store, operations for owners and operators, configuration."""

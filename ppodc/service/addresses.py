@@ -34,7 +34,7 @@ def check_loopback(what: str, address: str) -> None:
 
 
 def check_ports(what: str, first: int, last: int) -> None:
-    """Refuse a range of ports that has none, or such as there are not."""
+    """Reject an empty or out-of-range port range."""
     if not 0 <= first <= last <= _MAX_PORT:
         raise InputError(f"{what}: ports go from 0 to {_MAX_PORT}, the first not above the last")
 

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from ppodc.errors import InputError
-from ppodc.records.names import Name
-from ppodc.records.toml_document import parse_toml
+from ppodc.names import Name
 from ppodc.service.addresses import (
     PATTERN,
     check_address,
@@ -23,8 +22,9 @@ from ppodc.service.addresses import (
     collide,
 )
 from ppodc.service.quotas import Quotas
+from ppodc.toml_document import parse_toml
 from ppodc.transport.call_server import Peer
-from ppodc.transport.front_door import Limits
+from ppodc.transport.port_guard import Limits
 
 _MAX_BYTES = 1 << 20
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
@@ -62,7 +62,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class _Listening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What everyone has who is called, and what callers may use up there."""
+    """Settings of a party that is called, and limits of its callers."""
 
     listen: Annotated[
         str,
@@ -102,7 +102,7 @@ class _Listening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What both clouds have."""
+    """Settings of both clouds."""
 
     pools: Annotated[
         Path, Meta(description="Folder on the workers' machines for randomness made ahead.")
@@ -139,8 +139,8 @@ class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = 4
     paillier_public: Annotated[
-        Path, Meta(description="Cloud 2's Paillier public key, as cloud 2 handed it over.")
-    ]
+        Path | None, Meta(description="Cloud 2's Paillier public key, for the paillier suite only.")
+    ] = None
     cloud2_workers: Annotated[
         tuple[str, ...],
         Meta(description="Hosts or networks of cloud 2's workers; none = only cloud 2's own host."),
@@ -162,7 +162,7 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ]
     max_pairs: Annotated[
-        int, Meta(ge=1, le=512, description="At most so many workers for one job of cloud 1.")
+        int, Meta(ge=1, le=512, description="At most this many workers for one job of cloud 1.")
     ] = 64
     worker_host: Annotated[
         str,
@@ -182,8 +182,9 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = ("shares",)
     paillier_secret: Annotated[
-        Path, Meta(description="The Paillier secret key (mode 0600); it never leaves this cloud.")
-    ]
+        Path | None,
+        Meta(description="The Paillier secret key (mode 0600), for the paillier suite only."),
+    ] = None
     cloud1: Annotated[Caller, Meta(description="The other cloud, which runs the jobs.")]
     operators: _Operators = {}
     owners: _Owners = {}
@@ -230,6 +231,9 @@ class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_epsilon: Annotated[
         float, Meta(gt=0, description="Most that all perturbed uploads together may spend.")
     ] = 10.0
+    max_exact_releases: Annotated[
+        int, Meta(ge=1, description="Most exact jobs over the same columns that get rows.")
+    ] = 20
     timeout: Annotated[
         float, Meta(gt=0, le=3600, description="Seconds to wait for a cloud that does not answer.")
     ] = 30.0
@@ -273,6 +277,7 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         config: _Config = msgspec.convert(document, kind, dec_hook=resolve)
         if isinstance(config, Cloud2Config):
             check_ports("worker_ports", *config.worker_ports)
+            _check_paillier(config)
     except (InputError, msgspec.ValidationError) as error:
         known = ", ".join(get_type_hints(kind))
         raise InputError(f"{path}: {error}. Known keys: {known}.") from error
@@ -330,6 +335,11 @@ def _check_addresses(document: Mapping[str, Any]) -> None:
         check_loopback("health", health)
 
 
+def _check_paillier(config: Cloud2Config) -> None:
+    if "paillier" in config.suites and config.paillier_secret is None:
+        raise InputError("suites name paillier, which needs a key: set paillier_secret")
+
+
 def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:
     role = document.get("role")
     roles = [name for kind in kinds for name in get_args(get_type_hints(kind)["role"])]
@@ -350,7 +360,7 @@ def owners_of(config: CloudConfig) -> dict[bytes, Peer]:
 
 
 def limits(config: CloudConfig) -> Limits:
-    """What owners and operators may use up at this cloud's gateway."""
+    """Limits of owners and operators at this cloud's gateway."""
     return Limits(
         connections=config.connections,
         key_connections=config.key_connections,

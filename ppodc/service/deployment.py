@@ -18,7 +18,7 @@ from ppodc.crypto.paillier_keys import save_public, save_secret
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
-from ppodc.records.names import is_name
+from ppodc.names import is_name
 from ppodc.service.addresses import check_address, collide, one_host, port_of
 from ppodc.service.config import (
     Caller,
@@ -89,7 +89,8 @@ def create(
 ) -> Deployment:
     """Write a new deployment into an empty folder; nothing is left behind if that fails.
 
-    An endpoint is where others reach a cloud; it is the address it listens on unless given.
+    A Paillier key is made only if `suites` names the paillier suite. An endpoint is where others
+    reach a cloud; it is the address it listens on unless given.
     """
     names = owner_names(owners)
     remote1 = cloud1_endpoint or cloud1_listen
@@ -100,7 +101,10 @@ def create(
     if collide(cloud2_listen, cloud2_listen_control):
         raise InputError("cloud 2 needs two ports: one for owners, one for cloud 1.")
     with _new_folder(Path(folder).resolve()) as home:
-        secret = generate_insecure(insecure_key_bits) if insecure_key_bits else generate(key_bits)
+        secret = None
+        if "paillier" in suites:
+            weak = insecure_key_bits
+            secret = generate_insecure(weak) if weak else generate(key_bits)
         builder = _Builder(home, names, remote1, remote2, control)
         parties = [
             builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
@@ -123,7 +127,7 @@ def create_local(
     listen: str = "tcp://127.0.0.1:7401",
     endpoint: str | None = None,
 ) -> Deployment:
-    """The same for a single server, which collects perturbed reports: no second cloud."""
+    """A deployment of a single server, which collects perturbed reports: no second cloud."""
     names = owner_names(owners)
     _check_listening(listen)
     _check_reached(endpoint or listen)
@@ -247,11 +251,18 @@ class _Builder:
         return self._keys[name].public.decode("ascii")
 
     def cloud1(
-        self, listen: str, secret: SecretKey, insecure_bits: int, ray_address: str, pairs: int
+        self,
+        listen: str,
+        secret: SecretKey | None,
+        insecure_bits: int,
+        ray_address: str,
+        pairs: int,
     ) -> Party:
         home, stem = self._home("cloud1")
-        public = home / "keys" / "paillier.public"
-        save_public(public, secret.public)
+        public = None
+        if secret is not None:
+            public = home / "keys" / "paillier.public"
+            save_public(public, secret.public)
         config = Cloud1Config(
             listen=listen,
             key=stem,
@@ -270,14 +281,16 @@ class _Builder:
     def cloud2(
         self,
         listen: tuple[str, str],
-        secret: SecretKey,
+        secret: SecretKey | None,
         insecure_bits: int,
         ray_address: str,
         suites: tuple[str, ...],
     ) -> Party:
         home, stem = self._home("cloud2")
-        path = home / "keys" / "paillier.secret"
-        save_secret(path, secret)
+        path = None
+        if secret is not None:
+            path = home / "keys" / "paillier.secret"
+            save_secret(path, secret)
         config = Cloud2Config(
             listen=listen[0],
             listen_control=listen[1],
@@ -292,7 +305,7 @@ class _Builder:
             operators=self._operators,
             owners=self._owners,
         )
-        return self._write("cloud2", home / "cloud2.toml", config, (path,))
+        return self._write("cloud2", home / "cloud2.toml", config, () if path is None else (path,))
 
     def collector(self, listen: str) -> Party:
         home, stem = self._home("collector")

@@ -39,14 +39,14 @@ Check = Callable[[], str]  # says what is wrong, or nothing
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a service answers: whether all is well, and each check's word on it."""
+    """A service's health: whether all is well, and the result of each check."""
 
     ready: bool
     checks: dict[str, str]
 
 
 def service_checks(store: Store, gateways: Mapping[str, Gateway]) -> dict[str, Check]:
-    """What every cloud needs: its ports, its store, and room for uploads."""
+    """The checks of every cloud: its ports, its store, and room for uploads."""
     ports = {f"port for {who}": partial(_port_fault, door) for who, door in gateways.items()}
     return {**ports, "store": partial(_store_fault, store), "disk": partial(_disk_fault, store)}
 
@@ -84,25 +84,34 @@ def health_endpoint(
 
 
 def ask(address: str) -> Health:
-    """What the service with this endpoint says; ChannelError if it does not answer."""
-    request = urllib.request.Request(f"http://{address}/ready")
+    """The health that this endpoint reports; ChannelError if it does not answer."""
+    body = _fetch(address, "/ready")
+    try:
+        told = json.loads(body)
+        return Health(bool(told["ready"]), {str(k): str(v) for k, v in told["checks"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ChannelError(f"what answers at {address} is no service of ppodc.") from error
+
+
+def metrics_text(address: str) -> str:
+    """The figures of the service with this endpoint; ChannelError if it does not answer."""
+    return _fetch(address, "/metrics").decode("utf-8", "replace")
+
+
+def _fetch(address: str, path: str) -> bytes:
+    request = urllib.request.Request(f"http://{address}{path}")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by a proxy
     try:
         with opener.open(request, timeout=_ANSWER_SECONDS) as answer:
-            body = answer.read()
+            return bytes(answer.read())
     except urllib.error.HTTPError as error:
-        body = error.read()
+        return error.read()
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise ChannelError(
             f"nothing answers at {address} ({reason}): the service is down, or was started before "
             "its configuration named this address."
         ) from error
-    try:
-        told = json.loads(body)
-        return Health(bool(told["ready"]), {str(k): str(v) for k, v in told["checks"].items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ChannelError(f"what answers at {address} is no service of ppodc.") from error
 
 
 class _Server(ThreadingHTTPServer):

@@ -7,7 +7,7 @@ takes over goes through `preparing` again.
 
 from enum import StrEnum
 
-from ppodc.errors import InputError
+from ppodc.errors import StateError
 
 
 class JobState(StrEnum):
@@ -58,4 +58,4 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 def check_transition(dataset: str, old: JobState, new: JobState) -> None:
     """Refuse a step that the table does not have."""
     if new not in TRANSITIONS[old]:
-        raise InputError(f"dataset {dataset!r} is {old}; it cannot become {new}.")
+        raise StateError(f"dataset {dataset!r} is {old}; it cannot become {new}.")

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import msgspec
 
-from ppodc.records.names import UploadId
+from ppodc.names import UploadId
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.service.job_state import JobState
-from ppodc.service.store.datasets import Dataset
-from ppodc.service.store.ledger import Entry
-from ppodc.service.upload import MAX_ROWS, Upload
+from ppodc.service.ledger_entries import Entry
+from ppodc.service.sealed_uploads import MAX_ROWS, Upload
 from ppodc.transport.wire import Body
 
 PAGE = 100  # entries of a list in one reply; a wire header holds them
@@ -21,6 +20,19 @@ ROWS_PIECE = 1 << 20  # bytes of a row output in one reply
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)]
 Text = Annotated[str, msgspec.Meta(max_length=256)]
+
+
+class Dataset(Body, frozen=True):
+    """A dataset, as it is kept and as it travels.
+
+    `uploads` and `rows` count what is committed: everyone's, or the asking owner's alone.
+    """
+
+    name: str
+    digest: str
+    state: JobState
+    uploads: int
+    rows: int
 
 
 class Named(Body, frozen=True):
@@ -96,7 +108,7 @@ class LeaveOut(Body, frozen=True):
     upload_id: UploadId
 
 
-class HalfName(Body, frozen=True):
+class ShareName(Body, frozen=True):
     """Which output the half in an array is of, and its modulus."""
 
     name: Text
@@ -119,9 +131,9 @@ class ResultReply(Body, frozen=True):
     iteration: int
     message: str
     ready: bool
-    run: str = ""  # the session in which both clouds made their halves
+    session_id: str = ""  # the session in which both clouds made their halves
     facts: bytes = b""  # JSON, the same at both clouds
-    halves: tuple[HalfName, ...] = ()
+    halves: tuple[ShareName, ...] = ()
 
 
 class RowsAsk(Body, frozen=True):

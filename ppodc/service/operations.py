@@ -1,4 +1,4 @@
-"""What owners and operators may ask of a cloud's gateway.
+"""The operations of a cloud's gateway for owners and operators.
 
 Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
 it), missing, commit, withdraw, progress, result, rows, ledger. Operators: datasets, spec, uploads,
@@ -15,18 +15,19 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ppodc.errors import AccessError, InputError, WithdrawnError, without_places
-from ppodc.records.output_half import modulus_to_bytes, pack_facts
+from ppodc.errors import AccessError, ProtocolError, StateError, without_places
+from ppodc.records.result_shares import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
+from ppodc.service.ledger_entries import FOR_OPERATORS, Entry
 from ppodc.service.messages import (
     LEDGER_PAGE,
     PAGE,
     ROWS_PIECE,
     Begin,
     ChunkPlace,
+    Dataset,
     DatasetList,
     DatasetsAsk,
-    HalfName,
     LeaveOut,
     LedgerAsk,
     LedgerReply,
@@ -37,6 +38,7 @@ from ppodc.service.messages import (
     RowsAsk,
     RowsReply,
     Seed,
+    ShareName,
     SpecText,
     UploadList,
     UploadRef,
@@ -44,9 +46,9 @@ from ppodc.service.messages import (
     UploadState,
 )
 from ppodc.service.quotas import Quotas
-from ppodc.service.store import Dataset, Store
-from ppodc.service.store.ledger import FOR_OPERATORS, Entry
-from ppodc.service.store.uploads import check_not_removed
+from ppodc.service.sealed_uploads import Upload
+from ppodc.service.store import Store
+from ppodc.service.store.uploads import check_not_removed, no_upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
 from ppodc.transport.wire import Array, Body
@@ -116,9 +118,8 @@ class _Operations:
     # -------------------------------------------------------------- uploads
 
     def room(self, peer: Peer, body: Named) -> Answer:
-        """What `begin` would say to an upload: owners ask before they spend any privacy."""
+        """Refuse an upload that `begin` would refuse: owners ask before they spend any privacy."""
         owner = self._member(peer, body.dataset)
-        self._store.datasets.spec(body.dataset).require_owners()
         return Room(self._store.uploads.room(body.dataset, owner, self._quotas)), ()
 
     def extents(self, peer: Peer, body: Named) -> Answer:
@@ -128,14 +129,13 @@ class _Operations:
     def begin(self, peer: Peer, body: Begin, outline: Array | None = None) -> Answer:
         owner = self._member(peer, body.dataset)
         spec = self._store.datasets.spec(body.dataset)
-        spec.require_owners()
         if spec.digest != body.spec_digest:
             raise AccessError(
                 f"the spec of dataset {body.dataset!r} is another one here; nothing was taken."
             )
         uploads = self._store.uploads
         uploads.begin(body.dataset, owner, body.upload_id, body.rows, self._quotas, outline)
-        return self._state(body.upload_id), ()
+        return self._state(uploads.get(body.upload_id)), ()
 
     def chunk(self, peer: Peer, body: ChunkPlace, rows: Array) -> Answer:
         self._check_own(peer, body.upload_id)
@@ -148,14 +148,10 @@ class _Operations:
         return None, ()
 
     def missing(self, peer: Peer, body: UploadRef) -> Answer:
-        try:
-            self._check_own(peer, body.upload_id)
-        except InputError:
+        upload = self._find_own(peer, body.upload_id)
+        if upload is None or upload.removed == "withdrawn":
             return UploadState(False), ()
-        try:
-            return self._state(body.upload_id), ()
-        except WithdrawnError:
-            return UploadState(False), ()
+        return self._state(upload), ()
 
     def commit(self, peer: Peer, body: UploadRef) -> Answer:
         self._check_own(peer, body.upload_id)
@@ -163,11 +159,8 @@ class _Operations:
         return None, ()
 
     def withdraw(self, peer: Peer, body: UploadRef) -> Answer:
-        try:
-            self._check_own(peer, body.upload_id)
-        except InputError:  # never begun here, or withdrawn before it was finished
-            return None, ()
-        self._store.removal.withdraw(body.upload_id)
+        if self._find_own(peer, body.upload_id) is not None:
+            self._store.removal.withdraw(body.upload_id)
         return None, ()
 
     # -------------------------------------------------------------- results
@@ -190,10 +183,11 @@ class _Operations:
         learnt = "this owner, with the other cloud's half: the result"
         self._store.ledger.append("result half given", body.dataset, {"owner": owner}, learnt)
         names = tuple(
-            HalfName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
+            ShareName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
         )
-        facts, run = pack_facts(result.facts), self._store.results.run(body.dataset)
-        reply = ResultReply(job.state, job.iteration, message, True, run, facts, names)
+        session_id = self._store.results.session_id(body.dataset)
+        facts = pack_facts(result.facts)
+        reply = ResultReply(job.state, job.iteration, message, True, session_id, facts, names)
         return reply, [half.data for half in result.halves.values()]
 
     def rows(self, peer: Peer, body: RowsAsk) -> Answer:
@@ -203,7 +197,7 @@ class _Operations:
         if body.name not in spec.kind.row_outputs(spec):
             raise AccessError(f"the spec of dataset {body.dataset!r} offers no {body.name}.")
         if not self._has_result(body.dataset):
-            raise InputError(f"dataset {body.dataset!r} has no {body.name} yet.")
+            raise StateError(f"dataset {body.dataset!r} has no {body.name} yet.")
         half = self._store.results.own_rows(
             body.dataset, body.name, body.upload_id, body.first_row, ROWS_PIECE
         )
@@ -229,15 +223,8 @@ class _Operations:
     # --------------------------------------------------------------- access
 
     def _name_in(self, peer: Peer, dataset: str) -> str | None:
-        """What the spec calls the caller, by its key; None if it takes no part.
-
-        A spec from before specs named their owners: whoever has an upload in it.
-        """
-        members = self._store.datasets.spec(dataset).owners
-        if members is not None:
-            return members.name_of(peer.key)
-        own = self._store.uploads.of(dataset, owner=peer.name, limit=1)
-        return peer.name if own else None
+        """The caller's name in the spec, found by its key; None if it takes no part."""
+        return self._store.datasets.spec(dataset).require_owners().name_of(peer.key)
 
     def _member(self, peer: Peer, dataset: str) -> str:
         """As `_name_in`; a stranger learns no more than that there is nothing for it."""
@@ -258,10 +245,16 @@ class _Operations:
         name = self._name_in(peer, entry.dataset)
         return name is not None and json.loads(entry.detail).get("owner", name) == name
 
-    def _check_own(self, peer: Peer, upload_id: str) -> None:
-        upload = self._store.uploads.get(upload_id)
-        if upload.owner != self._name_in(peer, upload.dataset):
+    def _find_own(self, peer: Peer, upload_id: str) -> Upload | None:
+        """The caller's upload of this id; AccessError if it is somebody else's."""
+        upload = self._store.uploads.find(upload_id)
+        if upload is not None and upload.owner != self._name_in(peer, upload.dataset):
             raise AccessError(f"upload {upload_id} is not of {peer.name}.")
+        return upload
+
+    def _check_own(self, peer: Peer, upload_id: str) -> None:
+        if self._find_own(peer, upload_id) is None:
+            raise no_upload()
 
     def _check_has_records(self, owner: str, dataset: str) -> None:
         if not self._has_records(owner, dataset):
@@ -273,18 +266,20 @@ class _Operations:
         return any(upload.sealed or still_open for upload in own)
 
     def _has_result(self, dataset: str) -> bool:
-        """Whether halves may be given: cloud 1 is done once both have theirs of the same run."""
-        if self._store.datasets.deleted(dataset):
-            raise InputError(f"dataset {dataset!r} was deleted here; its result is gone.")
-        if not self._store.results.has(dataset):
-            return False
-        done = self._store.jobs.get(dataset).state == JobState.DONE
-        return done or self._store.role == "cloud2"
+        """Whether halves may be given: a cloud is done once both have stored theirs.
 
-    def _state(self, upload_id: str) -> UploadState:
-        upload = self._store.uploads.get(upload_id)
+        A job that is done never runs again, so no cloud gives halves of two sessions.
+        """
+        if self._store.datasets.deleted(dataset):
+            raise StateError(f"dataset {dataset!r} was deleted here; its result is gone.")
+        return (
+            self._store.results.has(dataset)
+            and self._store.jobs.get(dataset).state == JobState.DONE
+        )
+
+    def _state(self, upload: Upload) -> UploadState:
         check_not_removed(upload)
-        missing = self._store.uploads.missing(upload_id)[:PAGE]
+        missing = self._store.uploads.missing(upload.upload_id)[:PAGE]
         return UploadState(True, upload.committed, tuple(missing))
 
 
@@ -297,7 +292,7 @@ def _operation(
 ) -> Operation:
     def checked(peer: Peer, body: Any, given: tuple[Array, ...]) -> Answer:
         if len(given) not in arrays:
-            raise InputError(f"{name!r} takes {' or '.join(map(str, arrays))} arrays.")
+            raise ProtocolError(f"{name!r} takes {' or '.join(map(str, arrays))} arrays.")
         return handler(peer, body, *given)
 
     return Operation(name, frozenset(roles), request, checked)

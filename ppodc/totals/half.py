@@ -18,16 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.mpc import unmask
-from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.remask import remask
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import unmask
+from ppodc.mpc.shares.additive import U64, U64Array
+from ppodc.mpc.shares.remask import remask
+from ppodc.mpc.shares.squares import squares
+from ppodc.mpc.shares.unmask import SharedTable
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.squares import squares
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.unmask import SharedTable
-from ppodc.pairs.plan import Material, Progress
-from ppodc.records.output_half import OutputHalf
+from ppodc.pairs.cloud_side import Material
+from ppodc.pairs.plan import Progress
+from ppodc.pairs.supplied_half import SuppliedHalf
+from ppodc.records.result_shares import OutputShare
 from ppodc.records.upload_form import Cloud
 from ppodc.spec import Spec
 from ppodc.totals.job import job_of
@@ -37,7 +39,7 @@ _MEMORY_BYTES = 400 << 20  # what shares and keys of records may keep in memory
 _CHUNK_BITS = 1 << 20  # bits squared at a time
 
 
-class TotalsHalf:
+class TotalsHalf(SuppliedHalf):
     """The half of the cloud `role`."""
 
     def __init__(
@@ -50,7 +52,7 @@ class TotalsHalf:
         self._budget = Budget(_MEMORY_BYTES)
         self._tables: dict[str, SharedTable] = {}
         job = f"totals m={m} l={self._columns} ub={spec.schema.ub} variance={self._variance}"
-        self._session = Session.start(role, channel, job, material.key, pools=material.pools)
+        self._session = Session.start(role, channel, job, pools=material.pools)
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""
@@ -62,7 +64,7 @@ class TotalsHalf:
                 self._session, share, self._bits, self._budget, largest=self._ub
             )
 
-    def sum(self, shards: Sequence[str], progress: Progress) -> Words:
+    def sum(self, shards: Sequence[str], progress: Progress) -> U64Array:
         """This cloud's share of S and, with variances, Q of these shards: (1 or 2, l)."""
         with self._session.step("sum"):
             total = np.zeros((2 if self._variance else 1, self._columns), U64)
@@ -81,27 +83,14 @@ class TotalsHalf:
         for start in range(0, rows, step):
             yield start, min(start + step, rows)
 
-    def output(self, parts: Sequence[Words]) -> list[OutputHalf]:
+    def output(self, parts: Sequence[U64Array]) -> list[OutputShare]:
         """Fresh halves of S and, with variances, Q over all pairs."""
         with self._session.step("output"):
-            total: Words = np.stack(parts).sum(axis=0, dtype=U64)
-            return [OutputHalf.of_words(row) for row in remask(self._session, total)]
+            total: U64Array = np.stack(parts).sum(axis=0, dtype=U64)
+            return [OutputShare.of_words(row) for row in remask(self._session, total)]
 
-    def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
-        """Transfers that `prepare` would make now."""
-        return self._missing(rows).work
-
-    def prepare(
-        self,
-        iterations: int,
-        progress: Progress | None = None,
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Have the supplies for taking in shards of these sizes; totals have no iterations."""
-        with self._session.step("prepare", offline=True):
-            self._session.supplies.prepare(self._missing(rows), progress)
-
-    def _missing(self, rows: Sequence[int] | None) -> Needs:
+    def _missing(self, iterations: int, rows: Sequence[int] | None) -> Needs:
+        """Supplies for taking in shards of these sizes; totals have no iterations."""
         needs = Needs()
         for size in rows or [self._m]:
             needs += unmask.needs(size, self._columns, self._bits, self._ub)

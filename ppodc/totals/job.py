@@ -9,10 +9,11 @@ written spec without the key has no bound, which is 1, and 1 is left out of the 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ppodc import kinds
 from ppodc.errors import InputError
 from ppodc.records.schema import Schema
-from ppodc.records.toml_document import check_keys, check_whole
 from ppodc.spec import Spec, sample_head
+from ppodc.toml_document import check_keys, check_whole
 
 LEAST = 5  # the usual least count of a cell in official statistics
 _ANY_NUMBER = 1  # what a spec without the key means
@@ -32,8 +33,8 @@ least = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """Whether sums of squares, and so variances, are told too; how many records it takes."""
+class Job(kinds.Job):
+    """Options of the job: `variance` reveals sums of squares too, `least` is of records."""
 
     kind: ClassVar[str] = "totals"
 
@@ -50,12 +51,17 @@ class Job:
         check_keys(table, "job", required=(), optional=("variance", "least"))
         return cls(**{"least": _ANY_NUMBER, **table})
 
-    def in_words(self) -> list[str]:
-        """What is revealed, to whom and how often."""
+    @property
+    def threshold(self) -> tuple[str, int]:
+        return "least", self.least
+
+    def describe(self) -> list[str]:
+        """Sentences on what is revealed, to whom and how often."""
         variance = ", sum of squares and variance" if self.variance else ""
         return [
             "Every owner with records in it learns, once, the number of all records and of each "
             f"column the sum and mean{variance}.",
+            *(["The totals of one record are that record."] if self.missing_threshold else []),
             "The clouds learn the number of records and nothing of the sums.",
         ]
 

@@ -6,44 +6,32 @@ so, by subtracting their own, those of all other owners together.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ppodc.errors import InputError
-from ppodc.pairs.plan import LEAD, BaseStep, Place, PlanStep, Progress, StepResults, Task
-from ppodc.pairs.shards import Shard
-from ppodc.records.output_half import OutputHalf, ResultHalf
-from ppodc.service.store import Checkpoint
-from ppodc.totals.half import TotalsHalf
+from ppodc.pairs.plan import LEAD, BaseStep, Plan, PlanStep, SlotView, StepResults, Task
+from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.totals.job import Job
-from ppodc.totals.result import SQUARES, SUMS
+from ppodc.totals.kind import SQUARES, SUMS
 
 
 @dataclass(slots=True)
-class TotalsPlan:
+class TotalsPlan(Plan):
     """One cloud's state of the job. It is short: after a kill it starts anew."""
 
     job: Job
-    shards: Sequence[Shard]
-    pairs: int
-    prepare: int = 0
-    ready: bool = False
-    iteration: int = 0
-    max_iter: int = 0
     parts: tuple[Any, ...] = ()  # this cloud's share of each pair's totals
-    output: dict[str, OutputHalf] | None = None
-    table: Sequence[PlanStep[Any]] = field(default_factory=lambda: TABLE)
+    output: dict[str, OutputShare] | None = None
 
-    def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        return False  # none is ever saved
+    @property
+    def table(self) -> Sequence[PlanStep[Any]]:
+        return TABLE
 
-    def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
-        raise InputError("a job of totals has no iterations to go back to.")
-
-    def result(self) -> ResultHalf:
+    def result(self) -> ResultShare:
         if self.output is None:
             raise InputError("the job has no output yet.")
-        return ResultHalf({"records": sum(shard.rows for shard in self.shards)}, self.output)
+        return ResultShare({"records": self.facts.sealed.m}, self.output)
 
 
 class Sum(BaseStep[TotalsPlan]):
@@ -54,7 +42,7 @@ class Sum(BaseStep[TotalsPlan]):
     def due(self, plan: TotalsPlan) -> bool:
         return not plan.parts
 
-    def tasks(self, plan: TotalsPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: TotalsPlan, place: SlotView) -> list[Task]:
         return [Task("sum", place.names)]
 
     def keep(self, plan: TotalsPlan, results: StepResults) -> None:
@@ -73,7 +61,7 @@ class Output(BaseStep[TotalsPlan]):
     def slots(self, plan: TotalsPlan) -> list[int]:
         return [LEAD]
 
-    def tasks(self, plan: TotalsPlan, place: Place) -> list[Task]:
+    def tasks(self, plan: TotalsPlan, place: SlotView) -> list[Task]:
         return [Task("output", inputs=plan.parts)]
 
     def keep(self, plan: TotalsPlan, results: StepResults) -> None:
@@ -82,10 +70,3 @@ class Output(BaseStep[TotalsPlan]):
 
 
 TABLE: Sequence[PlanStep[Any]] = (Sum(), Output())
-
-
-def perform(half: TotalsHalf, task: Task, progress: Progress) -> Any:
-    """What a worker's half does for each task of the plan."""
-    if task.name == "sum":
-        return half.sum(task.shards, progress)
-    return half.output(task.inputs)

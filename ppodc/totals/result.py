@@ -11,13 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
-from ppodc.records.output_half import OpenedResult, Table
+from ppodc.records.result_shares import Table
 from ppodc.records.schema import Column
 from ppodc.spec import Spec
-from ppodc.totals.job import job_of
-
-SUMS, SQUARES = "sums", "squares"  # names of the halves
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ class Totals:
         return headings, rows
 
     def summary(self) -> str:
-        """What the table is of, in a line."""
+        """A line on the table."""
         return f"records: {self.count_}"
 
     def own_rows(self) -> dict[str, list[int]]:
@@ -59,18 +55,6 @@ class Totals:
         figures = {"count": self.count_, "columns": list(self.columns)}
         arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
         return figures | {n: None if a is None else a.tolist() for n, a in arrays.items()}
-
-
-def open_result(spec: Spec, opened: OpenedResult) -> Totals:
-    """The totals; InputError if the halves cannot belong together."""
-    count = opened.facts.get("records")
-    if not isinstance(count, int) or count < 1:
-        raise _mismatch()
-    sums = _checked(spec, opened, SUMS, count * spec.schema.ub)
-    squares = None
-    if job_of(spec).variance:
-        squares = _checked(spec, opened, SQUARES, count * spec.schema.ub**2)
-    return totals(spec, count, sums, squares)
 
 
 def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -> Totals:
@@ -102,18 +86,3 @@ def _unit(column: Column, ub: int) -> Fraction:
 
 def _floats(values: list[Fraction]) -> NDArray[np.float64]:
     return np.array([float(value) for value in values], np.float64)
-
-
-def _checked(spec: Spec, opened: OpenedResult, name: str, largest: int) -> list[int]:
-    values = opened.values.get(name, [])
-    # Halves of two different runs add up to random numbers, which this finds nearly always.
-    if len(values) != len(spec.schema.columns) or max(values) > largest:
-        raise _mismatch()
-    return list(values)
-
-
-def _mismatch() -> InputError:
-    return InputError(
-        "the halves of the two clouds do not belong together; ask their operators to run the job "
-        "again."
-    )

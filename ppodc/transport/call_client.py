@@ -28,7 +28,7 @@ from ppodc.transport.zmq_socket import DEFAULT_GRACE, Connection, CurveSocket, W
 
 DEFAULT_TIMEOUT = 30.0
 REPLY, REFUSAL = "reply", "refusal"
-_PATIENCE_SECONDS = 3.0  # after which whoever watches is told that nobody answers
+_PATIENCE_SECONDS = 3.0  # without an answer, before the caller hears that it waits
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Carrier(Protocol):
         """The next frame from there; None if none came, or if some may have been lost."""
 
     def why_silent(self, seconds: float) -> str:
-        """Why there was no answer for so long, and what to do."""
+        """Explain why no answer came, and what to do."""
 
     def close(self) -> None:
         """Give up the connection; closing twice is harmless."""
@@ -90,7 +90,7 @@ class Client:
         *,
         grace: float = DEFAULT_GRACE,
     ) -> "Client":
-        """Connect in the background: who cannot be reached shows at the first call.
+        """Connect in the background. The first call shows whether the server can be reached.
 
         `timeout` is that of a call that gives none; `grace` after how many silent seconds the
         connection is held for dead and made anew.
@@ -138,7 +138,7 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> None:
-        """A call whose answer says nothing but that it was done."""
+        """Make a call whose answer only confirms it."""
         self.call(op, body, arrays, reply=Empty, timeout=timeout)
 
     def _exchange(self, request: Sequence[wire.Part], seconds: float) -> wire.Message:
@@ -181,6 +181,7 @@ class ZmqCarrier:
             while True:
                 self._socket.pump(self)
                 if self._arrived:
+                    self._told = False
                     return [part.buffer for part in self._arrived.popleft()]
                 if self._connection.refused is not None:  # a key, ours or theirs
                     raise ChannelError(self._connection.refused)
@@ -191,12 +192,12 @@ class ZmqCarrier:
                 self._socket.wait(self._wake, remaining if self._told else min(remaining, 1.0))
 
     def _tell_if_absent(self, waited: float, remaining: float) -> None:
-        """Whoever watches shall know what all wait for."""
+        """Log once that the peer is unreachable."""
         if self._connection.present:
             self._told = False
         elif waited > _PATIENCE_SECONDS and not self._told:
             self._told = True
-            log.warning("waiting for %s, %.0f s more: nobody answers", self._endpoint, remaining)
+            log.warning("waiting for %s, %.0f s more: no answer yet", self._endpoint, remaining)
 
     def why_silent(self, seconds: float) -> str:
         return self._connection.why_silent(seconds)

@@ -1,11 +1,11 @@
-"""The desk of a cloud: typed operations for known peers, each request done once.
+"""Calls to a cloud: typed operations for known peers, each request performed once.
 
-Who calls is decided by the CURVE key alone: ZeroMQ refuses unknown keys, and each operation names
-the roles that may call it. `CallDesk` takes a peer and the frames of a request and returns the
-frames of the reply, whatever carries them.
+The CURVE key alone identifies the caller: ZeroMQ refuses unknown keys, and each operation names
+the roles that may call it. `CallServer` takes a peer and the frames of a request and returns the
+frames of the reply. It does not depend on the transport.
 
-What an operation raises as a PpodcError goes back as its code and text, without names of files;
-anything else as "internal error". The log has the details. Frames that do not decode are refused
+A PpodcError of an operation goes back as its code and text, without names of files; any other
+exception as "internal error". The log has the details. Frames that do not decode are refused
 and logged, and the service goes on.
 """
 
@@ -51,7 +51,7 @@ Handler = Callable[["Peer", Any, tuple[Array, ...]], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who a public key belongs to; the name is the configuration's, the key was proven."""
+    """The holder of a public key; the name is the configuration's, the key was proven."""
 
     role: PeerRole
     name: str
@@ -63,7 +63,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What may be called: by whom, with which body, and who does it."""
+    """An operation: its callers, the type of its body, and its handler."""
 
     name: str
     roles: frozenset[PeerRole]
@@ -91,12 +91,12 @@ class _ClientState:
     answered: tuple[int, bytes, Reply] | None = None  # number, digest, reply
 
 
-class CallDesk:
+class CallServer:
     """Answers requests, each once: one that comes again gets the stored reply, byte for byte.
 
-    The same number with other content is refused. Whether content is the same is told by the
-    digest that the client made; it is not made again here, since who lies about it gets nothing
-    but an earlier answer of its own. Replies that are long, or older than a minute, are not kept:
+    A number that comes again with other content is refused. The client's digest identifies the
+    content. The server does not compute it again: a client with a false digest only gets an
+    earlier answer of its own. Replies that are long, or older than a minute, are not kept:
     the request is then performed once more, which is harmless. Any thread may call.
     """
 
@@ -140,7 +140,7 @@ class CallDesk:
             return _refusal(session, number, error)
 
     def perform(self, request: Request) -> Reply:
-        """Do what is asked and keep the reply."""
+        """Perform the request and keep the reply."""
         try:
             reply = self._perform(request)
         except PpodcError as error:
@@ -158,7 +158,7 @@ class CallDesk:
         return self._keep(request, _refusal(request.session, request.number, error))
 
     def outcomes(self) -> dict[tuple[str, str], int]:
-        """How often each operation ended how: (its name, "answered" or a refusal's code).
+        """Count the outcomes of each operation: (its name, "answered" or a refusal's code).
 
         What is no operation here goes under no name: callers choose no words of ours.
         """
@@ -166,7 +166,7 @@ class CallDesk:
             return dict(self._outcomes)
 
     def tidy(self) -> None:
-        """Forget replies that nobody will ask for again."""
+        """Forget replies that no client will ask for again."""
         with self._lock:
             self._forget(time.monotonic() - _KEPT_SECONDS)
 

@@ -3,7 +3,7 @@
 Both ends are alike. Messages arrive in the order they were sent; `send` never waits for the peer,
 so both ends may send in bulk at once. A message carries the session and a number per direction:
 one of another session, repeated, re-ordered or missing is refused. Whatever is refused ends the
-channel, and the peer is told why.
+channel, and the peer learns the reason.
 
 A party that cannot go on calls `fail`; its peer then gets a `PeerError` at its next `receive`.
 """
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Traffic:
-    """What one end has sent and received, in frame bytes without the transport's overhead."""
+    """Traffic of one end, in frame bytes without the transport's overhead."""
 
     bytes_sent: int = 0
     bytes_received: int = 0
@@ -144,7 +144,7 @@ class Channel:
             self._refuse(str(error))
 
     def receive_any(self, timeout: float | None = None) -> Message:
-        """The next message, of whatever kind; PeerError if it is the peer's `error`."""
+        """Return the next message of any kind; PeerError if it is the peer's `error`."""
         self._check_open()
         if self._sent_last:
             self._sent_last = False
@@ -177,7 +177,7 @@ class Channel:
         self._end(f"this end stopped: {text}")
 
     def close(self) -> None:
-        """End the conversation; what was sent before still arrives. Closing twice is harmless."""
+        """End the conversation. Messages sent before still arrive. Closing twice is harmless."""
         self._end("the channel is closed at this end.")
 
     def _checked(self, parts: Sequence[wire.Part]) -> Message:
@@ -198,7 +198,7 @@ class Channel:
         return frame.message
 
     def _raise_peer_error_if_any(self) -> None:
-        """When the link is gone: the peer may have said why, behind what was not read yet."""
+        """Return the error of a lost link: the peer may have explained it in an unread message."""
         found = None
         try:
             while found is None and (parts := self._get(time.monotonic())) is not None:
@@ -233,7 +233,7 @@ class Channel:
             self._shut()
 
     def _put(self, parts: Sequence[wire.Part]) -> None:
-        """Hand the parts to the transport, which must copy whatever is not read-only."""
+        """Hand the parts to the transport, which must copy every part that is not read-only."""
         raise NotImplementedError
 
     def _get(self, deadline: float) -> Sequence[wire.Part] | None:
@@ -241,12 +241,12 @@ class Channel:
         raise NotImplementedError
 
     def _shut(self) -> None:
-        """Give up the transport, after delivering what was put."""
+        """Close the transport after delivering everything that was put."""
         raise NotImplementedError
 
 
 class _Pipe:
-    """One direction of a memory pair; closing it lets the reader take what is left."""
+    """One direction of a memory pair; after a close the reader can still take the rest."""
 
     def __init__(self) -> None:
         self.frames: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()

@@ -51,7 +51,7 @@ class CurveKeys:
 
     @classmethod
     def load(cls, stem: Path) -> "CurveKeys":
-        """Read what `save` has written; the two files must belong together."""
+        """Read a key that `save` has written. The two files must belong together."""
         path = _with(stem, "secret")
         try:
             mode = path.stat().st_mode

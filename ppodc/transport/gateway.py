@@ -1,8 +1,8 @@
-"""A desk behind a port: what comes in is counted, decoded and performed, and goes out answered.
+"""A call server behind a port: it counts, decodes and performs requests, and sends the answers.
 
-Bytes pass the front door, which holds every key to its budget, and ZeroMQ, which decrypts and
-authenticates. One thread owns ZeroMQ's socket and does nothing but hand messages on: at most some
-at a time, then answers go out. Another thread decodes, in order of arrival; a small pool performs.
+Bytes pass the port guard, which holds every key to its budget, and ZeroMQ, which decrypts and
+authenticates. One thread owns ZeroMQ's socket and only hands messages on: a limited number at a
+time, then answers go out. Another thread decodes, in order of arrival; a small pool performs.
 A message counts against its sender's budget until it is answered.
 
 A gateway serves one kind of callers. A cloud that has owners and another cloud as callers gives
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import zmq
 
 from ppodc.errors import ChannelError, StoppingError
-from ppodc.transport.call_server import CallDesk, Operation, Peer, Reply, Request
+from ppodc.transport.call_server import CallServer, Operation, Peer, Reply, Request
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.front_door import FrontDoor, Limits
+from ppodc.transport.port_guard import Limits, PortGuard
 from ppodc.transport.zmq_socket import DEFAULT_GRACE, CurveSocket, Wake, proven_key, wire_size
 
 _THREADS = 4
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A message and whom its answer goes to; `place` is its connection's name at the door."""
+    """A message and the receiver of its answer; `place` names its connection at the port guard."""
 
     peer: Peer
     address: bytes
@@ -61,20 +61,20 @@ class Gateway:
         limits = limits or Limits()
         self._peers = dict(peers)
         self._keys = {peer: key for key, peer in self._peers.items()}
-        self._desk = CallDesk(
+        self._server = CallServer(
             operations,
             max_in_flight=limits.key_requests,
             max_request_bytes=limits.request_bytes,
-            on_offence=lambda peer: self._door.offence(self._keys[peer]),
+            on_offence=lambda peer: self._guard.offence(self._keys.get(peer, peer.key.encode())),
         )
-        self._door = FrontDoor(endpoint, limits)
-        self.endpoint = self._door.endpoint
+        self._guard = PortGuard(endpoint, limits)
+        self.endpoint = self._guard.endpoint
         try:
             self._socket = CurveSocket.listening(
-                _BEHIND, own, self._peers, grace, _QUEUE, self._door.admit
+                _BEHIND, own, self._peers, grace, _QUEUE, self._guard.admit
             )
         except ChannelError:
-            self._door.close()
+            self._guard.close()
             raise
         self._in_flight = 0  # changed by the socket's thread alone
         self._finished: queue.SimpleQueue[tuple[_Arrival, Reply | None]] = queue.SimpleQueue()
@@ -94,8 +94,14 @@ class Gateway:
     def start(self) -> None:
         """Begin to serve, in threads of its own."""
         self._thread.start()
-        self._door.open(int(self._socket.endpoint.rpartition(":")[2]))
+        self._guard.open(int(self._socket.endpoint.rpartition(":")[2]))
         log.info("serving %d peers at %s", len(self._peers), self.endpoint)
+
+    def let_in(self, peers: Mapping[bytes, Peer]) -> None:
+        """Serve these peers from now on. Messages of others are dropped."""
+        self._peers = dict(peers)
+        self._keys = {peer: key for key, peer in self._peers.items()}
+        self._socket.let_in(self._peers)
 
     def stop(self) -> None:
         """Take no more requests, finish those that run, answer them, and close the port.
@@ -114,7 +120,7 @@ class Gateway:
         for pool in (self._decoder, self._pool):
             pool.shutdown(wait=False)
         self._socket.close(linger=1.0)
-        self._door.close()
+        self._guard.close()
         log.info("stopped serving at %s", self.endpoint)
 
     @property
@@ -123,24 +129,24 @@ class Gateway:
         return self._thread.is_alive() and not self._stopping.is_set()
 
     def outcomes(self) -> dict[tuple[str, str], int]:
-        """How often each operation ended how (`CallDesk.outcomes`)."""
-        return self._desk.outcomes()
+        """Return the counts of outcomes by operation (`CallServer.outcomes`)."""
+        return self._server.outcomes()
 
     def inside(self) -> tuple[int, int]:
         """(connections, bytes that are on their way in or out)."""
-        return self._door.inside()
+        return self._guard.inside()
 
     def on_event(self, event: int, value: int) -> None:
         """Connections come and go; a client that reconnects asks again by itself."""
 
     def on_message(self, parts: list[zmq.Frame]) -> None:
-        """Hand one message on; whatever is wrong with it shows when it is decoded."""
+        """Hand one message on. Decoding it finds every fault."""
         peer = self._peers.get(proven_key(parts))
         place = str(parts[-1].get("Peer-Address"))
         frames = [part.buffer for part in parts[1:]]
         size = wire_size(frames)
         if peer is None or self._stopping.is_set():
-            self._door.finished(place, size)
+            self._guard.finished(place, size)
             return
         arrival = _Arrival(peer, parts[0].bytes, place, size)
         self._in_flight += 1
@@ -153,7 +159,7 @@ class Gateway:
                     self._send_finished()
                     room = max(0, _WAITING - self._in_flight)
                     empty = self._socket.pump(self, min(_AT_ONCE, room))
-                    self._desk.tidy()
+                    self._server.tidy()
                     # Whoever finishes or stops sets the wake under the lock: none is missed.
                     if (empty or not room) and not self._stopping.is_set():
                         self._socket.wait(self._wake, 1.0)
@@ -169,7 +175,7 @@ class Gateway:
         """In the decoder's thread."""
         taken: Request | Reply | None = None
         try:
-            taken = self._desk.take(arrival.peer, frames)
+            taken = self._server.take(arrival.peer, frames)
         except Exception:
             log.exception("a message of %s could not be taken in", arrival.peer)
         if isinstance(taken, Request):
@@ -181,9 +187,9 @@ class Gateway:
         """In a pool's thread."""
         if self._stopping.is_set():
             stopping = StoppingError("the service is stopping; do the same again once it runs.")
-            self._finish(arrival, self._desk.refuse(request, stopping))
+            self._finish(arrival, self._server.refuse(request, stopping))
         else:
-            self._finish(arrival, self._desk.perform(request))
+            self._finish(arrival, self._server.perform(request))
 
     def _finish(self, arrival: _Arrival, reply: Reply | None) -> None:
         """Hand a reply to the socket's thread."""
@@ -199,9 +205,9 @@ class Gateway:
             self._in_flight -= 1
             if reply is not None:
                 size = wire_size(reply)
-                self._door.answering(arrival.place, size)
+                self._guard.answering(arrival.place, size)
                 with self._socket.lock:
                     sent = self._socket.send(reply, arrival.address)
                 if not sent:  # a caller that is gone, or does not read, asks again
-                    self._door.answering(arrival.place, -size)
-            self._door.finished(arrival.place, arrival.size)
+                    self._guard.answering(arrival.place, -size)
+            self._guard.finished(arrival.place, arrival.size)

@@ -1,4 +1,4 @@
-"""A log that nobody outside can flood: so many lines a minute about each peer, the rest counted.
+"""A log that peers cannot flood: a fixed number of lines a minute for each peer, the rest counted.
 
 What others send stands in these lines only quoted (`%r`), so that it cannot look like a line of
 its own.

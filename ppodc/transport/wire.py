@@ -25,7 +25,7 @@ import numpy as np
 
 from ppodc.errors import WireError
 
-VERSION = 4
+VERSION = 1
 SESSION_BYTES = 16
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 20
@@ -53,7 +53,7 @@ class Empty(Body, frozen=True):
 
 
 class BufferSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """How the bytes of one buffer are to be read."""
+    """Type and shape of the bytes of one buffer."""
 
     dtype: Literal["u1", "u2", "u4", "u8"]
     shape: Annotated[tuple[_Size, ...], msgspec.Meta(max_length=MAX_DIMENSIONS)]
@@ -68,7 +68,7 @@ class BufferSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands in front of every message. `seq` counts one direction of one session."""
+    """The header of every message. `seq` counts one direction of one session."""
 
     version: int
     session: Annotated[bytes, msgspec.Meta(min_length=SESSION_BYTES, max_length=SESSION_BYTES)]
@@ -79,7 +79,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A decoded message whose body still waits for its type."""
+    """A decoded message with a body that is not yet converted to its type."""
 
     kind: str
     body: msgspec.Raw
@@ -131,7 +131,7 @@ def encode(
 
 
 def decode(parts: Sequence[Part], max_frame_bytes: int = MAX_FRAME_BYTES) -> Frame:
-    """The frame in these parts; WireError for whatever is not exactly one."""
+    """Return the frame in these parts; WireError unless they are exactly one frame."""
     if not parts:
         raise WireError("received a frame without a header.")
     _check_sizes(parts, max_frame_bytes)
@@ -160,7 +160,7 @@ def content_digest(kind: str, body: msgspec.Raw, arrays: Sequence[Array]) -> byt
 
 
 def frame_bytes(parts: Sequence[Part]) -> int:
-    """The size of a frame, without what the transport adds."""
+    """Return the size of a frame without the overhead of the transport."""
     return sum(len(part) for part in parts)
 
 

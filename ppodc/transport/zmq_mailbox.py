@@ -1,4 +1,4 @@
-"""One session at one end of a link: what has arrived, what was sent, how its connection is.
+"""One session at one end of a link: messages received and sent, and the state of its connection.
 
 Messages are [tag, ...]: hello and welcome open a session, frame carries one wire frame, resume
 tells after a reconnect how many frames were sent so far (so that a lost one is noticed at once),
@@ -25,7 +25,7 @@ _COUNT = struct.Struct("<Q")
 
 @dataclass(slots=True, eq=False)
 class Mailbox:
-    """See the module. The lock of the socket is held in all methods."""
+    """One session at one end of a link. The lock of the socket is held in all methods."""
 
     socket: CurveSocket
     address: bytes  # routing id of the peer; empty at the connecting end
@@ -57,7 +57,7 @@ class Mailbox:
 
     def send_frame(self, parts: Sequence[wire.Part]) -> bool:
         """Hand a frame to ZeroMQ; False if it cannot be taken before the link is back."""
-        # A listening socket drops what is for a lost peer; a connecting one keeps it.
+        # A listening socket drops messages for a lost peer; a connecting one keeps them.
         reachable = self.lost_since is None or not self.address
         if reachable and self.socket.send([FRAME, *parts], self.address):
             self.frames_out += 1
@@ -87,7 +87,7 @@ class Mailbox:
         self.wake.set()
 
     def _look_for_the_peer(self, lost_seconds: float) -> None:
-        """Is it back? A listening socket learns it by sending; otherwise the monitor tells."""
+        """Find out whether the peer is back; a listening socket does so by sending."""
         grace = self.socket.grace
         # A dead connection still swallows messages for a moment, so the first probe waits a bit.
         settled = lost_seconds > min(_SETTLING_SECONDS, grace / 2)

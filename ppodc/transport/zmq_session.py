@@ -53,7 +53,9 @@ class ZmqChannel(Channel):
 
     While `receive` waits it notices within seconds when the peer is gone, and Ctrl-C ends it.
     `send` waits only while a dropped connection is given its time to come back.
-    Close it before the process ends: what ZeroMQ has not sent by then is lost.
+    Close it before the process ends: ZeroMQ loses messages that it has not sent by then. A
+    heartbeat of the peer that arrives after the connection was closed resets it: messages that the
+    peer has not read by then are lost, and it reports a lost link instead of a closed channel.
     """
 
     def __init__(
@@ -201,7 +203,7 @@ def connect(
 
 
 class Listener:
-    """Where peers connect to. `accept` may run in one thread while others use their channels."""
+    """A port for peers. `accept` may run in one thread while others use their channels."""
 
     def __init__(self, socket: CurveSocket, timeout: float, max_frame_bytes: int) -> None:
         self.socket = socket
@@ -245,12 +247,14 @@ class Listener:
                 self.socket.wait(self._arrival, remaining)
 
     def close(self) -> None:
-        """Close all sessions and the port; what was sent before still gets a few seconds."""
+        """Close all sessions and the port. Pending messages still get a few seconds."""
         with self.socket.lock:
-            linger = self.socket.grace if self._mailboxes else _CLOSING_SECONDS
+            if not self.socket.closed:
+                self.pump()  # a peer that has said good-bye waits for nothing more
+            staying = [box for box in self._mailboxes.values() if not box.peer_left]
             for mailbox in list(self._mailboxes.values()):
                 self.leave(mailbox)
-        self.socket.close(linger)
+        self.socket.close(self.socket.grace if staying else _CLOSING_SECONDS)
 
     def pump(self) -> None:
         self.socket.pump(self)
@@ -258,7 +262,7 @@ class Listener:
     def leave(self, mailbox: Mailbox) -> None:
         with self.socket.lock:
             known = self._mailboxes.pop(mailbox.address, None)
-            if known is not None and not self.socket.closed:
+            if known is not None and not self.socket.closed and not mailbox.peer_left:
                 mailbox.send(BYE)
 
     def on_event(self, event: int, value: int) -> None:
@@ -368,5 +372,5 @@ def _disagreement(listening: Mapping[str, str], connecting: Mapping[str, str]) -
 
 
 def _descriptor(parts: Sequence[zmq.Frame]) -> int:
-    """Of the connection that brought this message."""
+    """Return the file descriptor of the connection that brought this message."""
     return int(parts[-1].get(zmq.SRCFD))

@@ -31,16 +31,16 @@ from ppodc.transport.curve_keys import CurveKeys, check_public
 from ppodc.transport.peer_log import PeerLog
 
 DEFAULT_GRACE = 5.0
-HANDSHAKE_SECONDS = 5.0  # ZeroMQ's own limit for who connects and proves nothing is 30
+HANDSHAKE_SECONDS = 5.0  # for an unauthenticated connection; ZeroMQ's own limit is 30
 _HEARTBEATS = 4  # in the time after which a silent connection is held for dead
 _LONGEST_HEARTBEAT = 1.0
 _POLL_SECONDS = 0.2
 _ZERO_COPY_BYTES = 64 * 1024
 _POLLIN = int(zmq.POLLIN)
-# A server that refuses us may close before its answer is out; only repeated failures tell more.
+# A server that refuses us may close before its answer is out; only repeated failures count.
 _HANDSHAKE_TRIES = 3
 _CURVE_BYTES = 33  # that CURVE adds to each part, before the 2 or 9 of its frame
-_NOT_NOW = b"500"  # answer to a key that is allowed and has used up what it may
+_NOT_NOW = b"500"  # answer to an allowed key that has reached its limit
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ Admission = Callable[[str, bytes], bool]  # address of the connection, its prove
 
 
 class Receiver(Protocol):
-    """To whom a socket hands its monitor's events and its messages; the lock is held."""
+    """Receiver of a socket's monitor events and messages; called with the lock held."""
 
     def on_event(self, event: int, value: int) -> None: ...
 
@@ -56,7 +56,7 @@ class Receiver(Protocol):
 
 
 class Wake:
-    """Lets one thread end another's poll. `armed` counts who polls, under the socket's lock."""
+    """Lets one thread end another's poll. `armed` counts pollers, under the socket's lock."""
 
     def __init__(self) -> None:
         self.armed = 0
@@ -84,7 +84,7 @@ class Wake:
 
 
 class CurveSocket:
-    """See the module. Everything but `close` is called with the lock held.
+    """A ZeroMQ socket with CURVE. Everything but `close` is called with the lock held.
 
     A connection that is silent for `grace` seconds is held for dead; ZeroMQ makes it anew.
     """
@@ -93,6 +93,7 @@ class CurveSocket:
         self.grace = grace
         self.lock = threading.RLock()
         self.closed = False
+        self._allowed: _AllowList | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(socket_type)
         self._set_options(own, queue)
@@ -111,7 +112,7 @@ class CurveSocket:
         check_public(server_public)
         made = cls(zmq.DEALER, own, grace, queue=0)
         made._socket.curve_serverkey = server_public
-        # The listener knows us by this when we reconnect; nobody else can guess it.
+        # The listener recognises us by this when we reconnect; no one else can guess it.
         made._socket.routing_id = b"c" + secrets.token_bytes(16)
         made._attach(made._socket.connect, endpoint, "connect to")
         return made
@@ -133,7 +134,7 @@ class CurveSocket:
         """
         keys = frozenset(check_public(key) for key in allowed)
         made = cls(zmq.ROUTER, own, grace, queue)
-        _AllowList(made._context, keys, admit)
+        made._allowed = _AllowList(made._context, keys, admit)
         made._socket.curve_server = True
         made._socket.zap_domain = b"ppodc"
         made._socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
@@ -143,13 +144,18 @@ class CurveSocket:
         made._attach(made._socket.bind, endpoint, "listen at")
         return made
 
+    def let_in(self, allowed: Iterable[bytes]) -> None:
+        """Accept these keys from now on. Existing connections stay."""
+        if self._allowed is not None:
+            self._allowed.keys = frozenset(check_public(key) for key in allowed)
+
     @property
     def endpoint(self) -> str:
-        """Where it listens, with the port that was found."""
+        """The address of the listener, with its actual port."""
         return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
 
     def pump(self, receiver: Receiver, most: int | None = None) -> bool:
-        """Hand on all events and messages that are there, or so many messages. Never waits.
+        """Hand on all events and messages that are there, or this many messages. Never waits.
 
         False if there may be more.
         """
@@ -183,7 +189,7 @@ class CurveSocket:
             wake.clear()
 
     def send(self, parts: Sequence[wire.Part], address: bytes = b"") -> bool:
-        """Hand a message to ZeroMQ; False if it cannot be taken now. Listeners say for whom."""
+        """Hand a message to ZeroMQ; False if it cannot take it now. Listeners name the receiver."""
         parts = [address, *parts] if address else parts
         last = len(parts) - 1
         try:
@@ -197,7 +203,7 @@ class CurveSocket:
         return True
 
     def close(self, linger: float = 0) -> None:
-        """Give up the socket, after at most `linger` seconds for what is still to be sent."""
+        """Close the socket, after at most `linger` seconds for pending messages."""
         with self.lock:
             if self.closed:
                 return
@@ -234,7 +240,7 @@ class CurveSocket:
 
 
 class Connection:
-    """How a connecting socket's one connection is, as far as the monitor has told."""
+    """State of a connecting socket's one connection, from the monitor's events."""
 
     def __init__(self, endpoint: str, own_public: bytes) -> None:
         self.established = False  # at least once
@@ -274,11 +280,11 @@ class Connection:
 
     @property
     def present(self) -> bool:
-        """Whether there is somebody who could answer."""
+        """Whether a peer is connected that could answer."""
         return self.established and self.lost_since is None
 
     def why_silent(self, seconds: float) -> str:
-        """What is missing when no answer came in time."""
+        """The likely reason when no answer came in time."""
         within = f"within {seconds:g} s"
         if not self._connected:
             return f"nobody listens at {self._endpoint} {within}. Is the service running there?"
@@ -313,7 +319,7 @@ class _AllowList:
         allowed: frozenset[bytes],
         admit: Admission | None,
     ) -> None:
-        self._allowed = allowed
+        self.keys = allowed  # replaced as a whole, by any thread
         self._admit = admit
         self._notes = PeerLog(log)
         self._socket = context.socket(zmq.REP)
@@ -335,7 +341,7 @@ class _AllowList:
         version, number, _, address, _, mechanism, *credentials = request
         key = z85.encode(credentials[0]) if mechanism == b"CURVE" and credentials else b""
         where = address.decode(errors="replace")
-        if key not in self._allowed:
+        if key not in self.keys:
             self._notes.warning("strangers", "the key %s at %r is not allowed", key.decode(), where)
             return [version, number, b"400", b"not allowed", b"", b""]
         if self._admit is not None and not self._admit(where, key):
@@ -344,7 +350,7 @@ class _AllowList:
 
 
 def proven_key(parts: Sequence[zmq.Frame]) -> bytes:
-    """Of who sent this: ZeroMQ has it from the handshake, no message can carry another."""
+    """Return the key of the sender. ZeroMQ has it from the handshake; a message cannot forge it."""
     return str(parts[-1].get("User-Id")).encode()
 
 

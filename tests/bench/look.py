@@ -1,4 +1,4 @@
-"""What every measurement must give: a document for JSON and a plot with something on it."""
+"""Checks of every measurement: a document for JSON and a plot with something on it."""
 
 import io
 import json

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ppodc.bench import iteration, start
-from ppodc.bench.iteration import Run, random_records
+from ppodc.bench.kmeans import iteration, start
+from ppodc.bench.kmeans.iteration import Run, random_records
 from ppodc.bench.network_presets import Link
 from ppodc.errors import InputError, PpodcError
 from tests.bench.look import check_document

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import kegg
-from ppodc.bench.kegg import Shape
+from ppodc.bench.kmeans import kegg
+from ppodc.bench.kmeans.kegg import Shape
 from ppodc.bench.points import Points
 from ppodc.cli import app
 from ppodc.errors import InputError

@@ -10,12 +10,19 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from typer.testing import CliRunner
 
-from ppodc.bench.ldp import beyond, distances, kmodes, peers, speed
-from ppodc.bench.ldp.data import DataFolder
-from ppodc.bench.ldp.scores import ari, linear_accuracy, neighbours, nmi, reference_kmeans, seeded
+from ppodc.bench.local_dp import beyond, distances, kmodes, peers, speed
+from ppodc.bench.local_dp.data import DataFolder
+from ppodc.bench.local_dp.scores import (
+    ari,
+    linear_accuracy,
+    neighbours,
+    nmi,
+    reference_kmeans,
+    seeded,
+)
 from ppodc.cli import app
 from ppodc.errors import InputError
-from ppodc.ldp.report_streams import insecure_streams
+from ppodc.local_dp.report_streams import insecure_streams
 from tests.bench.look import check_document, check_plot
 from tests.outside_data import FOLDER
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ppodc.bench import linkage, linkage_kdtree, linkage_names
-from ppodc.bench.linkage import Setting
-from ppodc.bench.linkage_pairs import PUBLISHED_MS
+from ppodc.bench.linkage import adult, kdtree, names
+from ppodc.bench.linkage.adult import Setting
+from ppodc.bench.linkage.pairs import PUBLISHED_MS
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from tests.outside_data import FOLDER
@@ -16,11 +16,11 @@ ADULT = FOLDER / "adult" / "adult.data"
 
 
 def test_the_published_pairs_are_the_published_hours_and_reductions():
-    hours = {n: pairs * PUBLISHED_MS / 3.6e6 for n, pairs in linkage.PUBLISHED_PAIRS.items()}
+    hours = {n: pairs * PUBLISHED_MS / 3.6e6 for n, pairs in adult.PUBLISHED_PAIRS.items()}
     assert hours[6_000] == pytest.approx(14.17, abs=0.005)
     assert hours[12_000] == pytest.approx(29.5, abs=0.05)
-    for n, pairs in linkage.PUBLISHED_PAIRS.items():
-        assert 1 - pairs / n**2 == pytest.approx(linkage.PUBLISHED[n], abs=0.0005)
+    for n, pairs in adult.PUBLISHED_PAIRS.items():
+        assert 1 - pairs / n**2 == pytest.approx(adult.PUBLISHED[n], abs=0.0005)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def people(tmp_path):
         rows.append(", ".join(row))
     file = tmp_path / "adult.data"
     file.write_text("\n".join(rows) + "\n\n")
-    linkage._read.cache_clear()
+    adult._read.cache_clear()
     return file
 
 
@@ -49,7 +49,7 @@ def census(tmp_path):
 
 
 def measured(file, sizes, seeds):
-    return linkage.run(
+    return adult.run(
         file, m=sizes, seeds=seeds, sweeps=False, kd_readings=False, names=None,
         points=Points(None),
     )  # fmt: skip
@@ -61,40 +61,46 @@ def test_all_methods_give_a_document_and_a_picture(people, tmp_path):
     assert len(table["rows"]) == 6
     assert {row[5] for row in table["rows"]} == {"1.000"}
     picture = tmp_path / "linkage.png"
-    linkage.draw(document, picture)
+    adult.draw(document, picture)
+    assert picture.stat().st_size > 1000
+
+
+def test_one_size_without_sweeps_has_a_picture(people, tmp_path):
+    picture = tmp_path / "linkage.png"
+    adult.draw(measured(people, [60], 1), picture)
     assert picture.stat().st_size > 1000
 
 
 def test_the_grid_varies_one_parameter_at_a_time():
-    points = linkage.grid([6_000], sweeps=True)
+    points = adult.grid([6_000], sweeps=True)
     assert len(points) == len(set(points))
     base = Setting(method="ours")
     for point in points:
         changed = [n for n in ("n", "epsilon", "delta", "eta", "theta")
                    if getattr(point, n) != getattr(base, n)]  # fmt: skip
         assert len(changed) <= 1
-        assert (point.height > 0) == (point.method in linkage_kdtree.METHODS)
+        assert (point.height > 0) == (point.method in kdtree.METHODS)
 
 
 def test_files_that_are_something_else_are_refused(tmp_path, people):
     other = tmp_path / "other.csv"
     other.write_text("1,2,3\n")
     with pytest.raises(InputError, match="not the Adult"):
-        linkage.load(other)
+        adult.load(other)
     with pytest.raises(InputError, match="there are 150"):
         measured(people, [600], 1)
     with pytest.raises(InputError, match="package `names`"):
-        linkage_names.census(tmp_path / "nothing")
+        names.census(tmp_path / "nothing")
 
 
 def test_names_are_drawn_and_suppressed_records_are_missed(census, monkeypatch):
-    settings = tuple(linkage_names.Setting(90, "2", 1, method) for method in linkage_names.METHODS)
-    monkeypatch.setattr(linkage_names, "SETTINGS", settings)
-    points = linkage_names.measured(census, 2, Points(None))
+    settings = tuple(names.Setting(90, "2", 1, method) for method in names.METHODS)
+    monkeypatch.setattr(names, "SETTINGS", settings)
+    points = names.measured(census, 2, Points(None))
     recall = {point["method"]: point["recall"] for point in points}
     assert recall["length"] == recall["DPRL LO"] == recall["DPRL LGW"] == 1.0
     assert min(recall[method] for method in ("LO", "LGN", "LGW")) < 1.0
-    assert len(linkage_names.tables(points)[0]["rows"]) == 6
+    assert len(names.tables(points)[0]["rows"]) == 6
 
 
 @pytest.mark.outside_data(ADULT)
@@ -108,32 +114,30 @@ def test_adult_is_within_a_hundredth_over_20_seeds(n, method, expected):
     assert point["reduction"] == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize("reading", linkage_kdtree.READINGS)
+@pytest.mark.parametrize("reading", kdtree.READINGS)
 def test_kd_trees_spend_at_most_a_path_and_lose_nothing(people, reading):
     method, values, median = reading
-    for height in linkage_kdtree.HEIGHTS:
-        share, leaf = linkage_kdtree.shares(method, height)
+    for height in kdtree.HEIGHTS:
+        share, leaf = kdtree.shares(method, height)
         assert 0 < height * share + leaf <= 1
     setting = Setting(60, method, values=values, median=median, height=4)
-    point = linkage._adult(people, setting, 2, lambda _: None)
+    point = adult._adult(people, setting, 2, lambda _: None)
     assert point["recall"] == 1
     assert 4 < point["leaves"] <= 16
     told = {**dataclasses.asdict(setting), **point, "n": 6_000}
-    ((*names, best, published),) = linkage_kdtree.tables([told])[0]["rows"]
+    ((*names, best, published),) = kdtree.tables([told])[0]["rows"]
     assert names[:5] == [method, "6000", "1", values, median]
-    assert (best, published) == ("4", f"{linkage_kdtree.PUBLISHED[method, 6_000]:.3f}")
+    assert (best, published) == ("4", f"{kdtree.PUBLISHED[method, 6_000]:.3f}")
     assert names[7].endswith("*") == (method == "DPkdT-basic")
 
 
 def test_a_leaf_of_gb_has_more_from_height_4_on():
-    basic, gb = (
-        [linkage_kdtree.shares(m, h)[1] for h in range(2, 7)] for m in linkage_kdtree.METHODS
-    )
+    basic, gb = ([kdtree.shares(m, h)[1] for h in range(2, 7)] for m in kdtree.METHODS)
     assert [a < b for a, b in zip(basic, gb, strict=True)] == [False, False, True, True, True]
 
 
 def test_the_middle_of_counts_is_the_median_when_noise_is_small():
     own = np.array([0, 0, 2, 2, 2, 5, 7])
-    quiet = linkage.PublishedNoise(1)
-    assert linkage_kdtree._middle_count(quiet, 10**6, own, np.arange(8)) == 2
-    assert linkage_kdtree._by_score(quiet, 10**6, own, np.arange(8)) in (3, 4, 5)
+    quiet = adult.PublishedNoise(1)
+    assert kdtree._middle_count(quiet, 10**6, own, np.arange(8)) == 2
+    assert kdtree._by_score(quiet, 10**6, own, np.arange(8)) in (3, 4, 5)

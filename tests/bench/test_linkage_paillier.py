@@ -1,12 +1,12 @@
 """The published protocol under measurement: exact, and as many operations as published."""
 
-from ppodc.bench import linkage_paillier
+from ppodc.bench.linkage import paillier
 from ppodc.bench.points import Points
 
 
 def test_a_run_is_exact_and_counts_as_published():
-    result = linkage_paillier.run(side=4, key_bits=[256], points=Points(on="here"))
-    assert [point["source"] for point in result["points"]] == list(linkage_paillier.SOURCES)
+    result = paillier.run(side=4, key_bits=[256], points=Points(on="here"))
+    assert [point["source"] for point in result["points"]] == list(paillier.SOURCES)
     for point in result["points"]:
         assert point["exact"]
         assert point["pairs"] == 16

@@ -5,22 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ppodc.bench import linkage_pairs
-from ppodc.bench.linkage_pairs import adult_case, compare, edit_case, numbers_case
+from ppodc.bench.linkage.pairs import adult_case, compare, edit_case, numbers_case
 from tests.bench.test_linkage import people  # noqa: F401 - a fixture
-
-
-@pytest.fixture(autouse=True)
-def quick_keys(monkeypatch):
-    """Small keys: what they protect here is random."""
-    real = linkage_pairs.Setting
-
-    def insecure(*values):
-        return real(*values, insecure_key=True)
-
-    monkeypatch.setattr(linkage_pairs, "Setting", insecure)
-    make = linkage_pairs.make_key
-    monkeypatch.setattr(linkage_pairs, "make_key", lambda bits: make(256, insecure=True))
 
 
 def test_strings_of_secret_lengths_are_exact():

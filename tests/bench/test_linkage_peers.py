@@ -6,12 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ppodc.bench import febrl, linkage_peers
+from ppodc.bench.linkage import febrl, peers
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
-from ppodc.linkage import reference
-from ppodc.linkage.keys import Key
-from tests.bench.test_linkage_pairs import quick_keys  # noqa: F401 - a fixture
+from ppodc.linkage.blocks.keys import Key
 
 HEAD = "rec_id, given_name, surname, street_number, address_1, suburb, postcode, date_of_birth"
 PEOPLE = (
@@ -54,7 +52,7 @@ def test_agreement_is_the_oracles(folder):
     found = febrl.agreements(people, pairs)
     expected = [
         [
-            reference.agrees(field, people.a.rows[i][number], people.b.rows[j][number])
+            field.agrees(people.a.rows[i][number], people.b.rows[j][number])
             for number, field in enumerate(febrl.FIELDS)
         ]
         for i, j in pairs
@@ -89,11 +87,9 @@ def test_the_best_threshold_has_the_highest_f1():
 def test_ours_runs_on_shares_and_missing_tools_are_named(folder, monkeypatch):
     monkeypatch.setattr(febrl, "YEARS", (1980, 1981))
     monkeypatch.setitem(febrl.KEYS, "post code", Key("postcode", buckets=4))
-    monkeypatch.setattr(linkage_peers, "EPSILON", 16)  # few dummies
-    monkeypatch.setattr(linkage_peers, "WAYS", linkage_peers.WAYS[1:])
-    result = linkage_peers.run(
-        data=folder, python=Path(sys.executable), passes=1, points=Points(on="here")
-    )
+    monkeypatch.setattr(peers, "EPSILON", 16)  # few dummies
+    monkeypatch.setattr(peers, "WAYS", peers.WAYS[1:])
+    result = peers.run(data=folder, python=Path(sys.executable), passes=1, points=Points(on="here"))
     points = {point["peer"]: point for point in result["points"]}
     assert points["ppodc"]["exact"]
     # nobody knows when eve was born, and finn was before all years: their postcodes agree
@@ -108,7 +104,7 @@ def test_ours_runs_on_shares_and_missing_tools_are_named(folder, monkeypatch):
 
 def test_without_the_files_it_is_said_where_they_come_from(tmp_path):
     with pytest.raises(InputError, match="--data"):
-        linkage_peers.run(data=None, python=tmp_path / "none", passes=1, points=Points(on="x"))
+        peers.run(data=None, python=tmp_path / "none", passes=1, points=Points(on="x"))
     with pytest.raises(InputError, match=r"dataset4a\.csv"):
         febrl.load(tmp_path, 4)
     (tmp_path / "dataset3.csv").write_text(HEAD.replace("suburb", "town") + "\nrec-0-org, smith\n")

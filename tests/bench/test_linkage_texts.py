@@ -5,14 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.bench import linkage_texts
-from ppodc.bench.linkage_pairs import compare
+from ppodc.bench.linkage import texts
+from ppodc.bench.linkage.pairs import compare
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
-from ppodc.linkage.adtree import Budget
-from ppodc.linkage.strings import levenshtein
+from ppodc.linkage.blocks.adtree import Budget
+from ppodc.linkage.symbols import levenshtein
 from tests.bench.test_linkage import census  # noqa: F401 - a fixture
-from tests.bench.test_linkage_pairs import quick_keys  # noqa: F401 - used by all tests here
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])
@@ -21,13 +20,13 @@ def test_the_plaintext_of_all_pairs_at_once_is_the_edit_distance(most):
     for a, b in ((0, 0), (0, 1), (3, 3), (4, 3), (3, 5), (6, 6)):
         xs, ys = (random.integers(0, 3, (12, n)).astype(np.uint8) for n in (a, b))
         near = [[levenshtein(x, y) <= most for y in ys.tolist()] for x in xs.tolist()]
-        assert linkage_texts.within(xs, ys, most).tolist() == near
+        assert texts.within(xs, ys, most).tolist() == near
 
 
 def test_names_in_cells_of_lengths(census, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(linkage_texts, "LENGTH", 7)
-    monkeypatch.setattr(linkage_texts, "BUDGET", Budget(Fraction(4), Fraction(1, 100)))
-    case, saved = linkage_texts.names_case(census, 30, 1)
+    monkeypatch.setattr(texts, "LENGTH", 7)
+    monkeypatch.setattr(texts, "BUDGET", Budget(Fraction(4), Fraction(1, 100)))
+    case, saved = texts.names_case(census, 30, 1)
     assert saved["recall"] == 1
     costs = compare(case, lambda _: None)
     assert costs["exact"]
@@ -37,8 +36,8 @@ def test_names_in_cells_of_lengths(census, monkeypatch):  # noqa: F811
 
 def test_fields_over_a_link(monkeypatch):
     over = Link("test", 1, 0.1, 0.0)
-    monkeypatch.setattr(linkage_texts.network_presets, "imitated", lambda *_: over)
-    document = linkage_texts.run(
+    monkeypatch.setattr(texts.network_presets, "imitated", lambda *_: over)
+    document = texts.run(
         None, people=30, theta=1, side=12, link="lan", gbit=None, latency_ms=None,
         points=Points(None),
     )  # fmt: skip

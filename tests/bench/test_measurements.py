@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import breakdown, estimate, modes, primitives, published, share_primitives, sweep
-from ppodc.bench.paillier_steps import make_case
+from ppodc.bench.kmeans import estimate, grids, primitives, published, share_primitives
+from ppodc.bench.kmeans.paillier_steps import make_case
 from ppodc.bench.points import Points, measure
 from ppodc.cli import app
 from ppodc.errors import InputError
@@ -30,14 +30,14 @@ def points(tmp_path_factory):
 
 
 def test_sweep_has_every_case_of_the_three_plots_once():
-    cases = [tuple(c.values()) for c in sweep.cases({"m": [1, 2, 3], "k": [4, 5], "l": [6, 7]})]
+    cases = [tuple(c.values()) for c in grids.cases({"m": [1, 2, 3], "k": [4, 5], "l": [6, 7]})]
     over_m = [(m, k, 6) for m in (1, 2, 3) for k in (4, 5)] + [(m, 4, 7) for m in (1, 2, 3)]
     over_k = [(2, 5, 7)]
     assert cases == sorted(over_m + over_k)
 
 
 def test_sweep_measures_shares_and_estimates_paillier(points, tmp_path):
-    result = sweep.run(m=(40,), k=(2,), l=(2,), points=points, **TINY)
+    result = grids.sweep(m=(40,), k=(2,), l=(2,), points=points, **TINY)
     assert "estimated" in check_document(result, "sweep")
     cases = [(p["suite"], p["m"], p["k"], p["l"]) for p in result["points"]]
     assert cases == [("shares", 40, 2, 2), ("paillier", 40, 2, 2)]
@@ -45,12 +45,12 @@ def test_sweep_measures_shares_and_estimates_paillier(points, tmp_path):
         assert point["estimated"] == (point["suite"] == "paillier")
         assert point["online_s"] > 0
         assert point["suite"] == "paillier" or point["exact"]
-    sweep.draw(result, tmp_path / "sweep.png")
+    grids.draw_sweep(result, tmp_path / "sweep.png")
     check_plot(tmp_path / "sweep.png")
 
 
 def test_breakdown_parts_add_up(points, tmp_path):
-    result = breakdown.run(k=(2,), m=40, l=2, points=points, **TINY)
+    result = grids.breakdown(k=(2,), m=40, l=2, points=points, **TINY)
     check_document(result, "breakdown")
     assert [(p["suite"], p["k"]) for p in result["points"]] == [("shares", 2), ("paillier", 2)]
     for point in result["points"]:
@@ -60,10 +60,10 @@ def test_breakdown_parts_add_up(points, tmp_path):
     assert result["published"] == [], "published for 10 attributes, not for 2"
     other = {**result["points"][0], "k": 3}
     published = {"points": [*result["points"], other], "published": [{"k": 2, "comparing": 0.85}]}
-    first, _ = breakdown._tables({**result, **published})
+    first, _ = grids._breakdown_tables({**result, **published})
     place = first["columns"].index("published")
     assert [row[place] for row in first["rows"]] == ["85%", ""], "published for k = 2 only"
-    breakdown.draw(result, tmp_path / "breakdown.png")
+    grids.draw_breakdown(result, tmp_path / "breakdown.png")
     check_plot(tmp_path / "breakdown.png")
 
 
@@ -98,13 +98,19 @@ def test_modes_go_on_after_an_interrupt(tmp_path):
     file, figures, drawn = (tmp_path / name for name in ("points.jsonl", "out.json", "out.png"))
     arguments = ["bench", "modes", "--m", "40", "--l", "2", "--k", "2", "--key-bits",
                  str(KEY_BITS), "--records", "4", "--points", str(file)]  # fmt: skip
-    with subprocess.Popen([sys.executable, "-m", "ppodc.cli", *arguments]) as process:
-        while not (file.exists() and file.read_text().endswith("\n")) and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+    for _ in range(10):  # an interrupt may come too late
+        file.unlink(missing_ok=True)
+        with subprocess.Popen([sys.executable, "-m", "ppodc.cli", *arguments]) as process:
+            while not (file.exists() and file.read_text().endswith("\n")):
+                if process.poll() is not None:
+                    break
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+        if process.returncode == 130:
+            break
     assert process.returncode == 130
     before = file.read_text().splitlines()
-    assert len(before) in (1, 2)
+    assert 1 <= len(before) <= 3
     more = ["--json", str(figures), "--plot", str(drawn)]
     done = CliRunner().invoke(app, [*arguments, *more])
     assert done.exit_code == 0, done.output
@@ -128,7 +134,7 @@ def test_a_list_that_is_none_is_refused(bad):
 @pytest.mark.parametrize(("m", "l", "k"), [(3, 2, 4), (3, 2, 0), (3, 2, 1), (3, 0, 2)])
 def test_a_job_that_cannot_be_is_refused_by_the_paillier_benches_too(m, l, k):
     with pytest.raises(InputError, match="clusters"):
-        modes.run([m], l=l, k=k, key_bits=512, records=2, points=Points())
+        grids.modes([m], l=l, k=k, key_bits=512, records=2, points=Points())
 
 
 def test_fewer_records_than_asked_for_are_divided_by_their_number(monkeypatch):
@@ -154,11 +160,11 @@ def test_published_values_stand_beside_their_own_shape_only():
 
 @pytest.mark.parametrize("option", ["--plot", "--json"])
 def test_a_file_that_cannot_be_written_is_refused_before_measuring(option, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "run", None)
+    monkeypatch.setattr(grids, "measure", None)
     (tmp_path / "file").touch()
     done = CliRunner().invoke(app, ["bench", "sweep", option, str(tmp_path / "file" / "x.png")])
     assert done.exit_code == 2
-    assert "no folder" in done.output
+    assert "no folder" in " ".join(done.output.replace("│", "").split())
 
 
 def test_a_plot_is_a_png_and_its_folder_is_made(tmp_path):

@@ -1,18 +1,12 @@
 """An iteration with noise between two processes: exact, and counted by part."""
 
-from functools import partial
-
-from ppodc.bench.ldp import noisy_iteration
+from ppodc.bench.local_dp import clouds
 from ppodc.bench.points import Points
 from tests.bench.look import check_document
 
 
-def test_the_opened_values_are_the_references(monkeypatch):
-    weak = partial(noisy_iteration.Setting, insecure_key=True)
-    monkeypatch.setattr(noisy_iteration, "Setting", weak)
-    make = noisy_iteration.make_key
-    monkeypatch.setattr(noisy_iteration, "make_key", lambda bits: make(256, insecure=True))
-    document = noisy_iteration.run(m=200, l=2, k=2, iterations=2, points=Points())
+def test_the_opened_values_are_the_references():
+    document = clouds.run(m=200, l=2, k=2, iterations=2, points=Points())
     (point,) = document["points"]
     assert point["exact"]
     assert [part["what"] for part in point["parts"]] == ["taking in", "supplies", "iteration"]

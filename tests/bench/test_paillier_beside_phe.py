@@ -2,12 +2,12 @@
 
 import pytest
 
-from ppodc.bench import paillier_beside_phe
+from ppodc.bench.kmeans import paillier
 from tests.bench.look import check_document
 
 
 def test_every_case_is_measured_and_shown():
-    result = paillier_beside_phe.run(key_bits=256, seconds=0.2)
+    result = paillier.run(key_bits=256, seconds=0.2)
     shown = check_document(result, "paillier")
     assert "256 bits" in shown
     assert "decrypt" in shown
@@ -29,4 +29,4 @@ def test_every_case_is_measured_and_shown():
 )
 def test_a_goal_is_met_only_beyond_the_noise(quartiles, goal, verdict):
     case = {"goal": goal, "ratio_quartiles": quartiles}
-    assert paillier_beside_phe._verdict(case) == verdict
+    assert paillier._verdict(case) == verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ppodc.bench import peers
+from ppodc.bench.kmeans import peers
 from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Points
 from ppodc.kmeans.reference import kmeans

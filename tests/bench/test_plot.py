@@ -6,6 +6,7 @@ import pytest
 
 from ppodc.bench import plot
 from ppodc.bench.plot import Bars, Panel, Series
+from ppodc.errors import InputError
 from tests.bench.look import check_plot
 
 LINES = [
@@ -21,6 +22,11 @@ def test_lines(tmp_path, log):
     panel = Panel("", "records m", "seconds per iteration", LINES)
     plot.lines(file, [panel], "A title", log=log)
     check_plot(file)
+
+
+def test_nothing_to_draw_is_refused(tmp_path):
+    with pytest.raises(InputError, match="nothing to draw"):
+        plot.lines(tmp_path / "none.png", [], "A title", columns=0)
 
 
 def test_panels_and_bars(tmp_path):

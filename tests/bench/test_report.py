@@ -1,75 +1,48 @@
-"""The page: tables of documents, plots inside, nothing from outside, resumable; its first table."""
+"""The page of a report: tables, plots beside it, resuming, and its first table."""
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 from typer.testing import CliRunner
 
-from ppodc.bench import document, kegg, machine, report, report_page
-from ppodc.bench.report_page import Outcome, Section
+from ppodc.bench import document, machine, report
+from ppodc.bench.kmeans import kegg
+from ppodc.bench.report import Outcome, Section
 from ppodc.cli import app
 from ppodc.errors import InputError
 
 SMALL = Section(
-    "iteration", "One iteration", ("--m", "40", "--l", "2", "--k", "2", "--iterations", "1"),
-    draws=False, resumes=False,
-)  # fmt: skip
+    "iteration", "One iteration", ("--m", "40", "--l", "2", "--k", "2", "--iterations", "1"), False
+)
 DRAWN = Section("kegg", "KEGG, a real data set")
-WRONG = Section("iteration", "Too many pairs", ("--m", "4", "--pairs", "9"), False, False)
-
-
-class Reader(HTMLParser):
-    """Cells of all tables, and every address the page names."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.cells, self.addresses, self._in = [], [], False
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self._in = tag in ("td", "th")
-        self.addresses += [value for name, value in attrs if name in ("src", "href")]
-
-    def handle_data(self, data):
-        if self._in:
-            self.cells.append(data)
-            self._in = False
+WRONG = Section("iteration", "Too many pairs", ("--m", "4", "--pairs", "9"), False)
 
 
 def test_a_table_is_escaped():
-    rows = [("first", "1"), ("second", "")]
-    drawn = report_page._table(document.table("A <title>", ("name", "value & unit"), rows))
-    assert "<caption>A &lt;title&gt;</caption>" in drawn
-    assert Reader(drawn).cells[:4] == ["name", "value & unit", "first", "1"]
-    assert drawn.count("<tr>") == 3
+    rows = [("first", "1 | 2 *"), ("second", "")]
+    lines = report._markdown(document.table("A title", ("name", "<unit>"), rows)).splitlines()
+    assert lines[0] == "**A title**"
+    assert lines[2:] == [
+        r"| name | \<unit\> |", "| --- | ---: |", r"| first | 1 \| 2 \* |", "| second |  |",
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A small report that was really run."""
-    file = tmp_path_factory.mktemp("report") / "page.html"
+    file = tmp_path_factory.mktemp("report") / "page.md"
     assert report.run(file, [SMALL, DRAWN]) == []
     return file
 
 
-def test_the_page_needs_nothing_else(written):
+def test_the_page_needs_only_the_folder_beside_it(written):
     text = written.read_text()
-    found = Reader(text)
-    inside = [address for address in found.addresses if address.startswith("#")]
-    pictures = [address for address in found.addresses if address not in inside]
-    assert pictures
-    assert all(address.startswith("data:image/png;base64,") for address in pictures)
-    assert {f'id="{address[1:]}"' for address in inside} == set(re.findall(r'id="[^"]*"', text))
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
+    assert pictures == ["page.md.d/kegg.png"]
+    assert (written.parent / pictures[0]).read_bytes().startswith(b"\x89PNG")
     assert not re.search(r"https?://", text)
-    for value in (
-        "33,486",
-        "1,190",
-        "2,676",
-        "online, s",
-        "exact",
-        machine.describe()["processor"],
-    ):
+    processor = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", machine.describe()["processor"])
+    for value in ("33,486", "1,190", "2,676", "online, s", "exact", processor):
         assert value in text, value
     assert "ppodc bench iteration --m 40 --l 2 --k 2 --iterations 1" in text
     assert str(written.parent) not in text, "no path of this machine"
@@ -84,8 +57,8 @@ def test_a_finished_section_is_not_run_again(written, monkeypatch):
 
 
 def test_a_failed_section_says_why_and_is_tried_again(tmp_path, monkeypatch):
-    """What an earlier run left is not shown for one that failed."""
-    file, folder = tmp_path / "page.html", tmp_path / "page.html.d"
+    """Results of an earlier run are not shown for one that failed."""
+    file, folder = tmp_path / "page.md", tmp_path / "page.md.d"
     folder.mkdir()
     (folder / "iteration.json").write_text('{"tables": [], "notes": ["old"]}')
     assert report.run(file, [WRONG]) == ["iteration"]
@@ -122,14 +95,13 @@ def test_sections_are_chosen_by_name(tmp_path):
 def test_every_section_is_a_command_with_these_options(section):
     """Options are checked without running anything: help after them shows only if all are known."""
     command = [*section.words()[1:], "--json", "x.json"]
-    command += ["--points", "x.jsonl"] if section.resumes else []
+    command += ["--points", "x.jsonl", "--plot", "x.png"] if section.keeps else []
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0, done.output
     shown = re.sub(r"\x1b\[[0-9;]*m", "", done.output)
     for option in (word for word in command if word.startswith("--")):
         assert option in shown, option
-    assert ("--plot" in shown) == section.draws
-    assert ("--points" in shown) == section.resumes
+    assert {"--plot" in shown, "--points" in shown} == {section.keeps}
 
 
 # ------------------------------------------------------------- at a glance
@@ -140,7 +112,7 @@ ITERATION = {"suite": "shares", "m": 10_000, "l": 10, "k": 4, "pairs": 1, "total
 
 def glance(name, figures):
     """Lines of the report's first table for one section."""
-    return report_page._glance([(Section(name, name), Outcome(figures, 1.0))])["rows"]
+    return report._glance([(Section(name, name), Outcome(figures, 1.0))])["rows"]
 
 
 def test_times_faster_than_published():

@@ -10,8 +10,7 @@ import pytest
 
 from ppodc.bench.network_presets import Link
 from ppodc.bench.slow_network import _Lane, slow
-
-ROOM = 10  # seconds until a test gives up
+from tests.harness.patience import LONG
 
 
 @pytest.fixture
@@ -33,13 +32,13 @@ def echo():
         thread.start()
         yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(ROOM)
+    thread.join(LONG)
 
 
 def there_and_back(endpoint: str, data: bytes) -> bytes:
-    """What comes back."""
+    """The echo."""
     address = urlsplit(endpoint)
-    with socket.create_connection((address.hostname, address.port), ROOM) as connection:
+    with socket.create_connection((address.hostname, address.port), LONG) as connection:
         sender = threading.Thread(target=lambda: connection.sendall(data))
         sender.start()
         found = bytearray()
@@ -68,7 +67,7 @@ def test_a_piece_waits_for_those_before_it_and_for_the_latency():
 def test_a_link_that_ends_with_open_connections_ends_in_silence(echo, caplog):
     with slow(echo, Link("far", 1, 60_000, 0)) as endpoint:
         address = urlsplit(endpoint)
-        connection = socket.create_connection((address.hostname, address.port), ROOM)
+        connection = socket.create_connection((address.hostname, address.port), LONG)
         connection.sendall(b"x" * 1000)
         time.sleep(0.05)
     with connection, contextlib.suppress(ConnectionError):

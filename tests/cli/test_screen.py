@@ -1,4 +1,4 @@
-"""What is printed of a running job where there is no terminal: each thing once."""
+"""The display of a running job without a terminal: each line once."""
 
 import io
 

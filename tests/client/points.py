@@ -6,7 +6,8 @@ import numpy as np
 
 from ppodc import SecureKMeans
 from ppodc.kmeans.expected import expected
-from ppodc.records.encode import decode_centres, encode
+from ppodc.records.encode import encode
+from ppodc.records.grid import decode_centres
 from ppodc.records.schema import Column, Schema
 
 BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
@@ -20,7 +21,7 @@ def points(rows: int, seed: int) -> np.ndarray:
 
 
 def equals_plaintext(model: SecureKMeans, owners: Sequence[np.ndarray]) -> None:
-    """What the fitted model has is the reference's, for the rows of all owners in their order."""
+    """The fitted model equals the reference, for the rows of all owners in their order."""
     job = model.spec_.job
     plain = expected(job, encode(np.vstack(owners), SCHEMA))
     trace = plain.by_k[model.n_clusters]

@@ -1,16 +1,21 @@
-"""Who may ask which gateway for what; every refusal is logged."""
+"""Access to the gateways; every refusal is logged."""
 
 import secrets
 
 import pytest
+from typer.testing import CliRunner
 
+from ppodc.cli import app
 from ppodc.errors import ChannelError, RefusedError
+from ppodc.local.platform import free_ports
 from ppodc.records.encode import encode
 from ppodc.records.sharing import split
+from ppodc.service import deployment
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
     Begin,
     ChunkPlace,
+    Dataset,
     DatasetList,
     DatasetsAsk,
     Named,
@@ -20,7 +25,6 @@ from ppodc.service.messages import (
     UploadRef,
     UploadState,
 )
-from ppodc.service.store import Dataset
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.wire import Empty
@@ -95,3 +99,19 @@ def test_a_spec_travels_in_canonical_form(platform):
     with platform.client("ann") as raw:
         received = raw.call("spec", Named("clinic"), reply=SpecText)[0].spec
     assert Spec.from_bytes(received) == platform.stores[0].datasets.spec("clinic")
+
+
+def test_health_asks_both_clouds_and_names_each_that_is_away(tmp_path, monkeypatch):
+    made = deployment.create(tmp_path / "d", 1, **_away())
+    monkeypatch.setenv("PPODC_CONFIG", str(made.party("operator").config))
+    done = CliRunner().invoke(app, ["health", "--timeout", "0.1"])
+    assert done.exit_code == 1
+    assert [line.split("\t")[0] for line in done.output.splitlines()[1:]] == ["cloud 1", "cloud 2"]
+    assert "answers" not in done.output
+
+
+def _away() -> dict[str, str]:
+    """Addresses where nobody listens."""
+    names = ("cloud1_listen", "cloud2_listen", "cloud2_listen_control")
+    ports = free_ports(len(names))
+    return {name: f"tcp://127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}

@@ -1,4 +1,4 @@
-"""What an owner agrees to, takes back and may read, at two real gateways."""
+"""Agreement, withdrawal and reading rights of owners, at two real gateways."""
 
 from dataclasses import replace
 
@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 from client.operator import Operator
 from ppodc.cli import app
-from ppodc.errors import InputError, RefusedError
+from ppodc.errors import InputError, ProtocolError, RefusedError
 from ppodc.records.encode import encode
-from ppodc.service.store.ledger import verify
+from ppodc.service.ledger_entries import verify
+from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from tests.client.two_gateways import finish_job, table
 from tests.service.data import make_spec
@@ -129,20 +130,20 @@ def test_an_operator_leaves_an_upload_out_and_its_owner_is_told(platform):
         assert [e.event for e in store.ledger.entries()].count("upload left out") == 1
 
 
-def test_results_of_two_runs_are_not_joined(platform):
+def test_results_of_two_sessions_are_not_joined(platform):
     with platform.owner() as ann:
         ann.upload("clinic", table(8))
         platform.seal()
         finish_job(platform)
         with platform.stores[1]._database.transaction() as sql:
-            sql.execute("UPDATE result SET run = 'another'")
-        with pytest.raises(InputError, match="results of different runs"):
+            sql.execute("UPDATE result SET session_id = 'another'")
+        with pytest.raises(ProtocolError, match="results of two sessions"):
             ann.result("clinic")
 
 
-def run(platform, party, *arguments):
+def run(platform, party, *arguments, typed=None):
     config = str(platform.deployment.party(party).config)
-    done = CliRunner().invoke(app, [*arguments, "--config", config])
+    done = CliRunner().invoke(app, [*arguments, "--config", config], input=typed)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done.output
@@ -164,7 +165,36 @@ def test_the_commands_of_an_agreement(platform, fresh, tmp_path):
     assert "nothing to withdraw" in run(platform, "ann", "withdraw", "fresh")
     ledger = run(platform, "ann", "ledger", "--cloud", "2")
     assert "holds" in ledger
-    assert "deleted: fresh" in run(platform, "operator", "dataset", "delete", "fresh")
+    delete = ("operator", "dataset", "delete", "fresh")
+    with pytest.raises(InputError, match="nothing was deleted"):
+        run(platform, *delete, typed="clinic\n")
+    assert not any(store.datasets.deleted("fresh") for store in platform.stores)
+    assert "deleted: fresh" in run(platform, *delete, typed="fresh\n")
+    assert "deleted: fresh" in run(platform, *delete, "--yes")
+
+
+@pytest.mark.parametrize(
+    ("job", "key"), [("k = 3\nseed = 1", "min_size"), ('kind = "totals"', "least")]
+)
+def test_a_new_spec_without_a_threshold_is_refused_unless_it_is_accepted(
+    platform, tmp_path, job, key
+):
+    owners = platform.stores[0].datasets.spec("clinic").owners.to_toml()
+    columns = '[schema]\ncolumns = [{ name = "x", low = 0, high = 9 }]\n'
+    file = tmp_path / "spec.toml"
+    file.write_text(f'name = "fresh"\n{columns}[job]\n{job}\n{owners}')
+    with pytest.raises(InputError, match=f"no {key} above 1.*{key} = 5"):
+        run(platform, "operator", "dataset", "create", str(file))
+    accept = ("dataset", "create", str(file), "--accept-single-records")
+    assert "digest" in run(platform, "operator", *accept)
+    assert "one record" in run(platform, "ann", "spec", "fresh")
+
+
+def test_the_placeholders_of_the_sample_are_refused_by_name(tmp_path):
+    file = tmp_path / "spec.toml"
+    file.write_text(CliRunner().invoke(app, ["sample-spec"]).output)
+    with pytest.raises(InputError, match=r"owners.keys.owner1 is the sample's placeholder"):
+        Spec.load(file)
 
 
 def test_owners_and_operators_read_the_ledger_and_the_chain_holds(platform):

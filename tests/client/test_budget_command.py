@@ -4,7 +4,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from ppodc.cli import app
-from ppodc.records.privacy_budget import POPULATION
+from ppodc.privacy.budget import POPULATION
 from tests.client.test_cells import linkage, rows
 
 runner = CliRunner()

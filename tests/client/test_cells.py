@@ -9,15 +9,15 @@ import pytest
 
 from client.sending import Sender
 from ppodc.errors import InputError, RefusedError
-from ppodc.linkage import blocking, passes
-from ppodc.linkage.blocking import by_key
-from ppodc.linkage.kind import KIND
-from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
+from ppodc.linkage.blocks import cell_space, passes
+from ppodc.linkage.blocks.key_blocks import by_key
+from ppodc.linkage.owner import owner_side
+from ppodc.privacy.budget import POPULATION, PrivacyBudget
 from ppodc.service.config import OwnerConfig, load
 from ppodc.service.messages import Begin, UploadState
 from ppodc.service.quotas import Quotas
+from ppodc.service.sealed_uploads import Upload, seal_digest
 from ppodc.service.store.uploads import Uploads
-from ppodc.service.upload import Upload, seal_digest
 from ppodc.spec import Spec
 from tests.client.two_gateways import Platform
 
@@ -83,7 +83,7 @@ def test_an_upload_beyond_the_budget_is_refused_and_nothing_is_sent(platform):
     assert platform.stores[0].uploads.of("links3") == []
     assert spent(platform) == [4, 4]
     with platform.owner() as owner, pytest.raises(InputError, match="below 1/5000"):
-        owner.upload("links1", rows(5000), progress=False)  # delta is too large for so many
+        owner.upload("links1", rows(5000), progress=False)  # delta is too large for this many
     with platform.owner() as owner, pytest.raises(InputError, match="column 'x': above"):
         owner.upload("links1", rows(50) + 50, progress=False)
     assert spent(platform) == [4, 4]
@@ -130,7 +130,7 @@ def test_room_counts_rows_that_are_there(platform):
 
 
 def test_cells_that_do_not_cover_the_domain_are_refused_before_the_follower_pays(tmp_path):
-    form = KIND.upload(linkage(blocks="adtree-shared", tree_of="bob"))
+    form = owner_side(linkage(blocks="adtree-shared", tree_of="bob"))
     values = form.encode(rows(40))
     told = np.array([[0, 64, 0, 32], [0, 64, 32, 63]], np.uint32)
     with pytest.raises(InputError, match="leave a part"):
@@ -142,8 +142,8 @@ def test_cells_that_do_not_cover_the_domain_are_refused_before_the_follower_pays
 
 
 def test_a_tree_of_too_many_cells_costs_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocking, "MAX_CELLS", 1)
-    form = KIND.upload(linkage())
+    monkeypatch.setattr(cell_space, "MAX_CELLS", 1)
+    form = owner_side(linkage())
     with pytest.raises(InputError, match="smaller eta"):
         form.arrange(form.encode(rows(50)), None, tmp_path, Fraction(10))
     assert PrivacyBudget(tmp_path / "budget.json").drawings() == []
@@ -152,7 +152,7 @@ def test_a_tree_of_too_many_cells_costs_nothing(tmp_path, monkeypatch):
 def test_passes_of_too_many_rows_cost_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "_LARGEST", 60)
     spec, keys = linkage(), by_key("x", "y", epsilon=2, delta="1/1000")
-    form = KIND.upload(replace(spec, job=replace(spec.job, blocking=keys)))
+    form = owner_side(replace(spec, job=replace(spec.job, blocking=keys)))
     with pytest.raises(InputError, match="60 rows in a pass"):
         form.arrange(form.encode(rows(50)), None, tmp_path, Fraction(10))
     assert PrivacyBudget(tmp_path / "budget.json").drawings() == []
@@ -185,7 +185,7 @@ def test_owners_follow_the_cells_of_one_without_its_counts(platform):
     platform.seal("links")
     leader, follower = outlines(platform)[0].values()
     assert np.array_equal(leader[:, 1:], follower[:, 1:])
-    extents = KIND.upload(spec).extents(leader)
+    extents = spec.form.extents(leader)
     assert extents.shape[1] == leader.shape[1] - 1
 
 
@@ -198,7 +198,7 @@ def test_owners_follow_the_cells_of_one_without_its_counts(platform):
         (lambda cells: cells + np.array([0, 0, 99, 0, 0], np.uint32), "outside the public"),
         (lambda cells: cells[:, [0, 1, 2, 3, 3]] + [[0, 0, 0, 0, 32], [0] * 4 + [31]], "leave a"),
         (lambda cells: np.concatenate([cells, cells[:1] * [0, 1, 1, 1, 1]]), "into halves"),
-        (lambda cells: None, "announced otherwise"),
+        (lambda cells: None, "requires cell counts"),
     ],
 )
 def test_a_gateway_refuses_cells_that_cannot_be(platform, change, words):

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from client.direct_linkage import link_with
+from client.platforms.direct import link_with
 from ppodc.cli import app
 from ppodc.errors import ChannelError, InputError
-from ppodc.linkage import direct
 from ppodc.local.platform import free_ports
 from ppodc.transport.curve_keys import CurveKeys
-from tests.mpc.pair import SECRET
+from tests.harness.patience import LONG
 
 SPEC = """
 name = "d"
@@ -31,10 +30,8 @@ BOB = np.array([[20, 21], [60, 60], [40, 40], [40, 41]])
 
 
 @pytest.fixture
-def places(tmp_path, monkeypatch):
-    """Spec, keys and tables of both owners, a small Paillier key, and a free address."""
-    monkeypatch.setattr(direct, "generate", lambda: SECRET)
-    monkeypatch.setattr(direct, "KEY_BITS", (256,))
+def places(tmp_path):
+    """Spec, keys and tables of both owners."""
     (tmp_path / "spec.toml").write_text(SPEC)
     for name, rows in (("ann", ANN), ("bob", BOB)):
         CurveKeys.generate().save(tmp_path / name)
@@ -55,7 +52,7 @@ def options(places, name, other, role, address):
         "key": places / name,
         "peer": places / f"{other}.public",
         "privacy": places / f"{name}-privacy",
-        "wait": 30,
+        "wait": LONG,
     }
 
 
@@ -73,7 +70,7 @@ def in_thread(work):
     thread.start()
 
     def result():
-        thread.join(60)
+        thread.join(LONG)
         return found[0]
 
     return result

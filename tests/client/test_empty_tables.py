@@ -1,5 +1,7 @@
 """Owners without a single record: in linkages they take part, elsewhere they cannot."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,9 +11,8 @@ from ppodc.errors import InputError, RefusedError
 from ppodc.linkage import rules
 from ppodc.linkage.estimate import estimate
 from ppodc.linkage.preview import preview
-from ppodc.records.output_half import ResultHalf
-from ppodc.records.read_cells import read_cells
 from ppodc.records.read_table import read
+from ppodc.records.result_shares import ResultShare
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import Begin, UploadState
 from tests.client.points import BOUNDS
@@ -61,7 +62,7 @@ def answer(platform, m):
         for state in (JobState.PREPARING, JobState.RUNNING):
             store.jobs.transition("links", state)
         outputs = dict.fromkeys(("partners", "links1"), half)
-        store.results.save("links", ResultHalf({"owners": 3}, {}, outputs))
+        store.results.save("links", ResultShare({"owners": 3}, {}, outputs))
         store.jobs.transition("links", JobState.DONE)
 
 
@@ -106,8 +107,8 @@ def test_a_file_of_names_alone_has_no_rows(tmp_path):
     file = tmp_path / "none.csv"
     file.write_text("x,y\n")
     assert read(file, empty=True).values.shape == (0, 2)
-    assert read_cells(file, empty=True).names == ["x", "y"]
-    for reader in (read, read_cells):
+    assert read(file, texts=("y",), empty=True).texts == {"y": []}
+    for reader in (read, partial(read, texts=("x", "y"))):
         with pytest.raises(InputError, match="holds no records"):
             reader(file)
         file.write_text("")

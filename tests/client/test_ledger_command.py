@@ -31,7 +31,7 @@ def test_every_word_is_there_when_it_is_piped(platform, ledger):
             said.output.splitlines()[entry.number].split("\t")
         )  # fmt: skip
         assert (int(number), event, dataset) == (entry.number, entry.event, entry.dataset)
-        assert (detail, learnt) == entry.in_words()
+        assert (detail, learnt) == entry.describe()
         assert entry.hash.startswith(start)
     head = platform.stores[0].ledger.verify()
     assert f"head {head.entries} {head.head}" in said.output

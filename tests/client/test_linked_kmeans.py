@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from client import RecordLinkage, SecureKMeans
+from ppodc import rules
 from ppodc.kmeans.reference import kmeans
-from ppodc.linkage import blocking, rules
-from ppodc.linkage.reference import matches
 from ppodc.records.encode import encode
 from ppodc.records.schema import Column, Schema
 
@@ -27,7 +26,7 @@ CENTRES = [[150, 80], [190, 160]]
 
 def link(**change) -> RecordLinkage:
     years = {"birth_year": (1990, 1992)}
-    by_year = blocking.by_key("birth_year", epsilon=4, delta=1e-2)
+    by_year = rules.by_key("birth_year", epsilon=4, delta=1e-2)
     given = {"rule": RULE, "bounds": years, "texts": TEXTS, "blocks": by_year, **change}
     return RecordLinkage(**given)
 
@@ -65,7 +64,7 @@ def kept(tables: list[pd.DataFrame]) -> np.ndarray:
 
     def known(b) -> bool:
         return any(
-            a["birth_year"] == b["birth_year"] and matches(RULE, a[named], b[named])
+            a["birth_year"] == b["birth_year"] and RULE.matches(a[named], b[named])
             for _, a in first.iterrows()
         )
 
@@ -96,7 +95,7 @@ def test_the_estimator_of_a_spec_asks_for_that_spec(threads):
     assert uses == {"height": "both", "pressure": "cluster", "birth_year": "link"}
     again = SecureKMeans.from_spec(spec)
     assert again._spec(schema) == spec
-    trees = RecordLinkage(theta="1/9", blocks=blocking.adtree(epsilon=1, delta=1e-3))
+    trees = RecordLinkage(theta="1/9", blocks=rules.adtree(epsilon=1, delta=1e-3))
     spec = model(threads, dedup=trees, random_state=3)._spec(schema)
     assert SecureKMeans.from_spec(spec)._spec(schema) == spec
 

@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from client import LocalPrivateDBSCAN, LocalPrivateKMeans, LocalPrivateKModes
 from ppodc.errors import InputError
-from ppodc.ldp.report_streams import insecure_streams
-from ppodc.ldp.weighted_kmeans import mean_squared_distance
+from ppodc.local_dp.report_streams import insecure_streams
+from ppodc.privacy.weighted_kmeans import mean_squared_distance
 
 CENTRES = np.array([[2.0, 3.0], [8.0, 7.0]])
 

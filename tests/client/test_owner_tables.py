@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from client.owner_tables import schema_of, seed_of, tables_of
+from client.estimators.owner_tables import (
+    schema_of,
+    seed_of,
+    tables_of,
+)
 from ppodc.errors import InputError
 from tests.client.points import points
 

@@ -5,23 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from client.platforms import _differences
+from client.platforms.remote import _differences
 from ppodc import RemotePlatform, SecureKMeans
+from ppodc.linkage.outputs import Links
+from ppodc.records.owner_side import OwnerSide
 from tests.client.test_cells import linkage
 from tests.client.two_gateways import finish_job, table
+from tests.harness.patience import LONG
 from tests.service.data import make_spec
 
 
 def remote(platform, **options) -> RemotePlatform:
     config = platform.deployment.party("ann").config
-    return RemotePlatform(config, dataset="clinic", timeout=20, **options)
+    return RemotePlatform(config, dataset="clinic", timeout=LONG, **options)
 
 
 def clinic(platform):
     return platform.stores[0].datasets.spec("clinic")
 
 
-def test_an_owner_fits_its_own_table_and_learns_the_joint_centres(platform):
+def test_an_owner_fits_its_own_table_and_learns_the_joint_centres(platform, monkeypatch):
     spec = clinic(platform)
     with platform.owner("bob") as bob:
         bob.upload("clinic", table(9, 1), progress=False)
@@ -31,8 +34,17 @@ def test_an_owner_fits_its_own_table_and_learns_the_joint_centres(platform):
         platform.seal()
         traces.append(finish_job(platform))
 
+    encode, encoded = OwnerSide.encode, []
+
+    def counted(side, data, **options):
+        encoded.append(data)
+        return encode(side, data, **options)
+
     there = remote(platform, spec=spec.digest, start=start)
-    model = SecureKMeans.from_spec(spec, platform=there).fit(own)
+    with monkeypatch.context() as patch:
+        patch.setattr(OwnerSide, "encode", counted)
+        model = SecureKMeans.from_spec(spec, platform=there).fit(own)
+    assert len(encoded) == 1, "to check the table before anything is sent, and to send it"
     (trace,) = traces
     assert model.sizes_.tolist() == trace.sizes.tolist()
     assert model.labels_.tolist() == trace.labels[9:].tolist()
@@ -65,7 +77,7 @@ def test_a_spec_that_offers_no_labels_will_do():
 
 def test_other_links_of_a_row_are_told_by_their_number():
     spec = linkage()
-    more = replace(spec, job=replace(spec.job, max_links=2))
+    more = replace(spec, job=replace(spec.job, output=Links(2)))
     assert _differences(more, spec) == ["max_links is 1 and not 2"]
 
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from client import RecordLinkage, SecureKMeans, rules
-from ppodc.linkage.reference import match_matrix
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from ppodc.records.schema import Column, Schema
@@ -23,7 +22,7 @@ def test_links_of_two_owners_equal_plaintext(threads):
     assert model.fit([first, second]) is model
     schema = Schema(tuple(Column(f"x{i}", *b) for i, b in enumerate(BOUNDS)), 500)
     rule = SquaredDistance((1, 1), 500 * 500 // 10_000)
-    plain = match_matrix(rule, encode(first, schema), encode(second, schema))
+    plain = rule.match_matrix(encode(first, schema), encode(second, schema))
     assert model.partners_ == [np.minimum(2, plain.sum(axis=axis)).tolist() for axis in (1, 0)]
     alone = plain & (plain.sum(axis=1) == 1)[:, None] & (plain.sum(axis=0) == 1)
     assert model.links_.tolist() == [tuple(link) for link in np.argwhere(alone).tolist()]
@@ -44,9 +43,9 @@ def test_links_of_two_owners_equal_plaintext(threads):
 def test_what_cannot_be_is_refused_before_anything_starts(change, words):
     tables = [np.zeros((3, 2)), np.zeros((2, 2))]
     with pytest.raises(ValueError, match=words):
-        RecordLinkage(**{"bounds": BOUNDS, **change}).fit(tables)
+        RecordLinkage(**{"theta": 0, "bounds": BOUNDS, **change}).fit(tables)
     with pytest.raises(ValueError, match="two owners"):
-        RecordLinkage(bounds=BOUNDS).fit(tables[:1])
+        RecordLinkage(theta=0, bounds=BOUNDS).fit(tables[:1])
 
 
 RULE = rules.fields(
@@ -99,10 +98,12 @@ def test_texts_and_numbers_by_fields(threads, blocks, links):
 
 def test_several_links_and_their_number(threads):
     tables = [np.array([[1.0], [2.0]]), np.array([[1.0], [1.0], [5.0]])]
-    model = RecordLinkage(bounds=(0, 10), ub=10, max_links=2, platform=threads).fit(tables)
+    model = RecordLinkage(theta=0, bounds=(0, 10), ub=10, max_links=2, platform=threads).fit(tables)
     assert model.partners_ == [[2, 0], [1, 1, 0]]
     assert model.links_.tolist() == [(0, 0), (0, 1)]
-    model = RecordLinkage(bounds=(0, 10), ub=10, output="count", platform=threads).fit(tables)
+    model = RecordLinkage(theta=0, bounds=(0, 10), ub=10, output="count", platform=threads).fit(
+        tables
+    )
     assert model.count_ == 2
 
 
@@ -148,7 +149,7 @@ def test_the_sample_of_the_design(threads):
 
 def test_three_owners_have_a_partner_of_each_other(threads):
     tables = [np.array([[1.0], [2.0]]), np.array([[2.0]]), np.array([[5.0], [2.0]])]
-    model = RecordLinkage(bounds=(0, 10), ub=10, platform=threads).fit(tables)
+    model = RecordLinkage(theta=0, bounds=(0, 10), ub=10, platform=threads).fit(tables)
     assert model.partners_ == [[0, 2], [2], [0, 2]]
     assert model.all_links_.values.tolist() == [[0, 1, 1, 0], [0, 1, 2, 1], [1, 0, 2, 1]]
     assert model.n_pairs_ == 8
@@ -161,7 +162,7 @@ def test_three_owners_have_a_partner_of_each_other(threads):
 
 def test_an_output_has_its_own_attributes_and_none_of_an_earlier_fit(threads):
     tables = [np.array([[1.0], [2.0]]), np.array([[1.0], [1.0], [5.0]])]
-    model = RecordLinkage(bounds=(0, 10), ub=10, platform=threads)
+    model = RecordLinkage(theta=0, bounds=(0, 10), ub=10, platform=threads)
     given = {"partners_", "links_", "all_links_", "count_"}
     with pytest.raises(AttributeError, match='links_\': fit gives it with output="links"'):
         _ = model.links_
@@ -180,7 +181,7 @@ def test_an_output_has_its_own_attributes_and_none_of_an_earlier_fit(threads):
 
 def test_no_links_are_an_empty_index(threads):
     tables = [pd.DataFrame({"x": [1.0]}, index=["a"]), pd.DataFrame({"x": [5.0]}, index=[7])]
-    model = RecordLinkage(bounds=(0, 10), ub=10, platform=threads).fit(tables)
+    model = RecordLinkage(theta=0, bounds=(0, 10), ub=10, platform=threads).fit(tables)
     assert (len(model.links_), model.links_.nlevels, len(model.all_links_)) == (0, 2, 0)
 
 
@@ -223,9 +224,9 @@ def test_estimate_and_preview_before_anything_is_sent():
     with pytest.raises(ValueError, match="nothing is said of 'year'"):
         RecordLinkage(rule=RULE, texts=WORDS["texts"]).fit(people())
     with pytest.raises(ValueError, match="columns="):
-        RecordLinkage().estimate([10, 10])
-    assert RecordLinkage().estimate([10, 20], columns=3).pairs == 200
+        RecordLinkage(theta=0).estimate([10, 10])
+    assert RecordLinkage(theta=0).estimate([10, 20], columns=3).pairs == 200
     listed = RecordLinkage(theta="1/10000", bounds=[(1900, 2030), (40, 260)])
     assert listed.estimate([10, 20]) == RecordLinkage(theta="1/10000").estimate([10, 20], 2)
     with pytest.raises(ValueError, match="columns="):
-        RecordLinkage(bounds=(0, 1)).estimate([10, 10])
+        RecordLinkage(theta=0, bounds=(0, 1)).estimate([10, 10])

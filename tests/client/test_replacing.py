@@ -9,8 +9,8 @@ from client.operator import Operator
 from client.sending import Sender
 from ppodc.cli import app
 from ppodc.errors import InputError, RefusedError
-from ppodc.kmeans.noisy.job import NoisyJob
-from ppodc.ldp.owner_reports import OwnerReports
+from ppodc.kmeans.private.job import NoisyJob
+from ppodc.local_dp.owner_reports import OwnerReports
 from ppodc.records.encode import encode
 from ppodc.service.config import OwnerConfig, load
 from ppodc.spec import Spec

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from client import JobEndedError
 from ppodc.cli import app
-from ppodc.errors import InputError, RefusedError
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.errors import InputError, ProtocolError, RefusedError, StateError
+from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.service import operations
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import (
@@ -20,6 +20,7 @@ from ppodc.service.messages import (
     RowsReply,
 )
 from tests.client.two_gateways import finish_job, split_values, table
+from tests.harness.patience import LONG
 from tests.service.data import make_spec
 
 
@@ -80,10 +81,12 @@ def test_waiting_ends_with_the_job(platform):
         with pytest.raises(InputError, match="it is sealed"):
             ann.result("clinic", timeout=0.3)
         results = []
-        waiting = threading.Thread(target=lambda: results.append(ann.result("clinic", timeout=60)))
+        waiting = threading.Thread(
+            target=lambda: results.append(ann.result("clinic", timeout=LONG))
+        )
         waiting.start()
         finish_job(platform)
-        waiting.join(60)
+        waiting.join(LONG)
         assert results[0].n_iter_ >= 1
 
 
@@ -99,6 +102,23 @@ def test_a_job_that_ends_badly_is_told_while_waiting(platform, state, text):
         assert "a pair was lost" in str(caught.value)
 
 
+def test_an_end_that_cloud_2_has_not_heard_of_is_named(platform):
+    with platform.owner() as ann:
+        ann.upload("clinic", table(8))
+        platform.seal()
+        for store in platform.stores:
+            for state in (JobState.PREPARING, JobState.RUNNING):
+                store.jobs.transition("clinic", state)
+            parts = split_values([1] * 8, 2**521 - 1)[0], split_values([0] * 8, 1 << 71)[0]
+            facts = {"n_iter": 3, "converged": True}
+            store.results.save(
+                "clinic", ResultShare(facts, {"clusters": parts[0]}, {"labels": parts[1]})
+            )
+        platform.stores[0].jobs.transition("clinic", JobState.DONE)
+        with pytest.raises(StateError, match=r"Cloud 1 is done.*`ppodc resume clinic`"):
+            ann.result("clinic", wait=False)
+
+
 def test_halves_of_different_runs_are_not_opened(platform):
     with platform.owner() as ann:
         ann.upload("clinic", table(8))
@@ -109,21 +129,24 @@ def test_halves_of_different_runs_are_not_opened(platform):
             half = split_values([1] * 8, 2**521 - 1)[0]  # the partner of this one is thrown away
             labels = split_values([0] * 8, 1 << 71)[0]
             facts = {"n_iter": 3, "converged": True}
-            result = ResultHalf(facts, {"clusters": half}, {"labels": labels})
+            result = ResultShare(facts, {"clusters": half}, {"labels": labels})
             store.results.save("clinic", result)
             store.jobs.transition("clinic", JobState.DONE)
-        with pytest.raises(InputError, match="do not belong together"):
+        with pytest.raises(ProtocolError, match="do not belong together"):
             ann.result("clinic")
 
 
 @pytest.mark.parametrize(
     ("tamper", "text"),
     [
-        (lambda half: replace(half, facts={**half.facts, "n_iter": 99}), "different runs"),
-        (lambda half: replace(half, halves={}), "different runs"),
-        (lambda half: replace(half, halves={"centres": half.halves["clusters"]}), "different runs"),
+        (lambda half: replace(half, facts={**half.facts, "n_iter": 99}), "two sessions"),
+        (lambda half: replace(half, halves={}), "two sessions"),
         (
-            lambda half: replace(half, halves={"clusters": OutputHalf.of(7, [0] * 8)}),
+            lambda half: replace(half, halves={"centres": half.halves["clusters"]}),
+            "two sessions",
+        ),
+        (
+            lambda half: replace(half, halves={"clusters": OutputShare.of(7, [0] * 8)}),
             "do not belong together",
         ),
         (
@@ -140,7 +163,7 @@ def test_a_cloud_that_gives_another_result_is_found_out(platform, monkeypatch, t
         results = platform.stores[1].results
         original = results.half
         monkeypatch.setattr(results, "half", lambda dataset: tamper(original(dataset)))
-        with pytest.raises(InputError, match=text):
+        with pytest.raises(ProtocolError, match=text):
             ann.result("clinic")
 
 
@@ -152,7 +175,7 @@ def test_labels_of_other_rows_are_found_out(platform, monkeypatch):
         results = platform.stores[1].results
         original = results.own_rows
         monkeypatch.setattr(results, "own_rows", lambda *which: original(*which).rows(0, 0))
-        with pytest.raises(InputError, match="cloud 2 sent labels of other rows"):
+        with pytest.raises(ProtocolError, match="cloud 2 sent labels of other rows"):
             ann.result("clinic")
 
 
@@ -176,10 +199,18 @@ def test_an_owner_sees_what_it_waits_for(platform):
             store.jobs.transition("clinic", JobState.PREPARING)
             store.jobs.transition("clinic", JobState.RUNNING, iteration=2)
         assert str(owner.progress("clinic")) == "running (iteration 2)"
-        heard = []
         with pytest.raises(InputError, match=r"it is running \(iteration 2\)"):
-            owner.result("clinic", timeout=0.5, on_wait=heard.append)
-    assert {str(progress) for progress in heard} == {"running (iteration 2)"}
+            owner.result("clinic", timeout=0)
+        heard = []
+
+        def hear(progress):
+            heard.append(str(progress))
+            if len(heard) == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            owner.result("clinic", on_wait=hear)
+    assert heard == ["running (iteration 2)"] * 2
 
 
 def test_owners_list_their_datasets_by_command(platform):

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from ppodc import LocalPrivateDBSCAN, LocalPrivateKMeans, SecureKMeans, SecureTotals, Spec
 from ppodc import ThreadPlatform as Threads
 from ppodc.pairs.progress import Listener, ignore
-from ppodc.service.upload import Sealed
+from ppodc.service.sealed_uploads import Sealed
 
 
 class Remembering(Threads):

@@ -214,7 +214,7 @@ def test_under_differential_privacy(threads):
     middles = np.array([[2.0, -3.0], [8.0, 0.0], [5.0, 4.0]])
     order = model.predict(middles)
     assert sorted(order.tolist()) == [0, 1, 2]
-    assert np.abs(model.cluster_centers_[order] - middles).max() < 0.5
+    assert np.abs(model.cluster_centers_[order] - middles).max() < 1.0, "12 deviations of the noise"
     assert model.sizes_.sum() == pytest.approx(700, abs=100)
     assert model.n_iter_ == 3
     assert str(model.privacy_) == "privacy of one record: guaranteed epsilon 8 at delta 1e-06."

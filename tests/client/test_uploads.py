@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from client import Owner, sending
-from ppodc.errors import InputError, RefusedError
+from ppodc.errors import InputError, ProtocolError, RefusedError
 from ppodc.records.encode import encode
-from ppodc.records.output_half import OpenedResult, OutputHalf, ResultHalf
+from ppodc.records.result_shares import OpenedResult, OutputShare, ResultShare
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
 from ppodc.service.deployment import members
 from ppodc.service.job_state import JobState
@@ -23,8 +23,9 @@ from ppodc.service.store import Store
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from tests.client.two_gateways import Platform, new_deployment, serve, table
-from tests.service.data import make_spec
-from tests.service.made_up_kind import made_up_spec
+from tests.harness.patience import LONG
+from tests.service.data import make_spec, sealed_rows
+from tests.service.made_up.kind import made_up_spec
 
 
 def test_uploads_arrive_exactly(platform, tmp_path):
@@ -71,16 +72,16 @@ def test_a_kind_with_rows_for_one_cloud_or_for_both(platform, monkeypatch, cloud
     for store in holders:
         assert len(list((store.folder / "uploads" / receipt.upload_id).iterdir())) == 3
         store.seals.seal(spec.name, [receipt.upload_id])
-    parts = [store.seals.rows(spec.name, 0, 8) for store in holders]
+    parts = [sealed_rows(store, spec.name, 0, 8) for store in holders]
     encoded = encode(values, spec.schema)
     assert np.array_equal(sum(parts), encoded)
     sums, twice = encoded.sum(axis=0).tolist(), (2 * encoded[:, 0]).tolist()
     for side, store in enumerate(holders):
-        halves = [OutputHalf.of(1 << 40, part if side == 0 else [0] * len(part))
+        halves = [OutputShare.of(1 << 40, part if side == 0 else [0] * len(part))
                   for part in (sums, twice)]  # fmt: skip
         for state in (JobState.PREPARING, JobState.RUNNING):
             store.jobs.transition(spec.name, state)
-        result = ResultHalf({"m": 8}, {"sums": halves[0]}, {"twice": halves[1]})
+        result = ResultShare({"m": 8}, {"sums": halves[0]}, {"twice": halves[1]})
         store.results.save(spec.name, result)
         store.jobs.transition(spec.name, JobState.DONE)
     with platform.owner() as ann:
@@ -119,7 +120,7 @@ def test_clouds_that_disagree_get_nothing(platform):
     platform.stores[0].datasets.create(make_spec("other", k=2, owners=owners))
     platform.stores[1].datasets.create(make_spec("other", k=1, owners=owners))
     with platform.owner() as ann:
-        with pytest.raises(InputError, match="different specs"):
+        with pytest.raises(ProtocolError, match="different specs"):
             ann.upload("other", table(5))
         assert {d.name: d.agreed for d in ann.datasets()} == {"clinic": True, "other": False}
     assert all(store.uploads.of("other") == [] for store in platform.stores)
@@ -212,7 +213,7 @@ def test_many_owners_at_once(tmp_path):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(LONG)
         assert not errors
         for store in platform.stores:
             assert store.datasets.get("clinic").rows == 4000
@@ -242,6 +243,8 @@ time.sleep(600)
 def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(sending, "_CHUNK_BYTES", 24 * 20)
     deployment = new_deployment(tmp_path / "new", ["ann"])
+    owner = deployment.party("ann").config
+    owner.write_text(owner.read_text().replace("timeout = 30.0", f"timeout = {LONG}"))
     running = {}
 
     def start(role):
@@ -279,7 +282,7 @@ def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
             config = load(deployment.party(role).config, kind)
             with Store.open(config.store, role) as store:
                 store.datasets.create(spec)
-        with Owner.connect(deployment.party("ann").config) as ann:
+        with Owner.connect(owner) as ann:
             ann.upload("clinic", values, spec=spec, progress=False)
     finally:
         for role in running:
@@ -289,3 +292,33 @@ def test_gateways_killed_during_an_upload_lose_nothing(tmp_path, monkeypatch):
         assert [store.datasets.get("clinic").uploads for store in platform.stores] == [1, 1]
         platform.seal()
         assert np.array_equal(platform.records(), encode(values, make_spec().schema))
+
+
+def test_whoever_watches_hears_what_each_cloud_has_and_can_stop_it(platform, monkeypatch):
+    monkeypatch.setattr(sending, "_CHUNK_BYTES", 3 * 3 * 8)  # three rows of three numbers
+    heard = []
+
+    def stop(sent):
+        heard.append((sent.cloud, sent.sent, sent.rows))
+        if sent.sent == 6 and sent.cloud == 1:
+            raise KeyboardInterrupt
+
+    with platform.owner() as ann:
+        with pytest.raises(KeyboardInterrupt):
+            ann.upload("clinic", table(9), on_sent=stop)
+        assert heard == [(2, 9, 9), (1, 3, 9), (1, 6, 9)]
+        heard.clear()
+        receipt = ann.upload("clinic", table(9), on_sent=lambda sent: heard.append(sent.sent))
+        assert heard == [9, 3, 9]  # the seed again, the last three rows, what was there before
+        assert [upload.rows for upload in ann.uploads("clinic")] == [receipt.rows] == [9]
+
+
+def test_a_check_sends_and_remembers_nothing(platform):
+    with platform.owner() as ann:
+        spec = ann.spec("clinic")
+        assert ann.check(spec, table(9)) == 9
+        with pytest.raises(InputError, match="above 10"):
+            ann.check(spec, table(9) + 9)
+        assert ann.uploads("clinic") == []
+        assert ann.has_accepted(spec)
+        assert not ann.has_accepted(make_spec("other"))

@@ -9,7 +9,7 @@ import numpy as np
 from client import Owner
 from ppodc.kmeans.reference import kmeans
 from ppodc.local.platform import free_ports
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.records.sharing import combine
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.service.deployment import Deployment, create, members
@@ -20,6 +20,8 @@ from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
+from tests.harness.patience import LONG
+from tests.service.data import sealed_rows
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Platform:
         config = load(self.deployment.party(name).config, OwnerConfig)
         remote = config.cloud1 if cloud == 1 else config.cloud2
         keys = CurveKeys.load(config.key)
-        return Client.connect(remote.endpoint, keys, remote.public_key.encode(), 20)
+        return Client.connect(remote.endpoint, keys, remote.public_key.encode(), LONG)
 
     def seal(self, dataset="clinic"):
         ids = [
@@ -56,7 +58,7 @@ class Platform:
 
     def records(self, dataset="clinic") -> np.ndarray:
         m = self.stores[0].seals.sealed(dataset).m
-        return combine(*(store.seals.rows(dataset, 0, m) for store in self.stores))
+        return combine(*(sealed_rows(store, dataset, 0, m) for store in self.stores))
 
 
 def new_deployment(folder, owners):
@@ -100,13 +102,13 @@ def finish_job(platform: Platform, max_iter=100):
         for state in (JobState.PREPARING, JobState.RUNNING):
             store.jobs.transition("clinic", state)
         facts = {"n_iter": trace.n_iter, "converged": trace.converged}
-        result = ResultHalf(facts, {"clusters": halves[0][side]}, labels)
+        result = ResultShare(facts, {"clusters": halves[0][side]}, labels)
         store.results.save("clinic", result)
         store.jobs.transition("clinic", JobState.DONE)
     return trace
 
 
-def split_values(values: list[int], modulus: int) -> tuple[OutputHalf, OutputHalf]:
+def split_values(values: list[int], modulus: int) -> tuple[OutputShare, OutputShare]:
     masks = [secrets.randbelow(modulus) for _ in values]
     hidden = [(value - mask) % modulus for value, mask in zip(values, masks, strict=True)]
-    return OutputHalf.of(modulus, hidden), OutputHalf.of(modulus, masks)
+    return OutputShare.of(modulus, hidden), OutputShare.of(modulus, masks)

@@ -7,9 +7,10 @@ import numpy as np
 from client import Owner
 from client.accepted import AcceptedSpecs
 from client.operator import Operator
-from ppodc.ldp.job import Job
-from ppodc.ldp.report_streams import insecure_streams
+from ppodc.files import private_folder, write_private
 from ppodc.local.platform import free_ports
+from ppodc.local_dp.job import Job
+from ppodc.local_dp.report_streams import ReportKey, insecure_streams
 from ppodc.records.schema import Column, Schema
 from ppodc.service.config import CollectorConfig, OwnerConfig, load, peers
 from ppodc.service.deployment import create_local, members
@@ -19,6 +20,7 @@ from ppodc.spec import Spec
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
+from tests.harness.patience import LONG
 
 NUMBERS = Schema((Column("x", 0.0, 10.0), Column("y", -5.0, 5.0)), ub=1000)
 CATEGORIES = Schema((Column("a", 0, 2), Column("b", 1, 2), Column("c", 0, 2)))
@@ -36,6 +38,12 @@ class Server:
         keys = CurveKeys.load(config.key)
         operations = owner_operations(self.store)
         stack.enter_context(Gateway(config.listen, keys, peers(config), operations))
+
+    def fix_noise(self):
+        """Give both owners fixed report keys: their reports are the same in every run."""
+        for seed, name in enumerate(("ann", "bob")):
+            folder = private_folder(self.deployment.party(name).folder / "privacy")
+            write_private(folder / "report.key", ReportKey.from_seed(seed).secret_bytes())
 
     def create(self, spec, accepted=True):
         spec = replace(spec, owners=members(self.deployment.folder, 1))
@@ -55,7 +63,7 @@ class Server:
     def client(self, name):
         config = load(self.deployment.party(name).config, OwnerConfig)
         keys = CurveKeys.load(config.key)
-        return Client.connect(config.cloud1.endpoint, keys, config.cloud1.public_key.encode(), 20)
+        return Client.connect(config.cloud1.endpoint, keys, config.cloud1.public_key.encode(), LONG)
 
 
 def numbers_spec(name="survey", **changes):

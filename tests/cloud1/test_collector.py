@@ -5,11 +5,12 @@ import pytest
 
 from cloud1.collector import collect
 from ppodc.errors import BudgetError, InputError, RefusedError
-from ppodc.ldp.job import Job, mechanism_of
-from ppodc.ldp.kind import PerturbedRows
-from ppodc.ldp.owner_reports import OwnerReports
-from ppodc.ldp.report_streams import insecure_streams
-from ppodc.ldp.weighted_kmeans import mean_squared_distance
+from ppodc.local_dp.job import Job
+from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.owner import ReportOwner, owner_side
+from ppodc.local_dp.owner_reports import OwnerReports
+from ppodc.local_dp.report_streams import insecure_streams
+from ppodc.privacy.weighted_kmeans import mean_squared_distance
 from ppodc.records.schema import Column, Schema
 from ppodc.service.config import CollectorConfig, OwnerConfig, load, load_first
 from ppodc.service.deployment import create_local
@@ -17,6 +18,7 @@ from ppodc.service.job_state import JobState
 from ppodc.service.messages import Begin, ChunkPlace, UploadState
 from ppodc.spec import Spec
 from tests.cloud1.one_server import CATEGORIES, CENTRES, categories, numbers, numbers_spec
+from tests.service.data import sealed_rows
 
 
 def sorted_rows(array):
@@ -25,6 +27,7 @@ def sorted_rows(array):
 
 @pytest.mark.parametrize("mechanism", ["codebook", "privbv", "ldpseg"])
 def test_numbers_from_upload_to_result(server, mechanism):
+    server.fix_noise()
     epsilon = 3.0 if mechanism == "codebook" else 10.0
     server.create(numbers_spec(mechanism=mechanism, epsilon=epsilon))
     with server.owner("ann") as ann, server.owner("bob") as bob:
@@ -49,6 +52,7 @@ def test_numbers_from_upload_to_result(server, mechanism):
 
 @pytest.mark.parametrize("mechanism", ["joint", "ldpk-modes"])
 def test_categories_from_upload_to_result(server, mechanism):
+    server.fix_noise()
     server.create(Spec("kinds", CATEGORIES, Job(2, 6.0, mechanism, seed=1)))
     with server.owner("ann") as ann:
         ann.upload("kinds", categories(5000, 3), progress=False)
@@ -77,14 +81,14 @@ def test_only_reports_reach_the_collector_and_the_same_data_get_the_same(server)
         assert ann.upload("second", data, progress=False).repeated
     for name in ("first", "second"):
         server.store.seals.seal(name, [u.upload_id for u in server.store.uploads.of(name)])
-    first, second = (server.store.seals.rows(name, 0, 500) for name in ("first", "second"))
+    first, second = (sealed_rows(server.store, name, 0, 500) for name in ("first", "second"))
     assert np.array_equal(first, second)
     spec = numbers_spec("first")
-    form = spec.kind.upload(spec)
-    mechanism = mechanism_of(spec)
+    form = owner_side(spec)
+    mechanism = form_of(spec).mechanism
     unperturbed = mechanism.perturb(form.encode(data), insecure_streams(500, 0))
     assert not np.array_equal(first, unperturbed)
-    assert form.part(2) is None
+    assert spec.form.part(2) is None
 
 
 def test_an_upload_that_was_cut_off_goes_on_with_the_same_reports_and_one_charge(
@@ -93,7 +97,7 @@ def test_an_upload_that_was_cut_off_goes_on_with_the_same_reports_and_one_charge
     server.create(numbers_spec())
     data, folder = numbers(900, 6), server.deployment.party("ann").folder / "privacy"
     monkeypatch.setattr("client.sending._CHUNK_BYTES", 300)
-    whole, sent = PerturbedRows.chunk, []
+    whole, sent = ReportOwner.chunk, []
 
     def dies(self, values, secret, first_row, cloud):
         if sent:
@@ -102,22 +106,22 @@ def test_an_upload_that_was_cut_off_goes_on_with_the_same_reports_and_one_charge
         return whole(self, values, secret, first_row, cloud)
 
     with server.owner("ann") as ann:
-        monkeypatch.setattr(PerturbedRows, "chunk", dies)
+        monkeypatch.setattr(ReportOwner, "chunk", dies)
         with pytest.raises(KeyboardInterrupt):
             ann.upload("survey", data, progress=False)
         charged = (folder / "budget.json").read_bytes()
-        monkeypatch.setattr(PerturbedRows, "chunk", whole)
+        monkeypatch.setattr(ReportOwner, "chunk", whole)
     with server.owner("ann") as ann:
         assert not ann.upload("survey", data, progress=False).repeated
     assert (folder / "budget.json").read_bytes() == charged
     (upload,) = server.store.uploads.of("survey")
     server.store.seals.seal("survey", [upload.upload_id])
     spec = numbers_spec()
-    form = spec.kind.upload(spec)
+    form = owner_side(spec)
     values = form.encode(data)
-    secret = OwnerReports(folder).secret(mechanism_of(spec).digest(), values)
+    secret = OwnerReports(folder).secret(form_of(spec).mechanism.digest(), values)
     assert np.array_equal(
-        server.store.seals.rows("survey", 0, 900), form.chunk(values, secret, 0, 1)
+        sealed_rows(server.store, "survey", 0, 900), form.chunk(values, secret, 0, 1)
     )
 
 
@@ -177,7 +181,7 @@ def test_malformed_chunks_are_refused(server, chunk):
 
 def test_padding_of_bits_is_checked(server):
     spec = numbers_spec(points=100, epsilon=1.0)
-    part = spec.kind.upload(spec).part(1)
+    part = spec.form.part(1)
     rows = np.zeros((2, 2), np.uint64)
     part.check(rows, 0, 2)
     rows[1, 1] = 1 << 40
@@ -197,7 +201,7 @@ def test_too_few_reports_are_not_sealed(server):
 def test_exact_jobs_need_the_second_cloud(server):
     from tests.service.data import make_spec
 
-    server.create(make_spec())
+    server.create(make_spec(min_size=5))
     with server.owner("ann") as ann, pytest.raises(InputError, match="single server"):
         ann.upload("clinic", np.random.default_rng(0).uniform(0, 10, (5, 3)), progress=False)
 

@@ -1,4 +1,4 @@
-"""What owners of a local job see and decide: words, published settings, receipts, own labels."""
+"""Owners of a local job: descriptions, published settings, receipts, own labels."""
 
 import json
 
@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 from cloud1.collector import collect
 from ppodc.cli import app
 from ppodc.errors import BudgetError, InputError
-from ppodc.ldp.job import Job, mechanism_of
-from ppodc.ldp.published import PrivBVSetting, setting_of
-from ppodc.ldp.report_streams import insecure_streams
+from ppodc.local_dp.job import Job
+from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.published.settings import PrivBVSetting, setting_of
+from ppodc.local_dp.report_streams import insecure_streams
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
 from tests.cloud1.one_server import NUMBERS, numbers, numbers_spec
@@ -42,6 +43,7 @@ def habits(rows, seed=1):
 @pytest.mark.parametrize("mechanism", ["joint", "ldpk-modes"])
 def test_words_from_a_file_to_the_result_and_own_labels(server, tmp_path, mechanism):
     """Words in, words out; labels are found by the owner, who sends nothing for them."""
+    server.fix_noise()
     server.create(Spec("habits", WORDS, Job(2, 8.0, mechanism, seed=1)))
     frame, groups = habits(3000)
     file, labels = tmp_path / "habits.csv", tmp_path / "labels.csv"
@@ -52,7 +54,7 @@ def test_words_from_a_file_to_the_result_and_own_labels(server, tmp_path, mechan
         collect(server.store, "habits")
         result = ann.result("habits")
     spec = server.store.datasets.spec("habits")
-    assert receipt.privacy == result.privacy_ == mechanism_of(spec).guarantee()
+    assert receipt.privacy == result.privacy_ == form_of(spec).mechanism.guarantee()
     assert sorted(result.modes_) == [["no", "f", 3.0], ["yes", "m", 0.0]]
     assert {row[2] for row in result.table()[1]} == {"no", "yes"}
     assert json.loads(json.dumps(result.figures()))["cluster_centers"] == result.modes_
@@ -110,7 +112,7 @@ def test_jobs_that_need_numbers_refuse_words():
             Spec("habits", WORDS, job)
     spec = Spec("habits", WORDS, Job(2, 1.0, "joint"))
     assert Spec.loads(spec.to_toml()) == spec == Spec.from_bytes(spec.canonical())
-    assert "  smoker: one of no, former, yes" in spec.in_words()
+    assert "  smoker: one of no, former, yes" in spec.describe()
 
 
 def published_spec(**setting):
@@ -122,7 +124,7 @@ def test_a_published_setting_is_agreed_to_by_typing_out_what_it_spends(server, t
     """100 bits of 2 columns with b = 1: 200 for a record, where 1 is claimed for a value."""
     spec = server.create(published_spec(), accepted=False)
     assert any("guaranteed epsilon 200" in line and "does not hold" in line
-               for line in spec.in_words())  # fmt: skip
+               for line in spec.describe())  # fmt: skip
     data, privacy = numbers(50, 1), server.config("ann").parent / "privacy"
     with server.owner("ann") as ann:
         for typed in (None, 1.0, 199.0, float("nan")):
@@ -142,7 +144,7 @@ def test_a_published_setting_is_agreed_to_by_typing_out_what_it_spends(server, t
         figures = ann.result("published").figures()
     assert figures["privacy"]["claimed"]["epsilon"] == 1.0
     assert figures["privacy"]["guaranteed"]["epsilon"] == pytest.approx(200)
-    told = [entry.in_words()[0] for entry in server.store.ledger.entries("published")
+    told = [entry.describe()[0] for entry in server.store.ledger.entries("published")
             if entry.event in ("upload committed", "reports clustered")]  # fmt: skip
     assert len(told) == 2
     assert all("guaranteed epsilon 200" in words and "does not hold" in words for words in told)
@@ -161,7 +163,7 @@ def test_published_settings_in_spec_files():
         2, None, "ldpseg", expected_rows=100, as_published=setting_of("ldpseg", {"epsilon": 1})
     )
     assert Spec.loads(Spec("seg", NUMBERS, seg).to_toml()).job == seg
-    assert mechanism_of(Spec("seg", NUMBERS, seg)).guarantee().claimed.epsilon == 1.0
+    assert form_of(Spec("seg", NUMBERS, seg)).mechanism.guarantee().claimed.epsilon == 1.0
     for mechanism, table, reason in [
         ("codebook", {"b": 1.0, "s": 10}, "privbv, ldpseg"),
         ("privbv", {"b": 1.0}, "missing s"),

@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 from cloud1.collector import collect
 from ppodc.cli import app
 from ppodc.errors import BudgetError, InputError, KeyFileError, StoreError
-from ppodc.ldp.owner_reports import OwnerReports
-from ppodc.ldp.report_streams import row_ids
-from ppodc.records.person_accounts import PersonAccounts
-from ppodc.records.privacy_report import Guarantee
+from ppodc.local_dp.owner_reports import OwnerReports
+from ppodc.local_dp.report_streams import row_ids
+from ppodc.privacy.accounts import PersonAccounts
+from ppodc.privacy.guarantee import Guarantee
 from tests.cloud1.one_server import numbers, numbers_spec
+from tests.service.data import sealed_rows
 
 runner = CliRunner()
 
@@ -28,7 +29,7 @@ def named(rows, first=0, seed=1):
 def rows_of(server, dataset):
     ids = [upload.upload_id for upload in server.store.uploads.of(dataset)]
     server.store.seals.seal(dataset, ids)
-    return server.store.seals.rows(dataset, 0, server.store.seals.sealed(dataset).m)
+    return sealed_rows(server.store, dataset, 0, server.store.seals.sealed(dataset).m)
 
 
 def test_the_same_people_get_the_same_reports_in_any_table(server, tmp_path):

@@ -11,10 +11,11 @@ import pytest
 from client import LocalPrivateDBSCAN, LocalPrivateKMeans, LocalPrivateKModes
 from cloud1.collector import cancel, collect
 from ppodc.errors import InputError
-from ppodc.ldp.distances import MAX_ROWS
-from ppodc.ldp.job import Job, mechanism_of
-from ppodc.ldp.kind import PerturbedRows
-from ppodc.ldp.published import setting_of
+from ppodc.local_dp.job import Job
+from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.owner import ReportOwner
+from ppodc.local_dp.published.distances import MAX_ROWS
+from ppodc.local_dp.published.settings import setting_of
 from ppodc.records.schema import Column, Schema
 from ppodc.service.job_state import JobState
 from ppodc.spec import Spec
@@ -98,17 +99,16 @@ def test_a_matrix_of_too_many_records_is_refused_before_anything_is_perturbed():
         (lambda f: f.assign(y=np.where(f.index == 4, np.nan, f.y)), "row 4, column 'y': missing"),
         (lambda f: f.assign(y=np.where(f.index == 4, np.inf, f.y)), "row 4, column 'y': infinite"),
         (lambda f: f.assign(y="tall"), "not a number; .*and 1 more"),
-        (lambda f: f[["y", "x"]], "in this order"),
         (lambda f: f.rename(columns={"x": "z"}), "missing columns 'x'; unknown columns 'z'"),
         (lambda f: f.iloc[:0], "no records"),
         (lambda f: f.to_numpy()[:, :1], "1 columns, not 2"),
         (lambda f: f.to_numpy().tolist(), "DataFrame, a numpy array or the path"),
     ],
-    ids=["bounds", "missing", "infinite", "words", "order", "names", "empty", "shape", "type"],
+    ids=["bounds", "missing", "infinite", "words", "names", "empty", "shape", "type"],
 )
 def test_bad_data_cost_nothing(server, monkeypatch, spoil, reason):
     """Nothing is perturbed, charged or sent; no report key is made."""
-    monkeypatch.setattr(PerturbedRows, "chunk", lambda *_: pytest.fail("perturbed"))
+    monkeypatch.setattr(ReportOwner, "chunk", lambda *_: pytest.fail("perturbed"))
     server.create(numbers_spec())
     frame = pd.DataFrame(numbers(6, 1), columns=["x", "y"])
     with server.owner("ann") as ann, pytest.raises(InputError, match=reason):
@@ -151,7 +151,7 @@ def test_a_collector_that_was_killed_starts_anew(server, monkeypatch):
     server.create(numbers_spec())
     with server.owner("ann") as ann:
         ann.upload("survey", numbers(300, 1), progress=False)
-    mechanism = type(mechanism_of(server.store.datasets.spec("survey")))
+    mechanism = type(form_of(server.store.datasets.spec("survey")).mechanism)
     whole = mechanism.collect
 
     def dies(*_):

@@ -6,13 +6,14 @@ import pytest
 from cloud1 import collector
 from cloud1.collector import collect
 from cloud1.report_workers import ReportsOnWorkers, ReportWorker
-from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
 from ppodc.cluster.workers import RAY_DIED
 from ppodc.errors import InputError, JobFailedError, StepFailedError
-from ppodc.ldp.job import Job, mechanism_of
+from ppodc.local_dp.job import Job
+from ppodc.local_dp.kind import form_of
 from ppodc.service.job_state import JobState
 from ppodc.spec import Spec
 from tests.cloud1.one_server import CATEGORIES, categories, numbers, numbers_spec
+from tests.harness.thread_workers import ThreadWorkers, WorkerDiedError
 
 JOBS = {
     "codebook": numbers_spec("counted"),
@@ -37,7 +38,7 @@ def test_workers_come_to_the_same_result(server, mechanism, monkeypatch):
     """Many small chunks, and the second call of every worker that was there first ends in death."""
     uploaded(server, mechanism)
     spec = server.store.datasets.spec("counted")
-    part = mechanism_of(spec).part
+    part = form_of(spec).mechanism.part
     monkeypatch.setattr(
         collector, "_CHUNK_BYTES", 40 * part.columns * np.dtype(part.dtype).itemsize
     )
@@ -58,7 +59,8 @@ def test_workers_come_to_the_same_result(server, mechanism, monkeypatch):
         worker.tally = dies
 
     def chunks():
-        return collector._chunks(server.store, "counted", upload.rows, lambda done, m: None)
+        sealed = server.store.seals.sealed("counted")
+        return collector._chunks(server.store, sealed, lambda done, m: None)
 
     with ReportsOnWorkers(worker_threads(mortal), 3, spec, chunks) as reports:
         found = collector.make_result(spec, reports, upload.rows)
@@ -77,7 +79,7 @@ def test_the_collector_counts_on_its_cluster(server):
 
 
 class RayThatDies(ThreadWorkers):
-    """Its first workers are all lost, and then more, by so many deaths of Ray."""
+    """Its first workers are all lost, and then more, by this many deaths of Ray."""
 
     def __init__(self, lost, deaths):
         super().__init__(lambda worker: None)
@@ -94,7 +96,7 @@ class RayThatDies(ThreadWorkers):
 
 def test_a_ray_that_dies_counts_once_however_many_workers_it_had():
     spec = JOBS["codebook"]
-    part = mechanism_of(spec).part
+    part = form_of(spec).mechanism.part
     chunk = np.zeros((4, part.columns), part.dtype)
 
     def total(workers):
@@ -132,7 +134,9 @@ def test_an_input_that_is_wrong_is_not_tried_again():
 
         worker.tally = fails
 
-    reports = np.zeros((4, mechanism_of(spec).part.columns), mechanism_of(spec).part.dtype)
+    reports = np.zeros(
+        (4, form_of(spec).mechanism.part.columns), form_of(spec).mechanism.part.dtype
+    )
     with ReportsOnWorkers(worker_threads(refusing), 1, spec, lambda: iter([reports])) as counted:
         with pytest.raises(StepFailedError, match="nobody can count"):
             counted.total()

@@ -1,17 +1,17 @@
-"""What C2 refuses by its own configuration, whatever C1 asks for."""
+"""C2 refuses requests of C1 that its own configuration does not allow."""
 
 import secrets
 
 import pytest
 
 from cloud2.follower import Follower
-from ppodc.cluster.thread_workers import ThreadWorkers
 from ppodc.errors import InputError
 from ppodc.pairs.control_messages import Open
 from ppodc.service.config import Cloud2Config, load
 from ppodc.service.deployment import create
 from ppodc.service.store import Store
 from ppodc.transport.curve_keys import CurveKeys
+from tests.harness.thread_workers import ThreadWorkers
 from tests.service.data import make_spec
 
 

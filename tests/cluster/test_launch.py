@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from ppodc.cluster import ray_head
-from ppodc.cluster.thread_workers import ThreadWorkers, WorkerDiedError
 from ppodc.cluster.workers import launch
 from ppodc.errors import InputError, RayUnusableError
+from tests.harness.thread_workers import ThreadWorkers, WorkerDiedError
 
 
 class Greeter:
-    """The first so many of all die at their first call."""
+    """The first this many of all die at their first call."""
 
     deaths = 0
     error: Callable[[], BaseException] = WorkerDiedError

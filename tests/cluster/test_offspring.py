@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 from ppodc.cluster.offspring import end_session
-from tests.end_to_end.two_services import wait_for
+from tests.harness.patience import wait_for
 
 _STARTER = """
 import subprocess, sys, time
 from ppodc.cluster.offspring import end_with_starter
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"],
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
                          preexec_fn=end_with_starter, start_new_session={session})
 print(child.pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -14,9 +14,9 @@ from ppodc.cluster.plain_values import receive, send
 from ppodc.cluster.workers import DIED, Failure
 from ppodc.errors import WireError
 from ppodc.linkage.rules import SquaredDistance
-from ppodc.pairs.pair_worker import Effort, Setup
+from ppodc.pairs.pair_worker import Setup, StepCost
 from ppodc.pairs.plan import Step, Task
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.result_shares import OutputShare
 
 
 def travelled(value):
@@ -36,7 +36,7 @@ def travelled(value):
         None, True, 0, -1, (1 << 63) - 1, -(1 << 63), 1 << 63, -(1 << 2000), 0.1, "ä", b"\0\xff",
         [], (), {}, [1, (2, [3, ()])], {"a": (1,), 2: [None], (3, "b"): {}}, Worker1, DIED,
         (7, "start", (3, Worker1, (Setup("job", b"spec", 5, "shares", 1.5), 1 << 512))),
-        Effort(0.5, 3), Step(1, "assign", 2), SquaredDistance((1, 2), 9),
+        StepCost(0.5, 3), Step(1, "assign", 2), SquaredDistance((1, 2), 9),
         Failure("why", fatal=True),
     ],
 )  # fmt: skip
@@ -70,7 +70,7 @@ def test_a_task_and_its_result():
     came = travelled((Step(1, "ingest", 0), 1, [task]))
     assert (came[0], came[1], came[2][0].shards) == (Step(1, "ingest", 0), 1, ("0", "1"))
     assert np.array_equal(came[2][0].inputs[0], share)
-    half = OutputHalf.of_words(share)
+    half = OutputShare.of_words(share)
     assert travelled([half, np.int64(3)]) == [half, 3]
 
 

@@ -5,7 +5,7 @@ from ray._private import services
 
 from ppodc.cluster import ray_cluster
 from ppodc.cluster.driver_process import SILENT_SECONDS
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.errors import RayUnusableError
 
 
@@ -20,8 +20,10 @@ def test_all_ways_to_notice_that_ray_is_dead_take_less_than_20_seconds():
 
 def test_auto_becomes_an_address(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.1.2.3:6379")
-    assert ray_cluster._found(Place("auto", "cloud2", 1)) == Place("10.1.2.3:6379", "cloud2", 1)
-    named = Place("10.1.2.4:6379", "cloud2", 1)
+    assert ray_cluster._found(RayPlacement("auto", "cloud2", 1)) == RayPlacement(
+        "10.1.2.3:6379", "cloud2", 1
+    )
+    named = RayPlacement("10.1.2.4:6379", "cloud2", 1)
     assert ray_cluster._found(named) is named
 
 
@@ -31,9 +33,9 @@ def test_without_any_cluster_auto_is_refused_with_what_to_do(monkeypatch):
 
     monkeypatch.setattr(services, "canonicalize_bootstrap_address", nothing)
     with pytest.raises(RayUnusableError, match=r"no Ray cluster of cloud2 is known .* RAY_ADDRESS"):
-        ray_cluster._found(Place("auto", "cloud2", 1))
+        ray_cluster._found(RayPlacement("auto", "cloud2", 1))
 
 
 def test_a_place_says_where_it_is_unless_it_is_our_own():
-    assert str(Place("local", "cloud1", 1)) == "the Ray of cloud1"
-    assert str(Place("auto", "cloud2", 1)) == "the Ray of cloud2 at 'auto'"
+    assert str(RayPlacement("local", "cloud1", 1)) == "the Ray of cloud1"
+    assert str(RayPlacement("auto", "cloud2", 1)) == "the Ray of cloud2 at 'auto'"

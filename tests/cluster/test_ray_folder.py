@@ -22,10 +22,10 @@ sys.stdin.read()
 _DRIVER = """
 import sys
 import numpy as np
-from ppodc.cluster.ray_cluster import Place, connect
+from ppodc.cluster.ray_cluster import RayPlacement, connect
 from ppodc.cluster.ray_folder import RayFolder
 folder = RayFolder.new()
-connect(Place("local", "cloud1", 1), folder)
+connect(RayPlacement("local", "cloud1", 1), folder)
 import ray
 kept = [ray.put(np.full(6_000_000, i, np.uint64)) for i in range(6)]
 print(folder.path, flush=True)

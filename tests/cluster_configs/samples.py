@@ -84,7 +84,7 @@ def parse(command: Any, arguments: list[str]) -> Any:
 
 @cache
 def manifests(cloud: str) -> list[dict[str, Any]]:
-    """What `kubectl apply -k` of this folder reads."""
+    """The manifests that `kubectl apply -k` of this folder reads."""
     folder = FEDERATED / cloud
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
     assert kustomization["configMapGenerator"][0]["files"] == [f"{cloud}.toml"]
@@ -113,6 +113,6 @@ def pods(cloud: str) -> dict[str, dict[str, Any]]:
 
 
 def resources(arguments: list[str]) -> dict[str, float]:
-    """What this `ray start` offers; every option must be one of Ray's."""
+    """The resources of this `ray start`; every option must be one of Ray's."""
     parsed = parse(ray_command(), arguments).params
     return json.loads(parsed["resources"])

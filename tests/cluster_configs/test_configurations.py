@@ -77,7 +77,9 @@ ADVANCED = (
 def test_advanced_samples_have_and_explain_every_key(path):
     keys = described(path)
     listed = {name for name in keys if not name.startswith(("owners.", "operators."))}
-    assert listed == expected(type(config(path)))
+    # one machine does not offer the paillier suite
+    key = {"paillier_public", "paillier_secret"} if path.parent == ONE_MACHINE else set()
+    assert listed == expected(type(config(path))) - key
     assert [name for name in listed if not keys[name]] == []
 
 

@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from tests.cluster_configs.samples import (
     shown,
     version,
 )
+from tests.harness.patience import LONG, wait_for
 
 
 @pytest.mark.parametrize("path", found("*.yaml"), ids=shown)
@@ -190,14 +190,13 @@ class Beside:
 
     @property
     def node(self) -> int:
-        while not self._node.exists() or not self._node.read_text():
-            time.sleep(0.05)
+        wait_for(lambda: self._node.exists() and self._node.read_text())
         return int(self._node.read_text())
 
     def end(self) -> tuple[int, str]:
         """Wait for it: (exit code, what it wrote); nothing of it may be left."""
         node = self.node
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=LONG)
         with pytest.raises(ProcessLookupError):
             os.kill(node, 0)
         return self.process.returncode, said
@@ -231,8 +230,7 @@ def test_a_ray_node_that_ends_is_started_again_and_the_service_stays(tmp_path, s
     for _ in range(2):
         node = beside.node
         os.kill(node, signal.SIGKILL)
-        while beside.node == node:
-            time.sleep(0.05)
+        wait_for(lambda node=node: beside.node != node)
         assert beside.process.poll() is None
     beside.process.terminate()
     _, said = beside.end()

@@ -1,4 +1,4 @@
-"""Who reaches what, by evaluating the network policies."""
+"""Reachability, by evaluating the network policies."""
 
 import ipaddress
 from typing import Any

@@ -1,4 +1,4 @@
-"""What C1 may ask of C2, and what is refused and logged."""
+"""Requests of C1 to C2, and those that are refused and logged."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,7 @@ from ppodc.service.job_state import JobState
 from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
+from tests.harness.patience import LONG
 
 NAME = "guarded"
 
@@ -22,7 +23,7 @@ def client(
     """A caller at cloud 2's control port, or at another of its endpoints."""
     remote = services.config1.cloud2
     own = key or CurveKeys.load(services.parties.party(party).folder / "keys" / party)
-    return Client.connect(endpoint or remote.endpoint, own, remote.public_key.encode(), 10)
+    return Client.connect(endpoint or remote.endpoint, own, remote.public_key.encode(), LONG)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def refused(services: TwoServices, link: Client, op: str, body: msgspec.Struct, 
     ("changes", "why"),
     [
         ({"spec": "0" * 64}, "another spec"),
-        ({"seal": "0" * 64}, "sealed with other uploads"),
+        ({"seal": "0" * 64}, "not sealed dataset"),
         ({"dataset": "nothing"}, "no dataset"),
         ({"pairs": 500}, "at most 64 workers"),
         ({"publics": []}, "as many channel keys"),
@@ -76,7 +77,7 @@ def test_a_session_for_another_job_is_refused(services: TwoServices, link: Clien
 
 def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client):
     opened, _ = link.call(
-        control_messages.OPEN, opening(services), reply=control_messages.Opened, timeout=120
+        control_messages.OPEN, opening(services), reply=control_messages.Opened, timeout=LONG
     )
     ticket = opened.ticket
     assert opened.resume_from is None

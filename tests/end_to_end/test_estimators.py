@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from client.platforms import jobs
 from ppodc import LocalPlatform, RecordLinkage, RemotePlatform, SecureKMeans, SecureTotals
 from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
@@ -10,7 +11,9 @@ from ppodc.linkage.reference import distinct
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from tests.client.points import BOUNDS, SCHEMA, equals_plaintext, points
+from tests.client.test_examples import run_example
 from tests.end_to_end.two_services import TwoServices
+from tests.harness.patience import LONG
 
 
 @pytest.fixture
@@ -18,7 +21,7 @@ def deployment(services: TwoServices) -> RemotePlatform:
     """Three owners and the operator of real clouds; the job is run as at cloud 1."""
     configs = [services.parties.party(f"owner{i}").config for i in (1, 2, 3)]
     operator = services.parties.party("operator").config
-    return RemotePlatform(*configs, operator=operator, start=services.run, timeout=60)
+    return RemotePlatform(*configs, operator=operator, start=services.run, timeout=LONG)
 
 
 def test_a_real_deployment_gives_plaintext(deployment: RemotePlatform):
@@ -34,7 +37,7 @@ def test_a_real_deployment_gives_plaintext(deployment: RemotePlatform):
 def test_people_that_owners_have_in_common_are_linked_and_count_once(deployment: RemotePlatform):
     first, third = points(30, 1), points(4, 3)
     second = np.concatenate([first[5:20], points(12, 2)])
-    link = RecordLinkage(bounds=BOUNDS, platform=deployment).fit([first, second, third])
+    link = RecordLinkage(theta=0, bounds=BOUNDS, platform=deployment).fit([first, second, third])
     assert {((0, row + 5), (1, row)) for row in range(15)} <= {
         ((a, i), (b, j)) for a, i, b, j in link.all_links_.values.tolist()
     }
@@ -45,7 +48,7 @@ def test_people_that_owners_have_in_common_are_linked_and_count_once(deployment:
         bounds=BOUNDS,
         max_iter=5,
         random_state=3,
-        dedup=RecordLinkage(),
+        dedup=RecordLinkage(theta=0),
         platform=deployment,
     ).fit([first, second, third])
     rows = encode(np.concatenate([first, second, third]), SCHEMA)
@@ -63,7 +66,7 @@ def test_one_platform_on_this_machine_serves_many_fits():
             equals_plaintext(model.set_params(platform=platform).fit(owners), owners)
         with pytest.raises(ValueError, match=r"LocalPlatform\(owners=3\)"):
             model.fit([points(5, 1)] * 3)
-        link = RecordLinkage(bounds=BOUNDS, platform=platform)
+        link = RecordLinkage(theta=0, bounds=BOUNDS, platform=platform)
         assert link.fit([points(20, 2), points(25, 3)]).n_pairs_ == 500
         folder = platform.folder
         assert folder.exists()
@@ -72,10 +75,17 @@ def test_one_platform_on_this_machine_serves_many_fits():
         model.fit(points(9, 1))
 
 
-def test_without_a_platform_fit_starts_one():
+def test_the_example_of_a_platform_on_this_machine():
+    run_example("LocalPlatform")
+
+
+def test_without_a_platform_fit_starts_one_for_large_tables(monkeypatch, caplog):
+    monkeypatch.setattr(jobs, "SMALL", 26)
+    caplog.set_level("INFO", logger=jobs.log.name)
     data = np.vstack([points(24, 4), np.full((3, 2), 4.5)])
     start = [[1.0, -4.0], [9.0, 1.0], [5.0, 5.0]]
     model = SecureKMeans(3, init=start, bounds=(-5, 10), max_iter=3, min_size=1)
     labels = model.fit_predict(data)
     assert labels.tolist() == model.labels_.tolist()
     assert model.sizes_.sum() == 27
+    assert "threads of this process" not in caplog.text

@@ -21,9 +21,10 @@ from tests.end_to_end.two_services import (
     make_spec,
     make_tables,
     reference,
-    wait_for,
+    slow_job,
     workers,
 )
+from tests.harness.patience import wait_for
 
 ROWS = (13, 11)
 MOMENTS = ["ingest 0", "start 0", "assign 1", "update 1", "assign 2", "update 2", "assign 3"]
@@ -100,7 +101,8 @@ def test_a_job_that_keeps_failing_stops_with_advice_and_resumes(
 
 
 def test_a_terminated_master_leaves_a_job_that_resumes(services: TwoServices, ray_head: LocalRay):
-    spec, tables = prepare(services, "terminated")
+    spec, tables = slow_job("terminated")
+    services.upload(spec, tables)
     master = services.master("terminated", "shares", 2)
     master.until("update 2")
     code, _ = master.end(signal.SIGTERM)

@@ -8,11 +8,11 @@ import pandas as pd
 from client.operator import Operator
 from client.owner import Owner
 from ppodc.cluster.ray_head import LocalRay
-from ppodc.linkage.reference import matches
 from ppodc.members import Members
 from ppodc.service.job_state import JobState
 from ppodc.spec import Spec
 from tests.end_to_end.two_services import Once, TwoServices, kill_worker
+from tests.harness.patience import LONG
 
 SPEC = """
 name = "people"
@@ -63,7 +63,7 @@ def linked(spec: Spec, tables: dict[str, pd.DataFrame]) -> dict[str, list[list[t
     return {
         owner: [
             [(o, 0, j) for o, j, y in rows if o != owner and x[2] == y[2]
-             and matches(spec.job.rule, x, y)]
+             and spec.job.rule.matches(x, y)]
             for own, _, x in rows if own == owner
         ]
         for owner in tables
@@ -87,7 +87,7 @@ def test_three_owners_learn_their_links_though_a_worker_dies(
     wanted = linked(spec, tables)
     for name in tables:
         with Owner.connect(services.parties.party(name).config) as owner:
-            result = owner.result(spec.name, timeout=60)
+            result = owner.result(spec.name, timeout=LONG)
         assert result.partners_ == [min(len(links), 4) for links in wanted[name]]
         told = [sorted(links) for links in result.links_]
         assert told == [links if len(links) <= 3 else [] for links in wanted[name]]

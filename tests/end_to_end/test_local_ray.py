@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import RayUnusableError
 from ppodc.local.platform import free_ports
-from tests.end_to_end.two_services import ancestors, wait_for
+from tests.end_to_end.two_services import ancestors
+from tests.harness.patience import wait_for
 
 _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 _LISTEN = "0A"
@@ -65,7 +66,7 @@ def test_the_token_is_for_this_user_alone(ray_head: LocalRay):
 
 def test_nobody_there_is_said_at_once():
     with pytest.raises(RayUnusableError, match="no Ray head of cloud1 listens at"):
-        RayWorkers(Place(f"127.0.0.1:{free_ports(1)[0]}", "cloud1", 1)).check(1)
+        RayWorkers(RayPlacement(f"127.0.0.1:{free_ports(1)[0]}", "cloud1", 1)).check(1)
 
 
 def test_it_ends_when_its_starter_is_killed():
@@ -78,7 +79,7 @@ def test_it_ends_when_its_starter_is_killed():
     assert len(ours) >= 3
     starter.send_signal(signal.SIGKILL)
     starter.communicate()
-    wait_for(lambda: not any(_running(pid) for pid in (head, *ours)), 60)
+    wait_for(lambda: not any(_running(pid) for pid in (head, *ours)))
 
 
 def _running(pid: int) -> bool:

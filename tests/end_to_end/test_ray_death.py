@@ -12,14 +12,15 @@ from client.operator import Operator
 from cloud1.report_workers import ReportWorker
 from ppodc.cluster import ray_workers
 from ppodc.cluster.driver_process import DriverProcess
-from ppodc.cluster.ray_cluster import Place
+from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.cluster.workers import RAY_DIED, in_background
 from ppodc.errors import RayUnusableError
 from ppodc.local.platform import free_ports
 from tests.cloud1.one_server import numbers_spec
 from tests.end_to_end.foreign_cluster import ForeignCluster
-from tests.end_to_end.two_services import TwoServices, ancestors, make_spec, make_tables, wait_for
+from tests.end_to_end.two_services import TwoServices, ancestors, slow_job
+from tests.harness.patience import wait_for
 
 
 @pytest.fixture
@@ -48,7 +49,8 @@ def ray_processes(root: int, name: str = "") -> list[int]:
 
 
 def kill_one(root: int, name: str, number: int = signal.SIGKILL) -> None:
-    """Send a signal to the one process below this one that has this name."""
+    """Send a signal to the one process below this one that has this name, once it is there."""
+    wait_for(lambda: ray_processes(root, name))
     (pid,) = ray_processes(root, name)
     os.kill(pid, number)
 
@@ -60,7 +62,7 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
         {"cloud1": {}, "cloud2": {}},
         owners=2,
     )
-    spec, tables = make_spec("outlives", 2, k=3), make_tables(17, (13, 11), 2)
+    spec, tables = slow_job("outlives")
     try:
         for party in ("cloud1", "cloud2"):
             services.start(party)
@@ -90,12 +92,10 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
 
 def test_a_ray_of_our_own_is_replaced_when_it_dies(monkeypatch, temporary: Path, caplog):
     monkeypatch.setenv("RAY_health_check_initial_delay_ms", "0")
-    monkeypatch.setenv("RAY_health_check_period_ms", "500")  # not the 15 s of a service
-    monkeypatch.setenv("RAY_health_check_timeout_ms", "500")
     others = set(ray_processes(os.getpid(), "gcs_server"))
-    workers = RayWorkers(Place("local", "cloud2", 1))
+    workers = RayWorkers(RayPlacement("local", "cloud2", 1))
     checked = in_background(workers.check, 1)
-    wait_for(lambda: not others.issuperset(ray_processes(os.getpid(), "gcs_server")), 60)
+    wait_for(lambda: not others.issuperset(ray_processes(os.getpid(), "gcs_server")))
     (gcs,) = set(ray_processes(os.getpid(), "gcs_server")) - others
     os.kill(gcs, signal.SIGKILL)  # while it starts
     assert checked.result() is None
@@ -103,7 +103,7 @@ def test_a_ray_of_our_own_is_replaced_when_it_dies(monkeypatch, temporary: Path,
         driver = workers._driver
         assert driver is not None
         kill_one(driver.pid, name, number)  # while nobody asks for anything
-        wait_for(lambda driver=driver: not driver.alive, 60)
+        wait_for(lambda driver=driver: not driver.alive)
         assert not ray_processes(driver.pid)
         workers.check(1)
         assert workers._driver is not driver
@@ -117,20 +117,21 @@ def test_a_foreign_cluster_is_left_when_it_is_broken_and_used_when_it_is_whole(
     monkeypatch, temporary: Path, caplog
 ):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(temporary / "token"))
-    monkeypatch.setenv("RAY_gcs_server_request_timeout_seconds", "2")  # not the 15 s of a service
+    monkeypatch.setenv("RAY_gcs_server_request_timeout_seconds", "10")
     spec = numbers_spec("counted").canonical()
     with ForeignCluster.start(temporary) as cluster:
         cluster.add_node()
-        with RayWorkers(Place(cluster.address, "cloud2", 1), silent=4.0) as workers:
+        with RayWorkers(RayPlacement(cluster.address, "cloud2", 1), silent=10.0) as workers:
             workers.check(1)
             first = workers._driver
             assert first is not None
 
             os.kill(cluster.raylet, signal.SIGKILL)  # the GCS lives
-            wait_for(lambda: not first.alive, 60)
-            assert f"'{cluster.address}' died: its raylet is gone" in caplog.text
+            wait_for(lambda: not first.alive)
+            assert f"'{cluster.address}' died: " in caplog.text
             assert first.call("both_clouds").result() == RAY_DIED
-            assert (workers.nodes(), workers.deaths()) == (0, 1)
+            assert workers.nodes() == 0
+            assert workers.deaths() == 1
             with pytest.raises(RayUnusableError, match=f"{cluster.address}.* node on this machine"):
                 workers.check(1)
 
@@ -143,11 +144,12 @@ def test_a_foreign_cluster_is_left_when_it_is_broken_and_used_when_it_is_whole(
             second = workers._driver
             assert second is not None
             cluster.kill()
-            wait_for(lambda: not second.alive, 60)
+            wait_for(lambda: not second.alive)
             missing = f"no Ray head of cloud2 .*{cluster.address}"
             with pytest.raises(RayUnusableError, match=missing):
                 workers.check(1)
-            assert (workers.nodes(), workers.deaths()) == (0, 2)
+            assert workers.nodes() == 0
+            assert workers.deaths() >= 2, "a driver that waits for the broken cluster may die too"
 
 
 def test_a_dead_cluster_that_was_to_be_found_is_named_at_once(monkeypatch):
@@ -156,7 +158,7 @@ def test_a_dead_cluster_that_was_to_be_found_is_named_at_once(monkeypatch):
     started = []
     monkeypatch.setattr(ray_workers, "DriverProcess", _noted(DriverProcess, started))
     with pytest.raises(RayUnusableError, match=f"no Ray head of cloud2 listens at {address}"):
-        RayWorkers(Place("auto", "cloud2", 1)).check(1)
+        RayWorkers(RayPlacement("auto", "cloud2", 1)).check(1)
     assert len(started) == 1, "nobody else's Ray is tried twice"
 
 

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -29,6 +28,7 @@ from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, load
 from ppodc.service.store import Store
 from ppodc.spec import Spec
+from tests.harness.patience import LONG
 
 UB = 20
 
@@ -109,7 +109,7 @@ class TwoServices:
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():
-            assert process.wait(30) == 0
+            assert process.wait(LONG) == 0
             assert process.stdout is not None
             process.stdout.close()
         self.processes.clear()
@@ -126,7 +126,7 @@ class TwoServices:
         """Owner i uploads table i."""
         agreed = replace(spec, owners=Members.of(self.config1.owners, 1))
         with Operator.connect(self.parties.party("operator").config) as operator:
-            operator.create(agreed)
+            operator.create(agreed, single_records=True)
         for number, table in enumerate(tables, 1):
             with Owner.connect(self.parties.party(f"owner{number}").config) as owner:
                 owner.upload(spec.name, table, spec=agreed, progress=False)
@@ -156,7 +156,7 @@ class TwoServices:
         first = 0
         for number, table in enumerate(tables, 1):
             with Owner.connect(self.parties.party(f"owner{number}").config) as owner:
-                result = owner.result(spec.name, timeout=60)
+                result = owner.result(spec.name, timeout=LONG)
             assert result.sums_.tolist() == trace.sums.tolist()
             assert result.sizes_.tolist() == trace.sizes.tolist()
             assert (result.n_iter_, result.converged_) == (trace.n_iter, trace.converged)
@@ -192,7 +192,7 @@ class Master:
         """(exit code, last words), after a signal if one is given."""
         if signal_number is not None:
             self.process.send_signal(signal_number)
-        _, said = self.process.communicate(timeout=240)
+        _, said = self.process.communicate(timeout=LONG)
         return self.process.returncode, said
 
 
@@ -200,6 +200,13 @@ def make_spec(name: str, columns: int, k: int, **options: object) -> Spec:
     schema = Schema(tuple(Column(f"c{i}", 0.0, float(UB)) for i in range(columns)), UB)
     job = Job(k=k, seed=7, **{"labels": True, "max_iter": 6, "beta": Fraction(0), **options})
     return Spec(name, schema, job)
+
+
+def slow_job(name: str) -> tuple[Spec, list[np.ndarray]]:
+    """A job that takes 13 iterations: what interrupts it early does not come too late."""
+    spec, tables = make_spec(name, 2, k=3, max_iter=20), make_tables(1970, (13, 11), 2)
+    assert reference(spec, tables).n_iter == 13
+    return spec, tables
 
 
 def make_tables(seed: int, rows: Sequence[int], columns: int) -> list[np.ndarray]:
@@ -265,10 +272,3 @@ class Once:
         if not self.done and (event.phase, event.iteration) == self._moment:
             self.done = True
             self._action()
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)

@@ -8,10 +8,10 @@ import pytest
 
 from ppodc.cli.options import write_columns
 from ppodc.cli.owners import _draw_elbow
-from ppodc.errors import InputError
+from ppodc.errors import InputError, ProtocolError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.result import ResultsByK, open_result
-from ppodc.records.output_half import OpenedResult
+from ppodc.records.result_shares import OpenedResult
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
 
@@ -56,7 +56,7 @@ def test_each_k_has_its_result_and_its_inertia():
     ],
 )
 def test_halves_that_cannot_belong_together(values):
-    with pytest.raises(InputError, match="do not belong together"):
+    with pytest.raises(ProtocolError, match="do not belong together"):
         opened(values)
 
 

@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 from ppodc.errors import InputError
+from ppodc.kinds import cloud_side, owner_side
 from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.kind import KIND
 from ppodc.pairs.cloud_job import CloudJob
-from ppodc.records.output_half import OpenedResult, open_output
-from tests.pairs.test_cloud_job import NAME, RECORDS, Both, two_clouds
+from ppodc.records.result_shares import OpenedResult, open_output
+from tests.harness.cloud_jobs import NAME, RECORDS, TwoCloudJobs, two_cloud_jobs
 
 SPREAD = Job(k=3, init="k-means++", seed=4, labels=True, min_size=2, max_iter=20)
 STARTS = replace(SPREAD, n_init=3, inertia=True)
 EVERYTHING = replace(STARTS, n_init=2, ks=(1, 3), max_iter=2)
 
 
-def result_of(both: Both):
-    """What the one owner opens."""
+def result_of(both: TwoCloudJobs):
+    """The result of the one owner."""
     halves = [side.store.results.half(NAME) for side in both.sides]
     assert halves[0].facts == halves[1].facts
     values = {name: open_output(*(h.halves[name] for h in halves)) for name in halves[0].halves}
@@ -28,29 +29,29 @@ def result_of(both: Both):
         kept = [side.plan.labels for side in both.sides]
         k = int(name.partition("-")[2] or both.first.plan.job.k)
         rows[name] = open_output(*(labels[k] for labels in kept))
-    return KIND.open_result(both.first.spec, OpenedResult(halves[0].facts, values, rows))
+    return owner_side(both.first.spec).open_result(OpenedResult(halves[0].facts, values, rows))
 
 
-def check(both: Both, records: np.ndarray = RECORDS) -> None:
+def check(both: TwoCloudJobs, records: np.ndarray = RECORDS) -> None:
     job = both.first.plan.job
     assert is_exact(job, [result_of(both)], expected(job, records))
 
 
-def killed(both: Both) -> None:
+def killed(both: TwoCloudJobs) -> None:
     """Both clouds lose everything but their stores, and go on from what these hold."""
     kept = both.first.store.jobs.checkpoints(NAME).items()
     for side in both.sides:
         again = CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
         side.close()
         again.restore(again.resume_point(kept))
-        side.plan, side._number = again.plan, again._number
+        side.walk = again.walk
     for slot in range(both.first.pairs):
         both.pair(slot)
 
 
 @pytest.mark.parametrize("job", [SPREAD, STARTS, EVERYTHING, replace(STARTS, init="random")])
 def test_a_job_gives_what_the_reference_gives(tmp_path, job):
-    with two_clouds(tmp_path, job=job) as both:
+    with two_cloud_jobs(tmp_path, job=job) as both:
         names = both.run()
         check(both)
     starts = job.n_init if job.init == "k-means++" else 0
@@ -62,7 +63,7 @@ def test_a_job_gives_what_the_reference_gives(tmp_path, job):
 @pytest.mark.parametrize("least", [2, 6, 9])
 def test_the_inertia_is_that_of_the_clusters_that_are_told(tmp_path, least):
     job = replace(SPREAD, inertia=True, min_size=least)
-    with two_clouds(tmp_path, job=job) as both:
+    with two_cloud_jobs(tmp_path, job=job) as both:
         both.run()
         check(both)
         result = result_of(both)
@@ -75,7 +76,7 @@ def test_the_inertia_is_that_of_the_clusters_that_are_told(tmp_path, least):
 def test_equal_records_and_as_many_clusters_as_records(tmp_path):
     records = np.full((4, 2), 7)
     job = Job(k=4, init="k-means++", n_init=2, inertia=True, labels=True, min_size=1)
-    with two_clouds(tmp_path, records, job) as both:
+    with two_cloud_jobs(tmp_path, records, job) as both:
         both.run()
         check(both, records)
         assert result_of(both).inertia_ == 0
@@ -83,10 +84,10 @@ def test_equal_records_and_as_many_clusters_as_records(tmp_path):
 
 def test_new_workers_in_the_middle_of_a_start(tmp_path):
     """A worker that is new makes the distances again, also between the sums and the choice."""
-    with two_clouds(tmp_path, job=STARTS) as both:
+    with two_cloud_jobs(tmp_path, job=STARTS) as both:
         seen = 0
-        while both.first.next_step() is not None and seen < 4:
-            if both.first.next_step().name in ("spread", "pick"):
+        while both.first.walk.next_step() is not None and seen < 4:
+            if both.first.walk.next_step().name in ("spread", "pick"):
                 both.pair(seen % 2)
                 seen += 1
             both.step()
@@ -95,9 +96,9 @@ def test_new_workers_in_the_middle_of_a_start(tmp_path):
 
 
 def test_killed_after_every_iteration(tmp_path):
-    with two_clouds(tmp_path, job=EVERYTHING) as both:
+    with two_cloud_jobs(tmp_path, job=EVERYTHING) as both:
         done = 0
-        while both.first.next_step() is not None:
+        while both.first.walk.next_step() is not None:
             both.step()
             if both.first.plan.iteration > done:
                 done = both.first.plan.iteration
@@ -108,9 +109,9 @@ def test_killed_after_every_iteration(tmp_path):
 
 
 def test_killed_before_the_better_start_is_known_and_at_the_end(tmp_path):
-    with two_clouds(tmp_path, job=STARTS) as both:
+    with two_cloud_jobs(tmp_path, job=STARTS) as both:
         for name in ("better", "squares", "labels", "output"):
-            while both.first.next_step().name != name:
+            while both.first.walk.next_step().name != name:
                 both.step()
             killed(both)
         both.run()
@@ -118,7 +119,7 @@ def test_killed_before_the_better_start_is_known_and_at_the_end(tmp_path):
 
 
 def test_the_steps_of_the_other_suite_are_refused(tmp_path):
-    with two_clouds(tmp_path) as both:
+    with two_cloud_jobs(tmp_path) as both:
         for job, words in [
             (SPREAD, 'init = "k-means\\+\\+" needs the suite'),
             (replace(SPREAD, init="random", n_init=2), "n_init needs"),
@@ -127,12 +128,12 @@ def test_the_steps_of_the_other_suite_are_refused(tmp_path):
         ]:
             spec = replace(both.first.spec, job=job)
             with pytest.raises(InputError, match=words):
-                KIND.check(spec, 14, "paillier", 2048)
-            KIND.check(spec, 14, "shares", 2048)
+                cloud_side(spec).check(14, "paillier", 2048)
+            cloud_side(spec).check(14, "shares", 2048)
 
 
 def test_what_an_owner_agrees_to_is_in_words():
-    words = " ".join(EVERYTHING.in_words())
+    words = " ".join(EVERYTHING.describe())
     for part in (
         "1 or 3 clusters",
         "far apart",
@@ -142,4 +143,4 @@ def test_what_an_owner_agrees_to_is_in_words():
         "too small",
     ):
         assert part in words
-    assert "inertia" not in " ".join(Job(k=2).in_words())
+    assert "inertia" not in " ".join(Job(k=2).describe())

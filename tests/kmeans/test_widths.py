@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ppodc.errors import InputError, WidthError
 from ppodc.kmeans import widths
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.reference import movement
 from ppodc.kmeans.widths import Widths, check_paillier, clamp_beta
 from tests.kmeans.oracle import scaled_distances, stop_sides

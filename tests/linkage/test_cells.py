@@ -7,22 +7,19 @@ import pytest
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.linkage import adtree, string_tree, strings
-from ppodc.linkage.adtree import Budget, build, count_cells
-from ppodc.linkage.cells import (
-    EditPruning,
+from ppodc.linkage.blocks import adtree, embedding, embedding_tree
+from ppodc.linkage.blocks.adtree import Budget, build, count_cells
+from ppodc.linkage.blocks.cells import (
+    CellCounts,
     NoPruning,
-    SquaredPruning,
-    Synopsis,
     gaps,
     locate,
     pairs_compared,
     whole,
 )
-from ppodc.linkage.noise import ExactNoise
-from ppodc.linkage.reference import match_matrix
-from ppodc.linkage.rules import EditDistance, SquaredDistance
-from ppodc.linkage.string_tree import PUBLISHED_BUCKETS, StringTree
+from ppodc.linkage.blocks.embedding_tree import PUBLISHED_BUCKETS, StringTree
+from ppodc.linkage.rules import EditDistance, EditPruning, SquaredDistance, SquaredPruning
+from ppodc.privacy.cell_noise import ExactNoise
 
 DELTA = Fraction(1, 10_000)
 
@@ -73,8 +70,8 @@ def tables():
         for weight in (200, 100, 0)
         for age in (40, 50, 60)
     ]
-    alice = Synopsis(np.array(boxes), np.array([2, 2, 4, 3, 1, 1, 1, 3, 1]))
-    bob = Synopsis(np.array(boxes), np.array([4, 3, 3, 4, 2, 4, 0, 3, 1]))
+    alice = CellCounts(np.array(boxes), np.array([2, 2, 4, 3, 1, 1, 1, 3, 1]))
+    bob = CellCounts(np.array(boxes), np.array([4, 3, 3, 4, 2, 4, 0, 3, 1]))
     return alice, bob
 
 
@@ -99,7 +96,7 @@ def test_the_non_dominating_rule_without_noise():
     values = (np.arange(6000) * 2**20 // 6000)[:, None]
     tree = build(values, [np.arange(2**20)], Budget(Fraction(1), DELTA), NoNoise())
     assert len(tree.boxes) == 128
-    assert tree.synopsis.rows == 6000
+    assert tree.cell_counts.rows == 6000
 
 
 class Bookkeeper(NoNoise):
@@ -118,7 +115,7 @@ class Bookkeeper(NoNoise):
 
 
 def test_the_budgets_of_the_non_dominating_rule():
-    """The same with sizes that can be halved six times: 6400 rows weigh as 6000 do at eta 1/10."""
+    """Sizes that can be halved six times: 6400 rows weigh as 6000 do at eta 1/10."""
     book, eta = Bookkeeper(), Fraction(6000, 10 * 6400)
     values = (np.arange(6400) * 2**20 // 6400)[:, None]
     tree = build(values, [np.arange(2**20)], Budget(Fraction(1), DELTA, eta), book)
@@ -178,7 +175,7 @@ def looked_for(values, boxes) -> list[int]:
 def test_rows_are_located_in_cells_of_any_kind():
     random = np.random.default_rng(1)
     tree = build(clustered(3000), DOMAIN, Budget(Fraction(20), DELTA), exact_noise()).boxes
-    uneven = string_tree.length_boxes(((0, 2), (2, 3), (3, 40), (40, 101)), 3)
+    uneven = embedding_tree.length_boxes(((0, 2), (2, 3), (3, 40), (40, 101)), 3)
     everywhere = np.concatenate([uneven, np.array([[[0, 101]] * 3])])  # overlaps all others
     points = random.integers(0, 101, (700, 3))
     for boxes in (tree, uneven, everywhere, tree[:1] * 0 + [[[0, 101]] * 3]):
@@ -191,14 +188,14 @@ def test_rows_are_located_in_cells_of_any_kind():
 
 
 def test_boxes_do_not_follow_the_data_within_them():
-    """Without noise, moving all rows inside their cells leaves the synopsis as it is."""
+    """Without noise, moving all rows inside their cells leaves the cell counts as they are."""
     values = clustered(400)
     budget = Budget(Fraction(2), DELTA)
     tree = build(values, DOMAIN, budget, NoNoise())
     corner = tree.boxes[tree.cell, :, 0]
     moved = build(corner, DOMAIN, budget, NoNoise())
     assert moved.boxes.tolist() == tree.boxes.tolist()
-    assert moved.synopsis.counts.tolist() == tree.synopsis.counts.tolist()
+    assert moved.cell_counts.counts.tolist() == tree.cell_counts.counts.tolist()
 
 
 def test_a_category_is_never_cut_and_absent_ones_are_not_missed():
@@ -215,7 +212,7 @@ def test_padding_is_never_below_the_true_count_in_a_thousand_runs():
         tree = build(values, DOMAIN, Budget(Fraction(12), DELTA), exact_noise(seed))
         true = np.bincount(tree.cell, minlength=len(tree.boxes))
         assert len(true) > 1
-        assert (tree.synopsis.counts >= true).all()
+        assert (tree.cell_counts.counts >= true).all()
 
 
 def test_padding_hides_every_count():
@@ -223,16 +220,16 @@ def test_padding_hides_every_count():
     for seed in range(20):
         tree = build(values, DOMAIN, Budget(Fraction(1), DELTA), exact_noise(seed))
         true = np.bincount(tree.cell, minlength=len(tree.boxes))
-        assert (tree.synopsis.counts >= true).all()
+        assert (tree.cell_counts.counts >= true).all()
         order = tree.arranged()
-        assert len(order) == tree.synopsis.rows
+        assert len(order) == tree.cell_counts.rows
         assert sorted(order[order >= 0].tolist()) == list(range(300))
 
 
 def test_rows_stand_in_the_order_of_their_cells():
     tree = build(clustered(60), DOMAIN, Budget(Fraction(3), DELTA), exact_noise())
     at = 0
-    order, counts = tree.arranged(), tree.synopsis.counts
+    order, counts = tree.arranged(), tree.cell_counts.counts
     for cell, count in enumerate(counts):
         rows = order[at : at + count]
         assert (tree.cell[rows[rows >= 0]] == cell).all()
@@ -243,7 +240,7 @@ def test_rows_stand_in_the_order_of_their_cells():
 def test_a_tiny_table_is_one_cell(rows):
     tree = build(clustered(rows), DOMAIN, Budget(Fraction(1), DELTA), exact_noise())
     assert len(tree.boxes) == 1
-    assert tree.synopsis.rows >= rows
+    assert tree.cell_counts.rows >= rows
 
 
 def test_all_rows_equal_and_a_domain_of_one_value():
@@ -261,7 +258,7 @@ def test_all_rows_equal_and_a_domain_of_one_value():
         lambda: Budget(Fraction(1), DELTA, leaf_share=Fraction(0)),
         lambda: Budget(Fraction(1), Fraction(1, 100)).check_rows(100),
         lambda: locate(np.array([[101, 0, 0]]), np.array([[(0, 101)] * 3])),
-        lambda: Synopsis(np.zeros((1, 2, 2), np.int64), np.array([-1])),
+        lambda: CellCounts(np.zeros((1, 2, 2), np.int64), np.array([-1])),
         lambda: StringTree(Fraction(1), DELTA, 10, (0,), 1, tree_share=Fraction(1)),
         lambda: StringTree(Fraction(1), DELTA, 10, (0,), 1, buckets=((0, 11),)),
     ],
@@ -287,7 +284,7 @@ def test_no_matching_pair_is_pruned(limit):
         whole(250, np.array([[0, 101]] * 3)),
     ):
         meets = SquaredPruning(rule).candidates(first.boxes, second.boxes)
-        matching = match_matrix(rule, xs, ys)
+        matching = rule.match_matrix(xs, ys)
         assert meets[first.cell[:, None], second.cell[None, :]][matching].all()
 
 
@@ -303,20 +300,20 @@ def test_no_matching_strings_are_pruned(buckets, adjust):
     rule = EditDistance(1, 2)
     first_texts, second_texts = words(120, 1), words(120, 2)
     second_texts[:30] = [text[:-1] for text in first_texts[:30]]
-    references = strings.reference_set(bytes(32), 24, 12)
+    references = embedding.reference_set(bytes(32), 24, 12)
 
     def points(texts):
         lengths = [len(text) for text in texts]
-        return np.column_stack([lengths, strings.embed(texts, references)])
+        return np.column_stack([lengths, embedding.embed(texts, references)])
 
     share = Fraction(1, 20) if buckets else Fraction(0)
     tree = StringTree(
         Fraction(4), DELTA, 12, (0,), 1, length_share=share, buckets=buckets, adjust=adjust
     )
-    first = string_tree.build(points(first_texts), tree, exact_noise(1))
-    second = string_tree.build(points(second_texts), tree, exact_noise(2))
+    first = embedding_tree.build(points(first_texts), tree, exact_noise(1))
+    second = embedding_tree.build(points(second_texts), tree, exact_noise(2))
     meets = EditPruning(rule, tree.dimensions).candidates(first.boxes, second.boxes)
-    rows = match_matrix(rule, [(t,) for t in first_texts], [(t,) for t in second_texts])
+    rows = rule.match_matrix([(t,) for t in first_texts], [(t,) for t in second_texts])
     assert rows.sum() > 30
     assert meets[first.cell[:, None], second.cell[None, :]][rows].all()
     assert (first.cell >= 0).all()
@@ -325,8 +322,8 @@ def test_no_matching_strings_are_pruned(buckets, adjust):
 def test_string_trees_keep_to_half_of_epsilon():
     book = Accountant()
     texts = words(800, 4)
-    references = strings.reference_set(bytes(32), 24, 12)
-    points = np.column_stack([[len(t) for t in texts], strings.embed(texts, references)])
+    references = embedding.reference_set(bytes(32), 24, 12)
+    points = np.column_stack([[len(t) for t in texts], embedding.embed(texts, references)])
     tree = StringTree(
         Fraction(2),
         DELTA,
@@ -337,7 +334,7 @@ def test_string_trees_keep_to_half_of_epsilon():
         length_share=Fraction(1, 20),
         buckets=((0, 5), (5, 13)),
     )
-    string_tree.build(points, tree, book)
+    embedding_tree.build(points, tree, book)
     assert book.counts[0] == Fraction(1, 20)
     assert all(Fraction(7, 20) <= leaf <= Fraction(19, 20) for leaf in book.leaves)
     assert book.medians
@@ -345,10 +342,10 @@ def test_string_trees_keep_to_half_of_epsilon():
 
 
 def test_length_cells():
-    assert string_tree.exact_lengths(2, 3, 9) == ((0, 2), (2, 3), (3, 4), (4, 10))
-    assert string_tree.exact_lengths(0, 2, 2) == ((0, 1), (1, 2), (2, 3))
-    assert len(string_tree.length_boxes(PUBLISHED_BUCKETS, 2)) == 64
-    boxes = string_tree.length_boxes(string_tree.exact_lengths(0, 12, 12), 1)
+    assert embedding_tree.exact_lengths(2, 3, 9) == ((0, 2), (2, 3), (3, 4), (4, 10))
+    assert embedding_tree.exact_lengths(0, 2, 2) == ((0, 1), (1, 2), (2, 3))
+    assert len(embedding_tree.length_boxes(PUBLISHED_BUCKETS, 2)) == 64
+    boxes = embedding_tree.length_boxes(embedding_tree.exact_lengths(0, 12, 12), 1)
     lengths = np.array([[0], [12], [5]])
     tree = count_cells(lengths, boxes, Budget(Fraction(1), DELTA), exact_noise())
     assert tree.cell.tolist() == [0, 12, 5]

@@ -7,9 +7,9 @@ import pytest
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.linkage.adtree import Budget, build
-from ppodc.linkage.covering import check_leaves
-from ppodc.linkage.noise import ExactNoise
+from ppodc.linkage.blocks.adtree import Budget, build
+from ppodc.linkage.blocks.covering import check_leaves
+from ppodc.privacy.cell_noise import ExactNoise
 
 
 def leaves(dimensions: int, ub: int, seed: int, epsilon=8) -> np.ndarray:

@@ -7,25 +7,23 @@ import pytest
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.linkage import distances
-from ppodc.linkage.adtree import Budget as PrivacyBudget
-from ppodc.linkage.adtree import build, count_cells
-from ppodc.linkage.blocks import Block, batches, blocks
-from ppodc.linkage.cells import NoPruning, SquaredPruning, whole
-from ppodc.linkage.distances import Numbers
-from ppodc.linkage.noise import ExactNoise
-from ppodc.linkage.reference import match_matrix
-from ppodc.linkage.rules import SquaredDistance
-from tests.linkage.shared import number_rows, together
+from ppodc.linkage.blocks.adtree import Budget as PrivacyBudget
+from ppodc.linkage.blocks.adtree import build, count_cells
+from ppodc.linkage.blocks.candidates import Block, Work, batches, blocks
+from ppodc.linkage.blocks.cells import NoPruning, whole
+from ppodc.linkage.compare.distances import NumberMatcher
+from ppodc.linkage.rules import SquaredDistance, SquaredPruning
+from ppodc.privacy.cell_noise import ExactNoise
+from tests.linkage.shared import number_rows, opened_bits
 
 
 def matched(pair, numbers, x, y, batch):
     """The match bits of a batch of blocks, opened."""
 
     def step(session, left, right):
-        return distances.match_bits(session, numbers, left, right, batch)
+        return numbers.match(session, left, right, [Work(0, 1, block) for block in batch])
 
-    return together(*pair.run(step, x, y))
+    return opened_bits(*pair.run(step, x, y))
 
 
 def all_pairs(pair, numbers, xs, ys, real_x=None, real_y=None):
@@ -53,14 +51,14 @@ def test_every_match_bit_equals_the_oracle(pair, bits, weights, limit):
     near = np.clip(xs[:6] + random.integers(-3, 4, (6, len(weights))), 0, most)
     corners = np.array([[0] * len(weights), [most] * len(weights)])
     xs, ys = np.concatenate([xs, corners]), np.concatenate([ys, near, corners])
-    expected = match_matrix(rule, xs, ys)
+    expected = rule.match_matrix(xs, ys)
     assert expected.any()
     assert not expected.all()
-    assert (all_pairs(pair, Numbers(rule, bits), xs, ys) == expected).all()
+    assert (all_pairs(pair, NumberMatcher(rule, bits), xs, ys) == expected).all()
 
 
 def test_the_limit_is_met_exactly(pair):
-    numbers = Numbers(SquaredDistance((1,) * 5, 5), 8)
+    numbers = NumberMatcher(SquaredDistance((1,) * 5, 5), 8)
     x = [[10, 20, 80, 30, 50]]
     ys = [[10, 20, 80, 31, 52], [10, 20, 80, 31, 53], [10, 20, 81, 31, 52]]
     assert all_pairs(pair, numbers, x, ys).tolist() == [[True, False, False]]
@@ -68,7 +66,7 @@ def test_the_limit_is_met_exactly(pair):
 
 @pytest.mark.parametrize("limit", [0, 1 << 12])
 def test_dummies_match_nothing_not_even_each_other(pair, limit):
-    numbers = Numbers(SquaredDistance((1, 1), limit), 6)
+    numbers = NumberMatcher(SquaredDistance((1, 1), limit), 6)
     rows = np.full((4, 2), 7)
     bits = all_pairs(pair, numbers, rows, rows, [1, 0, 1, 0], [1, 1, 0, 0])
     assert bits.tolist() == [[True, True, False, False], [False] * 4] * 2
@@ -76,7 +74,7 @@ def test_dummies_match_nothing_not_even_each_other(pair, limit):
 
 def test_a_value_above_ub_wraps_nowhere(pair):
     """Numbers are of `bits` bits by construction: the largest of these still compares right."""
-    numbers = Numbers(SquaredDistance((1,) * 5, 0), 8)
+    numbers = NumberMatcher(SquaredDistance((1,) * 5, 0), 8)
     bits = all_pairs(pair, numbers, [[255] * 5, [0] * 5], [[0] * 5, [255] * 5])
     assert bits.tolist() == [[False, True], [True, False]]
 
@@ -98,7 +96,7 @@ def test_a_whole_linkage_over_cells(pair, blocking, limit):
     """Cells, dummies, permuted rows and batches of blocks: all links and no others."""
     xs, ys = owners()
     rule = SquaredDistance((1, 1, 2), limit)
-    numbers = Numbers(rule, 6)
+    numbers = NumberMatcher(rule, 6)
     noise = ExactNoise(SecureRandom(bytes(32)))
     budget = PrivacyBudget(Fraction(8), Fraction(1, 1000))  # few dummies, many cells
     if blocking == "none":
@@ -115,7 +113,7 @@ def test_a_whole_linkage_over_cells(pair, blocking, limit):
         )
         pruning = SquaredPruning(rule)
     found = links(pair, numbers, (xs, first), (ys, second), pruning)
-    expected = {tuple(link) for link in np.argwhere(match_matrix(rule, xs, ys)).tolist()}
+    expected = {tuple(link) for link in np.argwhere(rule.match_matrix(xs, ys)).tolist()}
     assert found == expected
     assert len(found) >= 20
 
@@ -128,7 +126,7 @@ def links(pair, numbers, first, second, pruning):
         orders.append(order)
         padded = np.where(order[:, None] >= 0, values[order], values[0])
         rows.append(number_rows(pair, numbers, padded, order >= 0))
-    synopses = first[1].synopsis, second[1].synopsis
+    synopses = first[1].cell_counts, second[1].cell_counts
     plan = list(blocks(*synopses, pruning, most=900))
     found = set()
     for batch in batches(iter(plan), most=900):
@@ -144,25 +142,25 @@ def test_blocks_cover_every_candidate_pair_once():
     budget = PrivacyBudget(Fraction(8), Fraction(1, 1000))
     first, second = build(xs, DOMAIN, budget, noise), build(ys, DOMAIN, budget, noise)
     pruning = SquaredPruning(SquaredDistance((1, 1, 1), 4))
-    seen = np.zeros((first.synopsis.rows, second.synopsis.rows), int)
-    plan = list(blocks(first.synopsis, second.synopsis, pruning, most=500))
+    seen = np.zeros((first.cell_counts.rows, second.cell_counts.rows), int)
+    plan = list(blocks(first.cell_counts, second.cell_counts, pruning, most=500))
     for block in plan:
         assert block.pairs <= 500 or block.height == 1
         seen[block.xs[0] : block.xs[1], block.columns] += 1
-    cells = [np.repeat(np.arange(len(p.boxes)), p.synopsis.counts) for p in (first, second)]
+    cells = [np.repeat(np.arange(len(p.boxes)), p.cell_counts.counts) for p in (first, second)]
     meets = pruning.candidates(first.boxes, second.boxes)[np.ix_(*cells)]
     assert (seen == meets).all()
 
 
 def test_an_empty_owner_has_no_blocks():
     domain = np.array([[0, 64]] * 3)
-    empty, some = whole(0, domain).synopsis, whole(5, domain).synopsis
+    empty, some = whole(0, domain).cell_counts, whole(5, domain).cell_counts
     assert not list(blocks(empty, some, NoPruning()))
     assert not list(blocks(some, empty, NoPruning()))
 
 
 def test_the_transcript_has_the_same_shape_whatever_the_data(pair):
-    numbers = Numbers(SquaredDistance((1, 1), 3), 5)
+    numbers = NumberMatcher(SquaredDistance((1, 1), 3), 5)
     shapes = []
     for fill in (0, 31):
         mark = len(pair.channels[0].sent)
@@ -175,4 +173,4 @@ def test_the_transcript_has_the_same_shape_whatever_the_data(pair):
 
 def test_columns_too_wide_for_the_ring_are_refused():
     with pytest.raises(InputError, match="62 bits"):
-        Numbers(SquaredDistance((1 << 16, 1 << 16), 0), 24)
+        NumberMatcher(SquaredDistance((1 << 16, 1 << 16), 0), 24)

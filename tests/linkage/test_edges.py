@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ppodc.linkage.reference import matches
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import give
 from tests.linkage.test_job import (
     COLUMNS,
     EPSILON,
@@ -17,7 +18,7 @@ from tests.linkage.test_job import (
     spec_of,
     text_links,
 )
-from tests.linkage.whole_job import TwoClouds, check, expected, give
+from tests.linkage.whole_job import check, expected
 
 EDIT = {"rule": "edit", "attributes": 2, "limit": 1}
 DICE = {"rule": "dice", "bits": 20, "threshold": 0.8}
@@ -60,7 +61,7 @@ CASES = {
 
 
 def linked(case, tmp_path, ann, bob, **change):
-    """What ann and bob learn of these rows, and the clouds that found it."""
+    """The results of ann and bob for these rows, and the clouds that computed them."""
     job, columns, listed, table, _, _ = CASES[case]
     spec = spec_of({**job, **change}, columns, listed)
     clouds = TwoClouds(give(spec, [("ann", table(*ann)), ("bob", table(*bob))], tmp_path))
@@ -75,8 +76,7 @@ def test_a_table_without_rows_links_nothing(tmp_path, case):
         for owner, own in (("ann", ann), ("bob", bob)):
             assert results[owner].partners_ == [0] * len(own)
             assert results[owner].links_ == [()] * len(own)
-        padded = clouds.given.spec.job.blocking.padded
-        assert (clouds.given.sealed.m > 2) == padded  # dummies alone
+        assert (clouds.given.sealed.m > 2) == clouds.given.spec.job.rearranged  # dummies alone
 
 
 @pytest.mark.parametrize("output", ["flags", "count"])
@@ -113,7 +113,7 @@ def test_no_match_at_all_and_nothing_but_matches(tmp_path, case):
 
 
 def test_cells_that_never_meet_leave_nothing_to_compare(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppodc.linkage.noise.padding", lambda *_: 0)  # or dummies meet
+    monkeypatch.setattr("ppodc.privacy.cell_noise.padding", lambda *_: 0)  # or dummies meet
     results, clouds = linked("key", tmp_path, [ANN] * 2, [EVA] * 3)
     assert clouds.names == ["output"]
     assert results["ann"].partners_ == [0, 0]
@@ -134,5 +134,5 @@ def test_empty_texts_are_texts(tmp_path):
         given = give(edit, [(o, table(*some)) for o, some in known], tmp_path / case)
         bare = [(o, [[v.strip() for v in r] for r in some]) for o, some in known]
         rule = edit.job.rule
-        links = expected(bare, lambda a, b, rule=rule: matches(rule, a, b), ("ann", "bob"))
+        links = expected(bare, lambda a, b, rule=rule: rule.matches(a, b), ("ann", "bob"))
         assert check(TwoClouds(given).run(), links, 4) > 6

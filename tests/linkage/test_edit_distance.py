@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from ppodc.linkage import characters, string_match
-from ppodc.linkage.blocks import Block
-from ppodc.linkage.edit_distance import band, within_secret
-from ppodc.linkage.reference import match_matrix
+from ppodc.linkage.blocks.candidates import Block, Work
+from ppodc.linkage.compare import characters
+from ppodc.linkage.compare.edit_distance import band, within_secret
+from ppodc.linkage.compare.public_lengths import BitRows, TextMatcher, TextRows, pair_bits
 from ppodc.linkage.rules import EditDistance
-from ppodc.linkage.string_match import BitRows, LengthBlock, TextRows
-from ppodc.linkage.strings import NONE, codes, levenshtein
-from ppodc.mpc import circuits
+from ppodc.linkage.symbols import NONE, codes, levenshtein
+from ppodc.mpc.shares import circuits
 from ppodc.mpc.spill import Budget
 from tests.linkage.shared import MEMORY, uploaded
 
@@ -61,7 +60,7 @@ def matched(pair, rule, xs, ys, entries, real_x=None, real_y=None):
     y = text_rows(pair, ys, longest, [1] * len(ys) if real_y is None else real_y, first=False)
 
     def step(session, left, right):
-        return string_match.match_bits(session, rule, left, right, entries)
+        return TextMatcher(rule, (longest,)).match(session, left, right, entries)
 
     return [(a ^ b).astype(bool) for a, b in zip(*pair.run(step, x, y), strict=True)]
 
@@ -85,12 +84,12 @@ def test_public_lengths_in_lockstep_equal_the_oracle(pair, limit):
     xs = [(w,) for n in lengths for w in words(5, n, n)]
     ys = [(w,) for n in lengths for w in words(6, n, 10 + n)]
     entries = [
-        LengthBlock(Block((5 * a, 5 * a + 5), ((6 * b, 6 * b + 6),)), (a,), (b,))
+        Work(0, 1, Block((5 * a, 5 * a + 5), ((6 * b, 6 * b + 6),)), (a,), (b,))
         for a in lengths
         for b in lengths
         if abs(a - b) <= limit
     ]
-    expected = match_matrix(rule, xs, ys)
+    expected = rule.match_matrix(xs, ys)
     for entry, bits in zip(entries, matched(pair, rule, xs, ys, entries), strict=True):
         rows = slice(*entry.block.xs)
         assert (bits == expected[rows][:, entry.block.columns]).all(), entry
@@ -99,8 +98,8 @@ def test_public_lengths_in_lockstep_equal_the_oracle(pair, limit):
 def test_the_worked_examples(pair):
     xs, ys = [("ca",), ("kitten",)], [("ac",), ("sitting",)]
     for limit, expected in ((2, [True, False]), (1, [False, False]), (3, [True, True])):
-        entries = [LengthBlock(Block((0, 1), ((0, 1),)), (2,), (2,))]
-        entries += [LengthBlock(Block((1, 2), ((1, 2),)), (6,), (7,))]
+        entries = [Work(0, 1, Block((0, 1), ((0, 1),)), (2,), (2,))]
+        entries += [Work(0, 1, Block((1, 2), ((1, 2),)), (6,), (7,))]
         bits = matched(pair, EditDistance(1, limit), xs, ys, entries)
         assert [bool(b[0, 0]) for b in bits] == expected
 
@@ -110,9 +109,9 @@ def test_two_attributes_share_the_limit_and_dummies_match_nothing(pair):
     xs = list(zip(words(9, 4, 1), words(9, 3, 2), strict=True))
     ys = list(zip(words(70, 5, 3), words(70, 3, 4), strict=True))
     real_x, real_y = [1] * 8 + [0], [1] * 60 + [0] * 10
-    entries = [LengthBlock(Block((0, 9), ((0, 70),)), (4, 3), (5, 3))]
+    entries = [Work(0, 1, Block((0, 9), ((0, 70),)), (4, 3), (5, 3))]
     (bits,) = matched(pair, rule, xs, ys, entries, real_x, real_y)
-    expected = match_matrix(rule, xs, ys)
+    expected = rule.match_matrix(xs, ys)
     expected[8:] = False
     expected[:, 60:] = False
     assert expected.any()
@@ -143,7 +142,7 @@ def test_secret_lengths_equal_the_oracle(pair, most):
         shifts = {s: la.sums(session, lb, block, s) for s in diagonals}
         circuit = within_secret(session.role, equal, longest, most, shifts)
         (share,) = circuits.run(session, [circuit])
-        return string_match.pair_bits(block, share)
+        return pair_bits(block, share)
 
     first, second = pair.run(step, x, y, length_x, length_y)
     expected = [[levenshtein(a, b) <= most for b in ys] for a in xs]

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from ppodc.linkage.exact_codes import CODE_BITS, is_exact, number_bits, text_bits, text_code
-from ppodc.linkage.strings import MAPPED, SIGNS, mapped
+from ppodc.linkage.symbols import MAPPED, SIGNS, mapped
 from ppodc.records.schema import Column, TextColumn
 
 

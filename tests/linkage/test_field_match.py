@@ -5,11 +5,9 @@ import pytest
 
 from ppodc.errors import InputError
 from ppodc.linkage import rules
-from ppodc.linkage.blocks import Block
+from ppodc.linkage.blocks.candidates import Block, Work
+from ppodc.linkage.compare.field_match import FieldMatcher
 from ppodc.linkage.exact_codes import text_bits, text_code
-from ppodc.linkage.field_encoding import column_bits, encode_field, width
-from ppodc.linkage.field_match import match_bits, needs, take_in_fields
-from ppodc.linkage.reference import match_matrix
 from ppodc.linkage.rules import Fields
 from ppodc.mpc.spill import Budget
 from ppodc.records.schema import TextColumn
@@ -31,13 +29,22 @@ def sizes(rule, bits=20):
 
 def field_rows(pair, rule, records, real, *, first):
     columns = [
-        encode_field(field, [coded(field, record[i]) for record in records], size)
+        field.encode_values([coded(field, record[i]) for record in records], size)
         for i, (field, size) in enumerate(zip(rule.fields, sizes(rule), strict=True))
     ]
-    table = np.column_stack([*columns, np.asarray(real)])
+    return taken_in(pair, matcher(rule), np.column_stack([*columns, np.asarray(real)]), first)
+
+
+def matcher(rule):
+    return FieldMatcher(rule, tuple(sizes(rule)))
+
+
+def taken_in(pair, rule, table, first):
+    """Rows at both clouds; the last column says which are real."""
 
     def step(session, part):
-        return take_in_fields(session, rule, sizes(rule), part, Budget(MEMORY), first=first)
+        columns = np.ascontiguousarray(part[:, :-1]), np.ascontiguousarray(part[:, -1:])
+        return rule.take_in(session, *columns, Budget(MEMORY), first=first)
 
     return pair.run(step, uploaded(table))
 
@@ -47,7 +54,7 @@ def matched(pair, rule, xs, ys, real_x, real_y, batch):
     y = field_rows(pair, rule, ys, real_y, first=False)
 
     def step(session, left, right):
-        return match_bits(session, rule, left, right, batch)
+        return matcher(rule).match(session, left, right, [Work(0, 1, b) for b in batch])
 
     first, second = pair.run(step, x, y)
     return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
@@ -85,7 +92,7 @@ def test_every_match_bit_equals_the_oracle(pair, threshold):
     xs[12] = (None,) * 4
     real_x, real_y = [1] * 11 + [0, 1], [1] * 65 + [0] * 5
     batch = [Block((0, 6), ((0, 70),)), Block((6, 13), ((0, 3), (60, 70)))]
-    expected = match_matrix(rule, xs, ys)
+    expected = rule.match_matrix(xs, ys)
     expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
     assert expected.any()
     assert not expected[12].any()
@@ -112,7 +119,7 @@ def test_a_field_alone_at_its_edge(pair, field, equal, other):
     rule = Fields((field,), 1)
     xs, ys = [(equal[0],), (other[0],)], [(equal[1],), (other[1],), (None,)]
     (bits,) = matched(pair, rule, xs, ys, [1, 1], [1, 1, 1], [Block((0, 2), ((0, 3),))])
-    assert bits.tolist() == match_matrix(rule, xs, ys).tolist()
+    assert bits.tolist() == rule.match_matrix(xs, ys).tolist()
     assert bits[0, 0]
     assert not bits[1, 1]
     assert not bits[:, 2].any()
@@ -128,43 +135,42 @@ def test_values_that_cannot_be_are_refused_with_row_and_column():
     ]
     for field, values, words in cases:
         with pytest.raises(InputError, match=words):
-            encode_field(field, values, 20 if field.how == "numeric" else LONGEST)
+            field.encode_values(values, 20 if field.how == "numeric" else LONGEST)
 
 
 @pytest.mark.parametrize("bits", [1, 19, 20, 39, 40])
 def test_an_exact_field_is_its_bits_behind_one_that_says_whether_it_is_missing(bits):
     field, values = rules.exact("a"), [0, (1 << bits) - 1, 1 << (bits - 1), None]
-    columns = encode_field(field, values, bits)
-    assert columns.shape == (4, width(field, bits)) == (4, (bits + 20) // 20)
-    assert columns.max() < 1 << column_bits(bits) <= 1 << 20
-    words = [sum(int(c) << i * column_bits(bits) for i, c in enumerate(row)) for row in columns]
+    columns = field.encode_values(values, bits)
+    assert columns.shape == (4, field.width(bits)) == (4, (bits + 20) // 20)
+    assert columns.max() < 1 << field.column_bits(bits) <= 1 << 20
+    words = [
+        sum(int(c) << i * field.column_bits(bits) for i, c in enumerate(row)) for row in columns
+    ]
     assert words == [0, (1 << bits + 1) - 2, 1 << bits, 1]
     with pytest.raises(InputError, match="row 1, column 'a'"):
-        encode_field(field, [1 << bits], bits)
+        field.encode_values([1 << bits], bits)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 20, 40])
 def test_a_missing_exact_value_agrees_with_nothing_whatever_its_code(pair, bits):
     """An owner may send any code beside the bit that says there is none."""
     rule, top = Fields((rules.exact("a"),), 1), (1 << bits) - 1
-    each = column_bits(bits)
+    each, fields = rule.fields[0].column_bits(bits), FieldMatcher(rule, (bits,))
+    batch = [Work(0, 1, Block((0, 4), ((0, 4),)))]
 
     def side(words, first):
-        columns = [[w >> each * i & ((1 << each) - 1) for i in range(width(rule.fields[0], bits))]
+        columns = [[w >> each * i & ((1 << each) - 1) for i in range(rule.fields[0].width(bits))]
                    + [1] for w in words]  # fmt: skip
-
-        def step(session, part):
-            return take_in_fields(session, rule, [bits], part, Budget(MEMORY), first=first)
-
-        return pair.run(step, uploaded(np.array(columns)))
+        return taken_in(pair, fields, np.array(columns), first)
 
     words = [0, top << 1, 1, top << 1 | 1]  # two values, and two that are missing
 
     def step(session, left, right):
-        session.supplies.reserve(needs(rule, [bits], 16))
+        session.supplies.reserve(fields.needs(batch))
         before = session.supplies.available()
-        found = match_bits(session, rule, left, right, [Block((0, 4), ((0, 4),))])
-        assert before - session.supplies.available() == needs(rule, [bits], 16)
+        found = fields.match(session, left, right, batch)
+        assert before - session.supplies.available() == fields.needs(batch)
         return found
 
     first, second = pair.run(step, side(words, True), side(words, False))

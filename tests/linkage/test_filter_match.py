@@ -5,21 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.linkage.blocks import Block
-from ppodc.linkage.filter_match import match_bits, take_in_filters
-from ppodc.linkage.reference import match_matrix
+from ppodc.linkage.blocks.candidates import Block, Work
+from ppodc.linkage.compare.filter_match import FilterMatcher
 from ppodc.linkage.rules import Dice
-from ppodc.mpc import unmask
+from ppodc.mpc.shares import unmask
+from ppodc.mpc.shares.unmask import SharedTable
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.unmask import SharedTable
-from tests.linkage.shared import MEMORY, flags, uploaded
+from tests.linkage.shared import MEMORY, uploaded
 
 
 def filter_rows(pair, rule, bits, real):
     def step(session, part, flag):
-        return take_in_filters(session, rule, part, flag, Budget(MEMORY))
+        return FilterMatcher(rule).take_in(session, part, flag, Budget(MEMORY), first=True)
 
-    return pair.run(step, uploaded(bits), flags(pair, real))
+    return pair.run(step, uploaded(bits), uploaded(np.asarray(real, np.int64)[:, None]))
 
 
 def numbers(bits):
@@ -43,10 +42,10 @@ def test_every_match_bit_equals_the_oracle(pair, bits, threshold):
     batch = [Block((0, 4), ((0, 11),)), Block((4, 9), ((0, 2), (5, 11)))]
 
     def step(session, left, right):
-        return match_bits(session, rule, left, right, batch)
+        return FilterMatcher(rule).match(session, left, right, [Work(0, 1, b) for b in batch])
 
     first, second = pair.run(step, x, y)
-    expected = match_matrix(rule, numbers(xs), numbers(ys))
+    expected = rule.match_matrix(numbers(xs), numbers(ys))
     assert expected.any()
     expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
     for block, a, b in zip(batch, first, second, strict=True):
@@ -69,12 +68,12 @@ def test_filters_are_read_a_stretch_or_a_block_at_a_time(pair, monkeypatch):
     block = Block((20, 23), ((0, 4), (50, 55)))
 
     def step(session, left, right):
-        return match_bits(session, rule, left, right, [block])
+        return FilterMatcher(rule).match(session, left, right, [Work(0, 1, block)])
 
     (first,), (second,) = pair.run(step, x, y)
     assert len(read) > 57 * 16 // most
     assert max(read) <= most
-    expected = match_matrix(rule, numbers(bits[20:23]), numbers(bits[block.columns]))
+    expected = rule.match_matrix(numbers(bits[20:23]), numbers(bits[block.columns]))
     assert ((first ^ second) == expected).all()
 
 
@@ -83,9 +82,10 @@ def test_the_threshold_is_met_exactly(pair):
     rule = Dice(4, Fraction(2, 3))
     xs, ys = np.array([[0, 0, 1, 1], [0, 1, 1, 1]]), np.array([[0, 0, 0, 1]])
     x, y = filter_rows(pair, rule, xs, [1, 1]), filter_rows(pair, rule, ys, [1])
+    block = Block((0, 2), ((0, 1),))
 
     def step(session, left, right):
-        return match_bits(session, rule, left, right, [Block((0, 2), ((0, 1),))])
+        return FilterMatcher(rule).match(session, left, right, [Work(0, 1, block)])
 
     (first,), (second,) = pair.run(step, x, y)
     assert (first ^ second).tolist() == [[1], [0]]

@@ -6,20 +6,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ppodc.errors import InputError
-from ppodc.linkage import work
+from ppodc.errors import InputError, ProtocolError
+from ppodc.linkage import schedule
+from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
 from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.kind import KIND
-from ppodc.linkage.reference import matches
+from ppodc.linkage.owner import owner_side
+from ppodc.linkage.rules import SquaredDistance
 from ppodc.linkage.tokens import ROW_BITS, UPLOAD_BITS
-from ppodc.pairs.plan import Material
+from ppodc.pairs.cloud_side import Material
 from ppodc.records.encode import encode
-from ppodc.records.output_half import OpenedResult
+from ppodc.records.result_shares import OpenedResult
 from ppodc.spec import Spec
-from tests.linkage.whole_job import TwoClouds, check, expected, give
-from tests.mpc.pair import key
+from tests.harness.together import together
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import give
+from tests.linkage.whole_job import check, expected
 from tests.service.data import members
-from tests.two_clouds import together
 
 OWNERS = members("ann", "bob")
 EPSILON = {"epsilon": 4, "delta": "1/100"}
@@ -51,7 +54,7 @@ def number_tables(seed=3):
 
 def number_links(spec, tables):
     rows = [(owner, encode(table, spec.schema).tolist()) for owner, table in tables]
-    return expected(rows, lambda a, b: matches(spec.job.rule, a, b), {o for o, _ in tables})
+    return expected(rows, lambda a, b: spec.job.rule.matches(a, b), {o for o, _ in tables})
 
 
 @pytest.mark.parametrize(
@@ -68,8 +71,9 @@ def test_numbers_in_blocks_that_lose_nothing(tmp_path, blocks):
     results = clouds.run()
     assert check(results, number_links(spec, tables)) > 10
     assert {0, 1, 2} <= set(results["ann"].partners_)
-    rounds, rows = clouds.plans[0].iteration, sum(shard.rows for shard in clouds.shards)
-    assert sum(clouds.progress) == rounds * rows
+    done = {event.iteration: event.rows_done for event in clouds.events if event.phase == "link"}
+    rows = sum(shard.rows for shard in clouds.walks[0].plan.facts.shards)
+    assert done == dict.fromkeys(range(1, clouds.plans[0].iteration + 1), rows)
 
 
 @pytest.mark.parametrize(("most", "blocks"), [(2, {}), (3, {"blocks": "adtree", **EPSILON})])
@@ -104,7 +108,7 @@ def test_blocks_by_key_compare_equal_keys_only(tmp_path):
     whole = number_links(spec, tables)
     rows = [(o, encode(t, spec.schema).tolist()) for o, t in tables]
     rule = spec.job.rule
-    wanted = expected(rows, lambda a, b: a[2] == b[2] and matches(rule, a, b), set(whole))
+    wanted = expected(rows, lambda a, b: a[2] == b[2] and rule.matches(a, b), set(whole))
     assert wanted != whole
     assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted) > 2
 
@@ -113,8 +117,8 @@ def test_blocks_by_key_compare_equal_keys_only(tmp_path):
 
 
 def test_portions_over_pairs_and_a_resumed_job(tmp_path, monkeypatch):
-    monkeypatch.setattr(work, "batch_pairs", lambda job: 40)
-    monkeypatch.setattr(work, "portion_pairs", lambda job: 100)
+    monkeypatch.setattr(SquaredDistance, "batch_pairs", 40)
+    monkeypatch.setattr(SquaredDistance, "portion_pairs", 100)
     spec, tables = spec_of(NUMBERS, COLUMNS), number_tables()
     given = give(spec, tables, tmp_path)
     first = TwoClouds(given, pairs=3)
@@ -129,8 +133,8 @@ def test_portions_over_pairs_and_a_resumed_job(tmp_path, monkeypatch):
         assert plan.can_go_on_from(saved[-1], {1})
         assert not saved[-1].event  # nothing was learnt
         plan.restore(saved[-1], None)
-    compared = sum(map(work.pairs_of, (part for r in second.plans[0].rounds for part in r)))
-    assert 0 < compared < work.pairs_of([w for r in TwoClouds(given).plans[0].rounds
+    compared = sum(map(pairs_of, (part for r in second.plans[0].rounds for part in r)))
+    assert 0 < compared < pairs_of([w for r in TwoClouds(given).plans[0].rounds
                                          for part in r for w in part])  # fmt: skip
     check(second.run(), number_links(spec, tables))
 
@@ -145,35 +149,37 @@ def test_cells_that_would_fill_the_clouds_memory_are_refused(monkeypatch):
     spec = spec_of({**NUMBERS, "blocks": "adtree", **EPSILON}, COLUMNS)
     honest = np.array([[1, x, x + 1, 0, 64] for x in range(60)], np.uint32)
     hostile = scattered(200, 1)
-    uploads = [work.Rows(0, 0, 0, 60), work.Rows(1, 0, 60, 200)]
+    uploads = [schedule.Rows(0, 0, 0, 60), schedule.Rows(1, 0, 60, 200)]
 
     def listed(outlines):
-        return work.all_work(spec.job, spec.schema, uploads, outlines)
+        return schedule.all_work(spec.job, spec.schema, uploads, outlines)
 
     blocks = listed([honest, hostile])
     assert sum(len(each.block.ys) for each in blocks) == 60 * 100
-    monkeypatch.setattr(work, "_MOST_STRETCHES", 6000)
+    monkeypatch.setattr(schedule, "_MOST_STRETCHES", 6000)
     assert listed([honest, hostile]) == blocks
-    monkeypatch.setattr(work, "_MOST_STRETCHES", 5999)
+    monkeypatch.setattr(schedule, "_MOST_STRETCHES", 5999)
     with pytest.raises(InputError, match="too many pairs"):
         listed([honest, hostile])
-    monkeypatch.setattr(work, "_MOST_MEETINGS", 60 * 200 - 1)
+    monkeypatch.setattr(schedule, "_MOST_MEETINGS", 60 * 200 - 1)
     with pytest.raises(InputError, match="too many cells"):
         listed([honest, hostile])
     # cells without rows are not looked at
-    uploads[1] = work.Rows(1, 0, 60, 0)
+    uploads[1] = schedule.Rows(1, 0, 60, 0)
     assert listed([honest, scattered(200, 0)]) == []
 
 
 def test_rounds_hold_every_block_once_and_spread_them():
-    blocks = [work.Work(0, 1, work.Block((0, n), ((0, 2),))) for n in (1, 2, 3, 4, 50, 1)]
-    found = work.rounds(blocks, 2, 8)
+    blocks = [Work(0, 1, Block((0, n), ((0, 2),))) for n in (1, 2, 3, 4, 50, 1)]
+    found = schedule.rounds(blocks, 2, 8)
     assert [each for part in found for portion in part for each in portion] == blocks
     assert all(len(part) <= 2 for part in found)
     assert len(found) >= 2
-    assert max(work.pairs_of(p) for part in found for p in part) == 100  # a block is not cut here
-    assert work.rounds([], 2, 8) == []
-    assert len({work.digest(portion) for part in found for portion in part}) == sum(map(len, found))
+    assert max(pairs_of(p) for part in found for p in part) == 100  # a block is not cut here
+    assert schedule.rounds([], 2, 8) == []
+    assert len({schedule.digest(portion) for part in found for portion in part}) == sum(
+        map(len, found)
+    )
 
 
 # ----------------------------------------------------------------------------------- texts
@@ -202,7 +208,7 @@ def text_links(rule, tables, columns, same=lambda a, b: True):
         (o, [[None if pd.isna(v) else v for v in row] for row in t[columns].values.tolist()])
         for o, t in tables
     ]
-    return expected(rows, lambda a, b: same(a, b) and matches(rule, a, b), {o for o, _ in tables})
+    return expected(rows, lambda a, b: same(a, b) and rule.matches(a, b), {o for o, _ in tables})
 
 
 @pytest.mark.parametrize(
@@ -272,7 +278,7 @@ def test_filters_by_dice(tmp_path):
     rule = spec.job.rule
     wanted = expected(
         [("ann", numbers[:6]), ("bob", numbers[6:])],
-        lambda a, b: matches(rule, a, b),
+        lambda a, b: rule.matches(a, b),
         ("ann", "bob"),
     )
     assert check(TwoClouds(give(spec, tables, tmp_path)).run(), wanted) >= 3
@@ -289,7 +295,7 @@ def result(partners, links, **change):
     spec = spec_of({**NUMBERS, **change}, COLUMNS)
     spec = Spec(spec.name, spec.schema, spec.job, OWNERS)
     columns = {"partners": partners, "links1": links}
-    return KIND.open_result(spec, OpenedResult({"owners": 2}, {}, columns))
+    return owner_side(spec).open_result(OpenedResult({"owners": 2}, {}, columns))
 
 
 def test_an_owner_opens_names_and_row_numbers():
@@ -313,7 +319,7 @@ def test_a_partner_without_a_number_does_not_spoil_the_result():
     [([3], [0]), ([1], [token(2, 0)]), ([0], [5]), ([2], [5]), ([1], []), ([1], [0])],
 )
 def test_halves_that_do_not_belong_together(partners, links):
-    with pytest.raises(InputError, match="do not belong together"):
+    with pytest.raises(ProtocolError, match="do not belong together"):
         result(partners, links)
 
 
@@ -321,7 +327,7 @@ def test_a_half_refuses_rows_that_do_not_fit():
     spec = spec_of(NUMBERS, COLUMNS)
 
     def run(role, channel):
-        half = LinkageHalf(role, channel, spec, 2, Material(key(role)))
+        half = LinkageHalf(role, channel, spec, 2, Material())
         with pytest.raises(InputError, match="does not fit"):
             half.ingest("0x", np.zeros((3, 3), np.uint64))
 

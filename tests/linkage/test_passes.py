@@ -7,18 +7,21 @@ import pandas as pd
 import pytest
 
 from ppodc.errors import InputError
-from ppodc.linkage import passes
-from ppodc.linkage.blocking import Blocking, by_key, key
+from ppodc.linkage import blocks
+from ppodc.linkage.blocks import passes
+from ppodc.linkage.blocks.key_blocks import by_key, key
+from ppodc.linkage.blocks.keys import BUCKETS, NO_KEY, Key
 from ppodc.linkage.estimate import estimate
-from ppodc.linkage.keys import BUCKETS, NO_KEY, Key
-from ppodc.linkage.kind import KIND
+from ppodc.linkage.owner import owner_side
 from ppodc.linkage.preview import preview
-from ppodc.linkage.reference import matches
+from ppodc.linkage.row_layout import row_numbers
+from ppodc.privacy.budget import POPULATION, PrivacyBudget
 from ppodc.records.encode import encode
-from ppodc.records.privacy_budget import POPULATION, PrivacyBudget
 from ppodc.spec import Spec
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import LIMIT, give
 from tests.linkage.test_job import EPSILON, FIELDS, TEXTS, YEAR, people, spec_of, text_links
-from tests.linkage.whole_job import LIMIT, TwoClouds, check, expected, give
+from tests.linkage.whole_job import check, expected
 
 NUMBERS = {"rule": "sse", "weights": [1, 0, 0], "limit": 0}
 COLUMNS = [("x", 0, 7), ("a", 0, 2), ("b", 0, 3)]
@@ -44,7 +47,7 @@ def wanted(spec, given):
     rows = [(owner, encode(table, spec.schema).tolist()) for owner, table in given]
     return expected(
         rows,
-        lambda p, q: (p[1] == q[1] or p[2] == q[2]) and matches(spec.job.rule, p, q),
+        lambda p, q: (p[1] == q[1] or p[2] == q[2]) and spec.job.rule.matches(p, q),
         {owner for owner, _ in given},
     )
 
@@ -79,11 +82,11 @@ def test_texts_and_rows_without_a_key_in_three_passes(tmp_path):
     given = [(o, people(n, n, 0.25)) for o, n in (("ann", 10), ("bob", 12))]
 
     def same(p, q):
-        name, code, _, years = zip(p, q, strict=True)
-        year = [None if year is None else int(year) - 1990 for year in years]
-        pairs = zip(spec.job.blocking.keys, (year, name, code), strict=True)
-        cells = [[k.number(v) for v in both] for k, both in pairs]
-        return any(NO_KEY != one == other for one, other in cells)
+        rows = [
+            {"name": name, "code": code, "year": None if year is None else int(year) - 1990}
+            for name, code, _, year in (p, q)
+        ]
+        return spec.job.blocking.compares(*rows)
 
     links = text_links(spec.job.rule, given, ["name", "code", "code", "year"], same)
     assert check(TwoClouds(give(spec, given, tmp_path)).run(), links, 8) > 10
@@ -112,19 +115,18 @@ def test_each_pass_is_an_upload_of_its_own_in_an_order_of_its_own(tmp_path):
     All rows have the same keys, so that only the order inside a cell could tell them apart.
     """
     spec = spec_of({**NUMBERS, **BOTH}, COLUMNS, ub=7)
-    form = KIND.upload(spec)
+    form = owner_side(spec)
     table = np.array([[i % 8, 1, 2] for i in range(30)], float)
     sent, outline = form.arrange(form.encode(table), None, tmp_path, LIMIT)
-    sizes = spec.job.cutting(spec.schema).rows_of_passes(
-        spec.job.cutting(spec.schema).synopsis(outline)
-    )
-    number = sent[:, 4]  # x, a, b | real | number, low
+    space, layout = spec.job.space(spec.schema), spec.job.layout(spec.schema)
+    sizes = space.rows_of_passes(space.counts(len(sent), outline))
+    number = row_numbers(sent[:, layout.number])
     one, two = (part[part > 0] for part in np.split(number, sizes[:1]))
     assert sorted(one) == sorted(two) == list(range(1, 31))
     together = sum(int(p) == int(q) for p, q in zip(one, two, strict=True))
     assert together < 8  # 1 is expected; 8 or more of 30 happen once in 100,000
-    real = sent[:, 3] > 0
-    assert not sent[~real, :5].any()
+    real = sent[:, layout.real].reshape(-1) > 0
+    assert not sent[~real, : layout.number.stop].any()
     # and every row has its own masks: equal rows look different to both clouds
     chunk = form.chunk(sent, b"s" * 32, 0, 1)
     assert len(np.unique(chunk[:, 0])) == len(chunk)
@@ -136,10 +138,10 @@ def test_each_pass_is_an_upload_of_its_own_in_an_order_of_its_own(tmp_path):
 def test_costs_add_up_wherever_they_are_told(tmp_path):
     spec = spec_of({**NUMBERS, **BOTH}, COLUMNS, ub=7)
     blocking = spec.job.blocking
-    assert (blocking.epsilon, blocking.delta) == (6, Fraction(3, 100))
-    assert [budget.epsilon for budget in blocking.budgets()] == [4, 2]
-    assert "epsilon 6 (4 + 2), delta 0.03" in " ".join(spec.in_words())
-    assert KIND.upload(spec).privacy().guaranteed.epsilon == 6
+    assert blocking.cost == (6, Fraction(3, 100))
+    assert [budget.epsilon for budget in blocking.budgets] == [4, 2]
+    assert "epsilon 6 (4 + 2), delta 0.03" in " ".join(spec.describe())
+    assert spec.form.privacy().guaranteed.epsilon == 6
     give(spec, [("ann", np.array([[1, 1, 1.0]]))], tmp_path)
     spent = PrivacyBudget(tmp_path / "ann" / "budget.json", LIMIT).spent(POPULATION)
     assert spent == (6, Fraction(3, 100))
@@ -157,12 +159,12 @@ def test_a_spec_keeps_its_keys():
     assert Spec.from_bytes(spec.canonical()) == spec
     assert Spec.loads(spec.to_toml()) == spec
     short = {"blocks": "key", "key": "a", "lossy": True, "epsilon": "4", "delta": "1/100"}
-    one = Blocking.from_dict({**BOTH, "keys": BOTH["keys"][:1]})
+    one = blocks.from_dict({**BOTH, "keys": BOTH["keys"][:1]})
     assert one.to_dict() == short  # as specs of one key have always been
-    assert Blocking.from_dict(short) == one == by_key("a", epsilon=4, delta="1/100")
+    assert blocks.from_dict(short) == one == by_key("a", epsilon=4, delta="1/100")
     given = by_key("a", key("b", epsilon=2, delta="1/50"), epsilon=4, delta="1/100")
     assert given == spec.job.blocking
-    assert by_key(key("t", buckets=9, first=2), epsilon=1, delta=0.01).keys[0].first == 2
+    assert by_key(key("t", buckets=9, first=2), epsilon=1, delta=0.01).passes[0].first == 2
     with pytest.raises(InputError, match="epsilon and delta"):
         by_key("a", key("b", epsilon=1, delta=0.1))
 
@@ -186,7 +188,7 @@ def test_passes_beyond_what_switches_can_order(tmp_path):
     outline = np.ones((9, 1), np.uint32)
     outline[8] = 1 << 20
     with pytest.raises(InputError, match="1,048,576 rows in a pass"):
-        KIND.upload(spec).check_outline(outline, int(outline.sum()))
+        spec.form.check_outline(outline, int(outline.sum()))
     passes.check_sizes([1 << 21])  # a single pass needs none
 
 
@@ -199,7 +201,7 @@ def test_cells_of_all_keys_are_bounded():
 def test_keys_that_are_no_whole_numbers_are_named(tmp_path):
     spec = spec_of({**NUMBERS, **BOTH}, COLUMNS, ub=7)
     with pytest.raises(InputError, match="column 'b': not a whole number"):
-        KIND.upload(spec).encode(np.array([[1, 1, 1.5]]))
+        owner_side(spec).encode(np.array([[1, 1, 1.5]]))
     texts = spec_of({**FIELDS, **BOTH, "keys": [{"column": "year", **EPSILON}]}, YEAR, TEXTS)
     with pytest.raises(InputError, match="column 'year'"):
-        KIND.upload(texts).encode(pd.DataFrame({"name": ["a"], "code": ["1"], "year": [1.5]}))
+        owner_side(texts).encode(pd.DataFrame({"name": ["a"], "code": ["1"], "year": [1.5]}))

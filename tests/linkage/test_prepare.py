@@ -1,11 +1,17 @@
 """Supplies made ahead are exactly what comparing takes, whatever the rule."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
-from ppodc.linkage.work import pairs_of
-from ppodc.mpc.supplies import Needs, Supplies
-from ppodc.pairs.plan import LEAD, Place, Prepare
+from ppodc.linkage.blocks.candidates import pairs_of
+from ppodc.mpc import supplies
+from ppodc.mpc.supplies import Needs
+from ppodc.pairs.plan import LEAD, Prepare, SlotView
+from tests.harness.together import together
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import give
 from tests.linkage.test_job import (
     COLUMNS,
     EPSILON,
@@ -17,8 +23,6 @@ from tests.linkage.test_job import (
     people,
     spec_of,
 )
-from tests.linkage.whole_job import TwoClouds, give
-from tests.two_clouds import together
 
 EDIT = {"rule": "edit", "attributes": 2, "limit": 1}
 LENGTHS = {"blocks": "length", "epsilon": 8, "delta": "1/10", "shortest": 2}
@@ -47,24 +51,24 @@ def test_nothing_more_is_made_and_nothing_is_left(tmp_path, monkeypatch, name):
     clouds = TwoClouds(give(*spec_and_tables(name), tmp_path))
     clouds.start()
     for plan in clouds.plans:
-        plan.prepare = plan.max_iter
-    place = Place(LEAD, tuple(clouds.shards), {})
+        plan.facts = replace(plan.facts, prepare=plan.max_iter)
+    place = SlotView(LEAD, tuple(clouds.plans[0].facts.shards), {})
     (task,), _ = (Prepare().tasks(plan, place) for plan in clouds.plans)
     halves = clouds.halves[0]
 
     def prepare(half):
         half.expect(*task.inputs)
-        work, made = half.to_prepare(*task.rows[:1]), []
+        work, made = half.to_prepare(*task.agreed[:1]), []
         half.prepare(1, made.append)
         assert sum(made) >= work > 0
         assert half.to_prepare(1) == 0
 
     together(lambda _: prepare(halves[0]), lambda _: prepare(halves[1]), clouds.ends[0])
     more = []
-    monkeypatch.setattr(Supplies, "_make", lambda _, kind, count: more.append((kind, count)))
+    monkeypatch.setattr(supplies, "make", lambda _, orders: more.append(orders))
     while clouds.plans[0].rounds:
         for plan in clouds.plans:
-            plan.prepare = 0
+            plan.facts = replace(plan.facts, prepare=0)
         clouds.step()
     assert more == []
     assert all(half._session.supplies.available() == Needs() for half in halves)
@@ -73,9 +77,9 @@ def test_nothing_more_is_made_and_nothing_is_left(tmp_path, monkeypatch, name):
 def test_only_the_rounds_that_were_asked_for(tmp_path):
     clouds = TwoClouds(give(*spec_and_tables("numbers"), tmp_path), pairs=2)
     plan = clouds.plans[0]
-    plan.prepare = 1
-    told = [plan.ahead(slot)[0] for slot in range(2)]
+    plan.facts = replace(plan.facts, prepare=1)
+    told = [plan.ahead(slot) for slot in range(2)]
     assert told == [[portion] for portion in plan.rounds[0]]
-    plan.prepare = 10_000
-    told = [portion for slot in range(2) for portion in plan.ahead(slot)[0]]
+    plan.facts = replace(plan.facts, prepare=10_000)
+    told = [portion for slot in range(2) for portion in plan.ahead(slot)]
     assert sorted(map(pairs_of, told)) == sorted(pairs_of(p) for r in plan.rounds for p in r)

@@ -3,12 +3,14 @@
 import pytest
 
 from ppodc.errors import InputError
+from ppodc.linkage.cloud import cloud_side
 from ppodc.linkage.job import SAMPLE, Job
 from ppodc.linkage.kind import KIND
 from ppodc.linkage.rules import SquaredDistance
+from ppodc.pairs.plan import JobFacts
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
-from tests.linkage.shared import sealed
+from tests.harness.uploads import sealed
 from tests.linkage.test_job import (
     COLUMNS,
     EPSILON,
@@ -25,7 +27,7 @@ from tests.linkage.test_job import (
 def test_one_owner_alone_is_refused():
     spec = Spec("d", Schema((Column("x", 0, 1),), 63), Job(SquaredDistance((1,), 2)), OWNERS)
     with pytest.raises(InputError, match="two owners"):
-        KIND.plan(spec, sealed(("ann", 3), ("ann", 4)), [], 1, print)
+        cloud_side(spec).plan(JobFacts(sealed(("ann", 3), ("ann", 4))))
 
 
 def test_the_sample_is_a_spec_of_this_kind():
@@ -33,7 +35,7 @@ def test_the_sample_is_a_spec_of_this_kind():
     assert spec.kind is KIND
     assert Spec.from_bytes(spec.canonical()) == spec
     assert Spec.loads(spec.to_toml()) == spec
-    words = " ".join(spec.in_words())
+    words = " ".join(spec.describe())
     assert "equal birth_year" in words
     assert "matches are lost" in words
     assert "rounded" not in words

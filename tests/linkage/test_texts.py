@@ -4,11 +4,12 @@ import pandas as pd
 import pytest
 
 from ppodc.errors import InputError
-from ppodc.linkage.kind import KIND
+from ppodc.linkage.owner import owner_side
 from ppodc.spec import Spec
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import give
 from tests.linkage.test_job import EPSILON, spec_of
 from tests.linkage.test_specs import one_field
-from tests.linkage.whole_job import TwoClouds, give
 
 NAMES = [("name", "words", 9), ("code", "digits", 5)]
 BY_NAME = {"blocks": "key", "keys": [{"column": "code", "first": 2, **EPSILON}], "lossy": True}
@@ -27,7 +28,7 @@ def test_texts_that_no_column_may_hold_are_refused_wherever_they_are_read(job, w
         {"name": ["ann_a", "bob", "maximilianus"], "code": ["12345-6789 §§§ very long", "1-2", "7"]}
     )
     with pytest.raises(InputError) as refused:
-        KIND.upload(spec_of(job, texts=NAMES)).encode(table)
+        owner_side(spec_of(job, texts=NAMES)).encode(table)
     assert all(part in str(refused.value) for part in words)
     assert "12345" not in str(refused.value)
 
@@ -53,7 +54,7 @@ def test_exact_texts_are_compared_as_they_are(tmp_path, longest, columns):
         ("ann", pd.DataFrame({"name": ["a1", "", None, "zz-z' 9", "A  b", "0"]})),
         ("bob", pd.DataFrame({"name": ["a2", None, "", "zz-z' 9", " a b ", "00"]})),
     ]
-    assert KIND.upload(spec).encode(tables[0][1]).shape == (6, columns)
+    assert owner_side(spec).encode(tables[0][1]).shape == (6, columns)
     results = TwoClouds(give(spec, tables, tmp_path)).run()
     partners = {links[0][2] if links else None for links in results["ann"].links_}
     assert results["ann"].partners_ == [0, 1, 0, 1, 1, 0]

@@ -8,9 +8,8 @@ from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import InputError
-from ppodc.linkage import reference
+from ppodc.linkage.compare.three_parties import KAPPA, Matching, decide, encrypt, randomise
 from ppodc.linkage.rules import SquaredDistance
-from ppodc.linkage.three_parties import KAPPA, Matching, decide, encrypt, randomise
 
 ALICE, BOB = generate_insecure(256), generate_insecure(256)
 U = 20
@@ -49,7 +48,7 @@ def test_links_equal_the_oracle_and_operations_those_published(pair, limit):
     ys, d = np.clip(ys, 0, U), 3
     rule = SquaredDistance((1, 1, 1), limit)
     (first, second), (charlie, alice, bob), pairs = linked(pair, Matching(rule, U), xs, ys, 1)
-    match = reference.match_matrix(rule, xs, ys)
+    match = rule.match_matrix(xs, ys)
     assert sorted(first) == sorted(second)
     assert sorted(first) == [(i + 1, j + 1) for i, j in np.argwhere(match)]
     assert first

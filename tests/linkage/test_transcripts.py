@@ -1,9 +1,9 @@
-"""What an observer of sizes sees of a whole job: nothing but what cells and spec say already."""
+"""An observer of sizes learns nothing of a whole job but its cells and spec."""
 
 import pytest
 
-from ppodc.linkage.keys import Key
-from tests.linkage import whole_job
+from ppodc.linkage.blocks.keys import Key
+from tests.harness import two_clouds
 from tests.linkage.test_edges import CASES, linked
 from tests.mpc.pair import Recorder
 
@@ -25,12 +25,12 @@ def watched(monkeypatch):
     """Every channel of a job, as its two ends sent on it."""
     pairs = []
 
-    def recorded(make=whole_job.memory_pair):
+    def recorded(make=two_clouds.memory_pair):
         pairs.append([Recorder(end) for end in make()])
         return pairs[-1]
 
-    monkeypatch.setattr(whole_job, "memory_pair", recorded)
-    monkeypatch.setattr("ppodc.linkage.noise.padding", lambda *_: 2)  # or cells would differ
+    monkeypatch.setattr(two_clouds, "memory_pair", recorded)
+    monkeypatch.setattr("ppodc.privacy.cell_noise.padding", lambda *_: 2)  # or cells would differ
     return pairs
 
 

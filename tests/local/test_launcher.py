@@ -3,25 +3,30 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
 
 from ppodc.errors import PpodcError
+from ppodc.kmeans.job import Job
 from ppodc.kmeans.suites import NAMES
 from ppodc.local.pair import make_key, started, write_folders
 from ppodc.local.pair_process import SETTING, Setting, load_half, save_half
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.result_shares import OutputShare
+from ppodc.records.schema import Column, Schema
+from ppodc.spec import Spec
 
-WAITING = "ppodc.bench.iteration_process"  # its processes wait for commands
+WAITING = "ppodc.bench.kmeans.iteration_process"  # its processes wait for commands
 RECORDS = np.random.default_rng(3).integers(0, 11, (8, 2))
 KEY = make_key(512, insecure=True)
+SPEC = Spec("d", Schema((Column("x", 0, 10), Column("y", 0, 10)), 10), Job(2, min_size=1))
 
 
 def folders_of(place, suite="shares", **changed):
     setting = Setting(1, suite, 8, 2, 2, 10, "0", insecure_key=True, **changed)
-    return write_folders(place, setting, KEY, [RECORDS[:3], RECORDS[3:]])
+    return write_folders(place, setting, KEY, [RECORDS[:3], RECORDS[3:]], SPEC)
 
 
 @pytest.mark.parametrize("suite", NAMES)
@@ -61,15 +66,23 @@ def test_a_folder_without_a_setting_is_told(tmp_path):
 def test_clouds_that_disagree_about_the_job_are_told(tmp_path):
     folders = folders_of(tmp_path)
     setting = msgspec.json.decode((folders[1] / SETTING).read_bytes(), type=Setting)
-    other = msgspec.structs.replace(setting, seed=9)
+    other = msgspec.structs.replace(setting, min_size=9)
     (folders[1] / SETTING).write_bytes(msgspec.json.encode(other))
     with pytest.raises(PpodcError, match="job"), started(folders) as pair:
         list(pair.events())
 
 
+def test_clouds_with_different_specs_are_told(tmp_path):
+    folders = folders_of(tmp_path)
+    other = replace(SPEC, job=Job(2, seed=9, min_size=1))
+    (folders[1] / "spec.json").write_bytes(other.canonical())
+    with pytest.raises(PpodcError, match="spec"), started(folders) as pair:
+        list(pair.events())
+
+
 def test_the_cause_is_told_not_its_consequence(tmp_path):
     """Cloud 1 only loses its link; cloud 2 knows why."""
-    folders = folders_of(tmp_path)
+    folders = folders_of(tmp_path, "paillier")
     (folders[1] / "paillier.key").write_text("no key")
     with pytest.raises(PpodcError, match=r"^cloud2 stopped: .*key"), started(folders) as pair:
         list(pair.events())
@@ -77,7 +90,7 @@ def test_the_cause_is_told_not_its_consequence(tmp_path):
 
 @pytest.mark.parametrize("modulus", [1 << 64, 2**521 - 1])
 def test_halves_come_back_from_their_files(tmp_path, modulus):
-    half = OutputHalf.of(modulus, [0, 5, modulus - 1])
+    half = OutputShare.of(modulus, [0, 5, modulus - 1])
     save_half(tmp_path / "clusters", half)
     kept = load_half(tmp_path / "clusters")
     assert (kept.modulus, kept.values) == (half.modulus, half.values)

@@ -1,4 +1,4 @@
-"""What the master makes of C2's refusals: by their code, whatever their words."""
+"""The master handles C2's refusals by their code, whatever their text."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from master.cloud2_client import Cloud2Client
 from ppodc.errors import InputError, PpodcError, RefusedError, SessionLostError, StoppingError
 from ppodc.pairs import control_messages
 from ppodc.transport.call_client import Client
-from ppodc.transport.call_server import CallDesk, Operation, Peer
+from ppodc.transport.call_server import CallServer, Operation, Peer
 from tests.transport.memory_carrier import MemoryCarrier
 
 
@@ -17,7 +17,7 @@ def cloud2_that_raises(error: PpodcError) -> Cloud2Client:
     operation = Operation(
         control_messages.SETTLE, frozenset({"cloud1"}), control_messages.Settle, refuse
     )
-    carrier = MemoryCarrier(CallDesk([operation]), Peer("cloud1", "cloud1"))
+    carrier = MemoryCarrier(CallServer([operation]), Peer("cloud1", "cloud1"))
     return Cloud2Client(Client(carrier))
 
 

@@ -11,11 +11,10 @@ import pytest
 from cloud2.follower import Follower
 from cloud2.service import control_operations
 from master.job import run_job, seal_dataset
-from ppodc import job_kinds
-from ppodc.cluster.thread_workers import ThreadWorkers
+from ppodc import kinds
 from ppodc.errors import InputError, RefusedError, WidthError
 from ppodc.kmeans.job import Job
-from ppodc.linkage import work
+from ppodc.linkage import schedule
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.local.platform import free_ports
@@ -29,6 +28,7 @@ from ppodc.service.store import Store
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
+from tests.harness.thread_workers import ThreadWorkers
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Clouds:
         owners = Members.of(self.config.owners, least)
         self.open(Job(k=k), owners)
 
-    def open(self, job: job_kinds.Job, owners: Members) -> None:
+    def open(self, job: kinds.Job, owners: Members) -> None:
         spec = Spec("d", Schema((Column("x", 0.0, 9.0),), 9), job, owners)
         for store in (self.first, self.second):
             store.datasets.create(spec)
@@ -63,7 +63,11 @@ class Clouds:
 def clouds(tmp_path: Path) -> Iterator[Clouds]:
     listen = f"tcp://127.0.0.1:{free_ports(1)[0]}"
     parties = deployment.create(
-        tmp_path / "d", 2, cloud2_listen_control=listen, insecure_key_bits=256
+        tmp_path / "d",
+        2,
+        cloud2_listen_control=listen,
+        insecure_key_bits=256,
+        suites=("shares", "paillier"),
     )
     config1 = load(parties.party("cloud1").config, Cloud1Config)
     config2 = load(parties.party("cloud2").config, Cloud2Config)
@@ -218,7 +222,7 @@ def test_a_linkage_that_cannot_be_is_refused_before_sealing(clouds: Clouds, monk
     with pytest.raises(InputError, match="at least two owners"):
         seal_dataset(clouds.config, "d")
     many = clouds.upload(40, owner="owner2")
-    monkeypatch.setattr(work, "_MOST_PAIRS", 100)
+    monkeypatch.setattr(schedule, "_MOST_PAIRS", 100)
     with pytest.raises(InputError, match=r"too many pairs to compare.*leave-out"):
         seal_dataset(clouds.config, "d")
     # nothing is fixed yet: the operator leaves out what should not have been sent

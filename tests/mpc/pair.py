@@ -5,20 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from ppodc.crypto.paillier import generate_insecure
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.mpc import additive
-from ppodc.mpc.additive import AdditiveShare
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import additive
+from ppodc.mpc.shares.additive import AdditiveShare
 from ppodc.transport.channel import Channel, memory_pair
-from tests.two_clouds import together
+from tests.harness.together import together
 
-SECRET = generate_insecure(256)
 JOB = "sums of 100 rows"
-
-
-def key(role: int) -> Any:
-    return SECRET.public if role == 1 else SECRET
 
 
 class Recorder:
@@ -41,7 +35,7 @@ class Recorder:
         return np.concatenate([np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in arrays])
 
     def shape(self) -> list[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]]:
-        """What an observer of sizes sees."""
+        """The view of an observer of sizes."""
         return [(kind, tuple((a.dtype.str, a.shape) for a in arrays)) for kind, arrays in self.sent]
 
 
@@ -52,8 +46,8 @@ class Pair:
         ends = memory_pair()
         self.channels = (Recorder(ends[0]), Recorder(ends[1]))
         self.sessions = together(
-            lambda c: Session.start(1, c, JOB, key(1)),
-            lambda c: Session.start(2, c, JOB, key(2)),
+            lambda c: Session.start(1, c, JOB),
+            lambda c: Session.start(2, c, JOB),
             self.channels,
         )
 

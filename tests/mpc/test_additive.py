@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppodc.mpc import additive, xor_bits
-from ppodc.mpc.additive import AdditiveShare
+from ppodc.mpc.shares import additive, xor_bits
+from ppodc.mpc.shares.additive import AdditiveShare
 
 LIMBS = st.sampled_from([1, 2, 3, 5, 40])
 NUMBERS = st.lists(st.integers(-(1 << 2560), 1 << 2560), min_size=1, max_size=4)

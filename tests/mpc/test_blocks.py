@@ -6,23 +6,25 @@ import numpy as np
 import pytest
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.mpc import (
+from ppodc.mpc.ot import correlated_ot
+from ppodc.mpc.shares import (
     additive,
     and_bits,
     compare,
-    correlated_ot,
     look_up,
     multiply,
+    quotient,
     select,
     zero_test,
 )
+from ppodc.mpc.shares.additive import AdditiveShare, limbs_of
+from ppodc.mpc.shares.table_products import products, value_bytes
+from ppodc.mpc.shares.truncate import drop_bits
+from ppodc.mpc.shares.unmask import bit_needs, unmask
+from ppodc.mpc.shares.unmask import needs as unmask_needs
+from ppodc.mpc.shares.widen import widen
+from ppodc.mpc.shares.xor_bits import XorShare, pack
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.table_products import products, value_bytes
-from ppodc.mpc.truncate import drop_bits
-from ppodc.mpc.unmask import bit_needs, unmask
-from ppodc.mpc.unmask import needs as unmask_needs
-from ppodc.mpc.widen import widen
-from ppodc.mpc.xor_bits import XorShare, pack
 from ppodc.records.sharing import mask, split
 from tests.mpc.pair import opened, share
 
@@ -277,3 +279,58 @@ def test_table_products_with_only_the_bytes_that_count(pair, bits, width):
     assert np.array_equal(found, (values[1:] @ matrix).astype(np.uint64) & below)
     sent = len(pair.channels[0].bytes_of("shares.correlated")) - before
     assert sent == 5 * 3 * 7 * value_bytes(bits, width)
+
+
+def test_quotients_are_exact_whatever_the_shares_are(pair):
+    """All low parts of both shares, at both ends of the room that an error has."""
+    values = [16 * x + e for x in (0, 5, 2**59 + 3) for e in range(8)] * 16
+    first = AdditiveShare(np.arange(len(values), dtype=np.uint64)[:, None] // np.uint64(24))
+    shares = first, AdditiveShare(limbs_of(values, 1)) - first
+    found = opened(pair.run(quotient.quotient, shares, (4, 4)))
+    assert [x % 2**60 for x in found] == [value // 16 for value in values]
+
+
+@pytest.mark.parametrize("limbs", [1, 2])
+@pytest.mark.parametrize("top", [1, 4, 8])
+def test_one_round_selects_for_all_bits_and_choices(pair, limbs, top):
+    """Every (u, v) meets every random choice c; groups, several parts and repeated rows."""
+    g = np.random.default_rng(limbs)
+    bits = g.integers(0, 2, (2, 600)).astype(np.uint8)
+    values = [int(x) for x in g.integers(0, 2**63, 30)]
+    rows = share(values, limbs, (10, 3))
+    found = pair.run(
+        lambda session, own, part: select.select(session, own, part, 6, top),
+        (bits[0], bits[1]),
+        rows,
+    )
+    chosen = (bits[0] ^ bits[1]).reshape(100, 6).astype(object)
+    table = np.array(values, object).reshape(10, 3)
+    places = np.arange(600).reshape(100, 6) % 10
+    expected = (chosen[..., None] * table[places]).sum(axis=1).reshape(-1)
+    right = 1 << (64 * (limbs - 1) + 8 * top)
+    assert [x % right for x in opened(found)] == [x % right for x in expected]
+
+
+@pytest.mark.parametrize("liar", [1, 2])
+def test_a_sender_of_selects_that_deviates_moves_the_result_by_its_own_error(pair, liar):
+    """y + d gives the error (-1)^f (v ^ f) d of the header: 0, d or -d."""
+    g, d = np.random.default_rng(liar), 1000
+    bits = g.integers(0, 2, (2, 64)).astype(np.uint8)
+    values = [int(x) for x in g.integers(0, 2**40, 64)]
+    rows = share(values, 1, (64, 1))
+    channel = pair.channels[liar - 1]
+    send = channel.send
+
+    def sending(kind, body=None, arrays=()):
+        if kind == "shares.correlated":
+            arrays = [np.array(array) + np.uint64(d) for array in arrays]
+        send(kind, body, arrays)
+
+    channel.send = sending
+    try:
+        found = opened(pair.run(select.select, (bits[0], bits[1]), rows))
+    finally:
+        del channel.send
+    right = [int(b) * v for b, v in zip(bits[0] ^ bits[1], values, strict=True)]
+    errors = {(x - y) % 2**64 for x, y in zip(found, right, strict=True)}
+    assert errors == {0, d, 2**64 - d}

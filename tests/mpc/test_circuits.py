@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from ppodc.mpc import bit_products, circuits
+from ppodc.mpc.ot.static_ot import StaticTransfers
+from ppodc.mpc.shares import bit_products, circuits
+from ppodc.mpc.shares.xor_bits import XorShare, pack
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.static_ot import StaticTransfers
-from ppodc.mpc.xor_bits import XorShare, pack
 
 
 def shared(bits):

@@ -41,7 +41,7 @@ def confined(tmp_path):
 
 
 def run(folder: Path, temporary: str = "t") -> tuple[str, str]:
-    """What the module prints and logs."""
+    """The output and the log of the module."""
     kept = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null"}
     places = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / temporary)}

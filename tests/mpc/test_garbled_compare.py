@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ppodc.mpc.garbled_compare import greater
+from ppodc.mpc.shares.garbled_compare import greater
 from tests.mpc.pair import Pair
 
 

@@ -1,6 +1,7 @@
 """Base transfers, OT extension, the hash, and what is made from them; known answers."""
 
 import hashlib
+import itertools
 import json
 from pathlib import Path
 
@@ -10,24 +11,20 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import PoolError
-from ppodc.mpc import (
-    and_triples,
-    base_ot,
-    compare,
-    digit_ot,
-    leaf_streams,
-    ot_extension,
-    random_ot,
-)
-from ppodc.mpc.additive import AdditiveShare, limbs_of
-from ppodc.mpc.aes import _INSTANCES, Hash, Tweaks
-from ppodc.mpc.aes_instructions import BLOCKS
-from ppodc.mpc.messages import Link
-from ppodc.mpc.oblivious_transfer import ObliviousTransfer
-from ppodc.mpc.xor_bits import unpack
+from ppodc.mpc.messages import PeerLink
+from ppodc.mpc.ot import digit_ot, leaf_streams, random_ot, trees
+from ppodc.mpc.ot.aes import _INSTANCES, Hash, Tweaks
+from ppodc.mpc.ot.aes_instructions import BLOCKS
+from ppodc.mpc.ot.code import LEAVES, ROWS
+from ppodc.mpc.ot.extension import Receiver, Sender, rows_of
+from ppodc.mpc.ot.recipe import make
+from ppodc.mpc.ot.transfer import LOT_LEAVES, LOT_ROWS, Lot, ObliviousTransfer
+from ppodc.mpc.shares import and_triples, compare
+from ppodc.mpc.shares.additive import AdditiveShare, limbs_of
+from ppodc.mpc.shares.xor_bits import unpack
 from ppodc.transport.channel import memory_pair
-from tests.mpc.pair import SECRET, Pair
-from tests.two_clouds import together
+from tests.harness.together import together
+from tests.mpc.pair import Pair
 
 WAYS = [False, True] if BLOCKS else [False]  # the hash by the library, by the processor
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "ot_extension.json").read_text())
@@ -43,25 +40,26 @@ def digest(*arrays: np.ndarray) -> str:
 def fixed_ends() -> tuple[ObliviousTransfer, ObliviousTransfer]:
     """Transfers whose every secret follows from a seed; the base transfers are given."""
     source = SecureRandom(bytes.fromhex(VECTORS["seed"]))
-    ends = []
-    for _ in range(2):
-        delta = np.unpackbits(np.frombuffer(source.bytes(16), np.uint8))
-        pairs = source.uint64((128, 2, 2))
-        roots = [source.bytes(16) for _ in range(ot_extension.TREES)]
-        full, corrections = ot_extension.grow(roots, pairs)
-        chosen = pairs[np.arange(128), ot_extension.choices_for(delta)]
-        holes = ot_extension.punctured(delta, chosen, corrections)
-        ends.append((ot_extension.Sender(delta, holes), ot_extension.Receiver(full)))
+    senders, receivers = [{}, {}], [{}, {}]
+    for role, code in itertools.product((1, 2), (ROWS, LEAVES)):
+        delta = np.unpackbits(np.frombuffer(source.bytes(code.columns // 8), np.uint8))
+        pairs = source.uint64((code.columns, 2, 2))
+        full, message = trees.grow(b"known", pairs, source)
+        chosen = pairs[np.arange(code.columns), trees.choices_for(delta)]
+        holes = trees.punctured(b"known", delta, chosen, message)
+        senders[role - 1][code.number] = Sender(code, delta, holes)
+        receivers[2 - role][code.number] = Receiver(code, full)
     channels = memory_pair()
     randoms = [SecureRandom(source.bytes(32)) for _ in range(2)]
     return tuple(
         ObliviousTransfer(
             role,
-            Link(channels[role - 1]),
+            PeerLink(channels[role - 1]),
             randoms[role - 1],
+            b"known",
             Hash(b"ppodc known hash"),
-            ends[role - 1][0],
-            ends[2 - role][1],
+            senders[role - 1],
+            receivers[role - 1],
             Tweaks(),
         )
         for role in (1, 2)
@@ -69,13 +67,18 @@ def fixed_ends() -> tuple[ObliviousTransfer, ObliviousTransfer]:
 
 
 def known_answers() -> dict[str, list[str]]:
-    """What both clouds get from fixed secrets, in this order."""
+    """The values of both clouds from fixed secrets, in this order."""
     sides = fixed_ends()
+
+    def rows(ot):
+        (made,) = ot.chosen([ot.random.uint64(8)])
+        return made.q, made.t
+
     steps = {
-        "rows": lambda ot: next(ot.extend([ot.random.uint64(8)]))[1:],
-        "transfers": lambda ot: random_ot.make(ot, 100),
-        "pairs": lambda ot: and_triples.make(ot, 20),
-        "leaves": lambda ot: digit_ot.make(ot, 100),
+        "rows": rows,
+        "transfers": lambda ot: make(ot, [(random_ot.RECIPE, 100)])[0],
+        "pairs": lambda ot: make(ot, [(and_triples.RECIPE, 20)])[0],
+        "leaves": lambda ot: make(ot, [(digit_ot.RECIPE, 100)])[0],
     }
     answers = {}
     for name, step in steps.items():
@@ -88,28 +91,30 @@ def known_answers() -> dict[str, list[str]]:
     return answers
 
 
-def test_base_transfers_give_the_chosen_of_two_keys():
-    choices = np.random.default_rng(3).integers(0, 2, base_ot.COUNT).astype(np.uint8)
-    pairs, chosen = together(
-        lambda c: base_ot.send(Link(c), SECRET.public, SecureRandom()),
-        lambda c: base_ot.receive(Link(c), SECRET, choices, SecureRandom()),
-    )
-    assert np.array_equal(chosen, pairs[np.arange(base_ot.COUNT), choices])
-    other = pairs[np.arange(base_ot.COUNT), 1 - choices]
-    assert not np.any(np.all(chosen == other, axis=1))
+def hashed(sid: bytes, x: int, instance: int, sender: int, number: int) -> int:
+    """H(x, t) = P(P(x) ^ t) ^ P(x) from the library alone."""
+    text = b"ppodc hash" + sid + (instance >> 20).to_bytes(8, "little")
+    key = hashlib.sha256(text).digest()[:16]
+    block = Cipher(algorithms.AES128(key), modes.ECB()).encryptor()  # noqa: S305
+
+    def permuted(y: int) -> int:
+        return int.from_bytes(block.update(y.to_bytes(16, "little")), "little")
+
+    tweak = instance | ((sender << 32) ^ number) << 64
+    return permuted(permuted(x) ^ tweak) ^ permuted(x)
 
 
 @pytest.mark.parametrize("instructions", WAYS)
-def test_the_hash_is_the_formula_of_its_docstring(instructions):
-    block = Cipher(algorithms.AES128(b"k" * 16), modes.ECB()).encryptor()  # noqa: S305
-    keys = np.random.default_rng(4).integers(0, 2**64, (3, 2), np.uint64)
-    out = Hash(b"k" * 16, instructions=instructions).expand(keys, 10, 2, blocks=2)
+@pytest.mark.parametrize(("count", "blocks"), [(3, 2), (1, 300), (40, 1), (130, 3)])
+def test_the_hash_is_the_formula_of_its_docstring(instructions, count, blocks):
+    keys = np.random.default_rng(4).integers(0, 2**64, (count, 2), np.uint64)
+    first = (1 << 20) - 2  # the third key has another permutation
+    out = Hash(b"s" * 32, instructions=instructions).expand(keys, first, 2, blocks)
     for i, (a, b) in enumerate(keys.tolist()):
-        for number in range(2):
-            y = (b ^ (10 + i)) | (a ^ b ^ (2 << 32) ^ number) << 64
-            permuted = int.from_bytes(block.update(y.to_bytes(16, "little")), "little")
+        for number in range(blocks):
             words = out[i, 2 * number : 2 * number + 2].tolist()
-            assert words[0] | words[1] << 64 == permuted ^ y
+            found = hashed(b"s" * 32, a | b << 64, first + i, 2, number)
+            assert words[0] | words[1] << 64 == found
 
 
 @pytest.mark.parametrize("instructions", WAYS)
@@ -119,20 +124,45 @@ def test_two_bits_are_those_of_the_hash(instructions, count, each):
     g = np.random.default_rng(count)
     rows = g.integers(0, 2**64, (count, 2), np.uint64)
     offsets = g.integers(0, 2**64, (each, 2), np.uint64)
-    hasher = Hash(b"k" * 16, instructions=instructions)
-    found = hasher.two_bits(rows, offsets, 33, 1)
+    hasher = Hash(b"k" * 32, instructions=instructions)
+    first = (1 << 20) - 33  # two permutations
+    found = hasher.two_bits(rows, offsets, first, 1)
     for v in range(each):
-        whole = Hash(b"k" * 16).expand(rows ^ offsets[v], 33, 1)
+        whole = Hash(b"k" * 32).expand(rows ^ offsets[v], first, 1)
         assert np.array_equal(found >> (2 * v) & 3, whole[:, 0] & np.uint64(3))
+
+
+def test_rows_that_a_receiver_ground_give_the_sender_unequal_pads():
+    """Two rows whose inputs to a single permutation would collide, for both pads of the sender.
+
+    With H = P(y) ^ y, y = s(x) ^ t and s(a, b) = (b, a ^ b), a receiver that knows its rows t and
+    grinds the seeds of its trees gets s(x) ^ t = s(x') ^ t': then H(q) = H(q') and
+    H(q ^ D) = H(q' ^ D), a pad that serves twice, and no consistency check sees it.
+    """
+    g = np.random.default_rng(12)
+    delta = g.integers(0, 2**64, 2, np.uint64)
+    a, b = g.integers(0, 2**64, 2, np.uint64).tolist()
+    first, second = 5, 77  # instance numbers
+    step = first ^ second
+    # s(x) ^ s(x') = t ^ t' = (step, 0): b differs by step, and so does a
+    rows = np.array([[a, b], [a ^ step, b ^ step]], np.uint64)
+    moved = [(int(y[1]) ^ t, int(y[0] ^ y[1])) for y, t in zip(rows, (first, second), strict=True)]
+    assert moved[0] == moved[1]  # the rows that the old hash falls for
+    for offset in (np.zeros(2, np.uint64), delta):
+        pads = [
+            Hash(b"s" * 32).expand((row ^ offset)[None], instance, 1)
+            for row, instance in zip(rows, (first, second), strict=True)
+        ]
+        assert not np.array_equal(*pads)
 
 
 @pytest.mark.skipif(not BLOCKS, reason="this processor has no instructions for AES")
 @pytest.mark.parametrize("missing", [False, True])
 def test_streams_by_instructions_are_those_of_the_library(missing):
-    trees = [[bytes([tree, leaf] * 8) for leaf in range(16)] for tree in range(3)]
+    leaves = np.random.default_rng(8).integers(0, 2**64, (3, 16, 2), np.uint64)
     if missing:
-        trees = [[None, *tree[1:]] for tree in trees]
-    both = leaf_streams.NativeStreams(trees), leaf_streams.LibraryStreams(trees)
+        leaves[:, 0] = 0
+    both = leaf_streams.NativeStreams(leaves), leaf_streams.LibraryStreams(leaves)
     for words in (8, 520):  # the second goes on where the first ends
         found = []
         for streams in both:
@@ -143,78 +173,72 @@ def test_streams_by_instructions_are_those_of_the_library(missing):
 
 
 def test_rows_differ_by_delta_where_the_choice_is_one(pair):
+    """Twenty lots, so that messages of several steps are on their way at the same time."""
 
     def extended(session, own):
-        """Three lots, of which the next one's message is always on its way."""
-        lots = list(np.split(own, [8, 16]))
-        rows = [[part.copy() for part in made[1:]] for made in session.ot.extend(lots)]
-        return [np.concatenate(part) for part in zip(*rows, strict=True)]
+        made = [(lot.q, lot.t) for lot in session.ot.chosen(np.split(own, 20))]
+        return [np.concatenate(part) for part in zip(*made, strict=True)]
 
-    choices = [session.random.uint64(24) for session in pair.sessions]
+    choices = [session.random.uint64(60) for session in pair.sessions]
     (q1, t1), (q2, t2) = pair.run(extended, tuple(choices))
     for sender, q, t, chosen in ((0, q1, t2, choices[1]), (1, q2, t1, choices[0])):
-        delta = pair.sessions[sender].ot.sender.delta
-        expected = t ^ (unpack(chosen, 24 * 64)[:, None].astype(np.uint64) * delta)
+        delta = pair.sessions[sender].ot.delta
+        expected = t ^ (unpack(chosen, 60 * 64)[:, None].astype(np.uint64) * delta)
         assert np.array_equal(q, expected)
         assert len(np.unique(t, axis=0)) == len(t)
 
 
-def test_the_sender_lacks_exactly_the_leaf_of_its_delta():
-    g = np.random.default_rng(5)
-    delta = g.integers(0, 2, 128).astype(np.uint8)
-    pairs = g.integers(0, 2**64, (128, 2, 2), np.uint64)
-    chosen = pairs[np.arange(128), ot_extension.choices_for(delta)]
-    roots = [bytes([i] * 16) for i in range(ot_extension.TREES)]
-    full, corrections = ot_extension.grow(roots, pairs)
-    known = ot_extension.punctured(delta, chosen, corrections)
-    names = delta.reshape(ot_extension.TREES, ot_extension.DEPTH) @ (1, 2, 4, 8)
-    for tree, name in enumerate(names.tolist()):
-        assert known[tree][name] is None
-        assert [x for x in known[tree] if x] == full[tree][:name] + full[tree][name + 1 :]
+@pytest.mark.parametrize("code", [ROWS, LEAVES])
+def test_random_choices_name_the_offset_of_each_row(pair, code):
+    lots = [Lot(code, 100), Lot(code, 700)]
+    first, second = pair.run(lambda session: list(session.ot.extend(lots)))
+    for sender, (sent, got) in enumerate(((first, second), (second, first))):
+        offsets = pair.sessions[sender].ot.senders[code.number].offsets
+        for lot, mine, theirs in zip(lots, sent, got, strict=True):
+            bits = unpack(theirs.choices, lot.count)
+            choices = bits.T @ (1 << np.arange(code.choice_bits))
+            assert np.array_equal(mine.q ^ theirs.t, offsets[choices])
+            assert len(np.unique(choices)) == 1 << code.choice_bits
 
 
-@pytest.mark.parametrize("count", [1, 64, 700, ot_extension.CHUNK + 5])
+def supplies_of(pair, recipe, count):
+    return pair.run(lambda session: make(session.ot, [(recipe, count)])[0])
+
+
+@pytest.mark.parametrize("count", [1, 64, 700, LOT_ROWS + 5])
 def test_random_transfers(pair, count):
-    first, second = pair.run(lambda session: random_ot.make(session.ot, count))
+    first, second = supplies_of(pair, random_ot.RECIPE, count)
     for (pairs, _, _), (_, keys, choices) in ((first, second), (second, first)):
         assert np.array_equal(keys, np.where(choices == 1, pairs[:, 2:], pairs[:, :2]))
         assert len(choices) == count
 
 
-@pytest.mark.parametrize("words", [1, 9, ot_extension.CHUNK // 64 + 1])
+@pytest.mark.parametrize("words", [1, 9, LOT_ROWS // 64 + 1])
 def test_and_pairs(pair, words):
-    (first,), (second,) = pair.run(lambda session: and_triples.make(session.ot, words))
+    (first,), (second,) = supplies_of(pair, and_triples.RECIPE, words)
     a, b0, b1, c0, c1 = (first ^ second).T
     assert np.array_equal(c0, a & b0)
     assert np.array_equal(c1, a & b1)
 
 
-@pytest.mark.parametrize("count", [1, 200, ot_extension.CHUNK // 4 + 3])
+@pytest.mark.parametrize("count", [1, 200, LOT_LEAVES + 3])
 def test_leaves(pair, count):
-    first, second = pair.run(lambda session: digit_ot.make(session.ot, count))
+    first, second = supplies_of(pair, digit_ot.RECIPE, count)
     for (tables, _), (_, mine) in ((first, second), (second, first)):
         choices = (mine & 15).astype(np.uint32)
         assert np.array_equal((tables >> (2 * choices)) & 3, mine >> 4)
 
 
-def test_multiples_of_delta_are_those_of_the_field():
-    delta = np.array([3, 1 << 63], np.uint64)
-    table = digit_ot.multiples(delta)
-    assert len({tuple(row) for row in table.tolist()}) == 16
-    # X * (X^127 + X + 1) = X^128 + X^2 + X = X^7 + X^2 + X + 1 + X^2 + X
-    assert table[2].tolist() == [0b10000001, 0]
-    assert np.array_equal(table[3], table[1] ^ table[2])
-
-
 def test_extension_by_the_book():
     """Message and rows from AES-CTR key streams and xor alone, as the module's docstring says."""
     seeds = [[bytes([tree, leaf] * 8) for leaf in range(16)] for tree in range(32)]
-    receiver = ot_extension.Receiver(seeds)
-    choices = np.random.default_rng(6).integers(0, 2**64, 8, np.uint64)
-    message = receiver.extend(choices)
+    leaves = np.frombuffer(b"".join(seed for tree in seeds for seed in tree), np.uint64)
+    receiver = Receiver(ROWS, leaves.reshape(32, 16, 2))
+    choices = np.random.default_rng(6).integers(0, 2**64, (1, 8), np.uint64)
+    message, _, own = receiver.extend(8, choices)
     columns = np.zeros((128, 8), np.uint64)
     for tree, row in enumerate(seeds):
-        total = choices.copy()
+        total = choices[0].copy()
         for leaf, seed in enumerate(row):
             stream = Cipher(algorithms.AES128(seed), modes.CTR(bytes(16))).encryptor()
             words = np.frombuffer(stream.update(bytes(64)), np.uint64)
@@ -222,7 +246,8 @@ def test_extension_by_the_book():
             for j in range(4):
                 columns[4 * tree + j] ^= words * np.uint64(leaf >> j & 1)
         assert np.array_equal(message[tree], total)
-    assert np.array_equal(unpack(receiver.rows(8), 128), unpack(columns, 512).T)
+    assert np.array_equal(own, columns)
+    assert np.array_equal(unpack(rows_of(ROWS, own), 128), unpack(columns, 512).T)
 
 
 def test_known_answers():

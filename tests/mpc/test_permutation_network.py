@@ -5,12 +5,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from ppodc.mpc import permutation_network as network
+from ppodc.mpc.shares import permutation_network as network
 from tests.mpc.pair import opened, share
 
 
 def carried(bits, items):
-    """The same network in the clear."""
+    """The network in the clear."""
     size = len(items)
     items = np.array(items)
     layers = np.split(bits, len(network.distances(size))) if size > 1 else []

@@ -1,48 +1,72 @@
 """A session: who may meet, what is fresh in each, and its end at the first error."""
 
+import hashlib
+
 import msgspec
 import numpy as np
 import pytest
 
+from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import ChannelError, InputError, PpodcError
-from ppodc.mpc import select
-from ppodc.mpc.additive import AdditiveShare
-from ppodc.mpc.messages import Link
-from ppodc.mpc.session import VERSION, Session
-from ppodc.transport.channel import memory_pair
-from tests.mpc.pair import JOB, Pair, key
-from tests.two_clouds import together
+from ppodc.mpc.messages import PeerLink
+from ppodc.mpc.ot.transfer import ObliviousTransfer
+from ppodc.mpc.session import VERSION, Hello, Session
+from ppodc.mpc.shares import select
+from ppodc.mpc.shares.additive import AdditiveShare
+from tests.harness.together import together
+from tests.mpc.pair import JOB, Pair
 
 
 def test_two_sessions_share_no_secret():
     first, second = Pair(), Pair()
     for role in (0, 1):
         a, b = first.sessions[role], second.sessions[role]
-        assert not np.array_equal(a.ot.sender.delta, b.ot.sender.delta)
+        assert not np.array_equal(a.ot.delta, b.ot.delta)
 
 
 def test_halves_of_different_jobs_or_roles_refuse():
     with pytest.raises(InputError, match="different jobs"):
         together(
-            lambda c: Session.start(1, c, JOB, key(1)),
-            lambda c: Session.start(2, c, "another job", key(2)),
+            lambda c: Session.start(1, c, JOB),
+            lambda c: Session.start(2, c, "another job"),
         )
-    with pytest.raises(InputError, match="role 1"):
-        Session.start(1, memory_pair()[0], JOB, key(2))
+    with pytest.raises(ChannelError, match="one as each role"):
+        together(lambda c: Session.start(1, c, JOB), lambda c: Session.start(1, c, JOB))
+
+
+def test_the_name_of_a_session_follows_from_both_hellos(monkeypatch):
+    """The cloud that speaks second cannot set what both derive from the name, as an xor would."""
+    names, start = [], ObliviousTransfer.start
+
+    def noted(role, link, random, sid):
+        names.append(sid)
+        return start(role, link, random, sid)
+
+    monkeypatch.setattr(ObliviousTransfer, "start", noted)
+    seeds = (bytes([1]) * 32, bytes([2]) * 32), (bytes([1]) * 32, bytes([3]) * 32)
+    for first, second in seeds:
+        together(
+            lambda c, seed=first: Session.start(1, c, JOB, random=SecureRandom(seed)),
+            lambda c, seed=second: Session.start(2, c, JOB, random=SecureRandom(seed)),
+        )
+    assert names[0] == names[1] != names[2] == names[3]
+    hellos = [
+        msgspec.msgpack.encode(Hello(VERSION, role, JOB, SecureRandom(seed).bytes(32)))
+        for role, seed in zip((1, 2), seeds[0], strict=True)
+    ]
+    assert names[0] == hashlib.sha256(b"ppodc start 2" + b"".join(hellos)).digest()
 
 
 def test_halves_of_different_releases_refuse(monkeypatch):
-    exchange = Link.exchange_body
+    exchange = PeerLink.exchange_body
 
     def from_the_future(self, kind, body, body_type):
         newer = msgspec.structs.replace(body, version=VERSION + 1) if body.role == 2 else body
         return exchange(self, kind, newer, body_type)
 
-    monkeypatch.setattr(Link, "exchange_body", from_the_future)
+    monkeypatch.setattr(PeerLink, "exchange_body", from_the_future)
     with pytest.raises(ChannelError, match="same release at both clouds"):
-        together(
-            lambda c: Session.start(1, c, JOB, key(1)), lambda c: Session.start(2, c, JOB, key(2))
-        )
+        together(lambda c: Session.start(1, c, JOB), lambda c: Session.start(2, c, JOB))
 
 
 def test_an_error_in_a_step_ends_the_session_at_both_clouds():
@@ -57,7 +81,7 @@ def test_an_error_in_a_step_ends_the_session_at_both_clouds():
 
     def half(role, work):
         def run(channel):
-            session = Session.start(role, channel, JOB, key(role))
+            session = Session.start(role, channel, JOB)
             with pytest.raises(PpodcError) as caught, session.step("sums"):
                 work(session)
             reasons[role] = str(caught.value)

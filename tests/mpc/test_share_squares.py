@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ppodc.mpc.share_squares import needs, share_squares
+from ppodc.mpc.shares.share_squares import needs, share_squares
 from tests.mpc.pair import opened, share
 
 

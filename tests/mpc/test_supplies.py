@@ -9,15 +9,15 @@ import pytest
 
 from ppodc.crypto.single_use import SingleUsePool
 from ppodc.errors import ChannelError, StoreError, WireError
-from ppodc.mpc import compare, select
 from ppodc.mpc import supplies as supplies_module
-from ppodc.mpc.messages import Link
-from ppodc.mpc.random_ot import TRANSFERS
+from ppodc.mpc.messages import PeerLink
+from ppodc.mpc.ot.random_ot import TRANSFERS
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import compare, select
 from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.supplies import Needs
-from tests.mpc.pair import JOB, key, opened, share
-from tests.two_clouds import together
+from tests.harness.together import together
+from tests.mpc.pair import JOB, opened, share
 
 VALUES = [5, -7, 0, -1] * 50
 WORK = compare.needs(len(VALUES), 60) + select.needs(len(VALUES))
@@ -50,7 +50,7 @@ def both(work, folders=(None, None)):
 
     def run(role):
         def half(channel):
-            session = Session.start(role, channel, JOB, key(role), pools=folders[role - 1])
+            session = Session.start(role, channel, JOB, pools=folders[role - 1])
             try:
                 return work(session)
             finally:
@@ -94,12 +94,10 @@ def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):
     both(lambda session: session.supplies.prepare(WORK * 2, progress.append), folders)
     assert sum(progress) == 2 * (WORK * 2).work > 0
     amounts = []
-    for kind, (layout, maker, per) in list(supplies_module._KINDS.items()):
-        monkeypatch.setitem(
-            supplies_module._KINDS,
-            kind,
-            (layout, lambda ot, n, m=maker: (amounts.append(n), m(ot, n))[1], per),
-        )
+    make = supplies_module.make
+    monkeypatch.setattr(
+        supplies_module, "make", lambda ot, orders: (amounts.append(orders), make(ot, orders))[1]
+    )
     negative_parts(folders)
     negative_parts(folders)
     assert amounts == []  # everything came from the folders
@@ -179,7 +177,7 @@ def test_a_restored_folder_is_emptied(tmp_path):
     ],
 )
 def test_a_malformed_inventory_is_refused(tmp_path, monkeypatch, part, error):
-    exchange = Link.exchange_body
+    exchange = PeerLink.exchange_body
 
     def send_malformed(self, kind, body, body_type):
         if kind == "shares.pools" and threading.current_thread() is second[0]:
@@ -187,13 +185,13 @@ def test_a_malformed_inventory_is_refused(tmp_path, monkeypatch, part, error):
         return exchange(self, kind, body, body_type)
 
     second: list[threading.Thread] = []
-    monkeypatch.setattr(Link, "exchange_body", send_malformed)
+    monkeypatch.setattr(PeerLink, "exchange_body", send_malformed)
 
     def run(role):
         def half(channel):
             if role == 2:
                 second.append(threading.current_thread())
-            Session.start(role, channel, JOB, key(role), pools=tmp_path / str(role)).close()
+            Session.start(role, channel, JOB, pools=tmp_path / str(role)).close()
 
         return half
 

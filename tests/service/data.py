@@ -18,9 +18,9 @@ def members(*names: str, least=1) -> Members:
     return Members.of({name: f"{name:.<40}" for name in names}, least)
 
 
-def make_spec(name="clinic", columns=3, *, labels=True, k=2, owners=None) -> Spec:
+def make_spec(name="clinic", columns=3, *, labels=True, k=2, owners=None, min_size=1) -> Spec:
     schema = Schema(tuple(Column(f"c{s}", 0.0, 10.0) for s in range(columns)), ub=100)
-    job = Job(k=k, seed=7, labels=labels, min_size=1)
+    job = Job(k=k, seed=7, labels=labels, min_size=min_size)
     return Spec(name, schema, job, owners or members("ann", "bob"))
 
 
@@ -30,6 +30,11 @@ def records(rows: int, columns=3, case=0) -> np.ndarray:
 
 def stores(folder: Path) -> tuple[Store, Store]:
     return Store.open(folder / "c1", "cloud1"), Store.open(folder / "c2", "cloud2")
+
+
+def sealed_rows(store: Store, dataset: str, first: int, count: int) -> np.ndarray:
+    """A cloud's part of these sealed rows."""
+    return store.seals.rows(store.seals.sealed(dataset), first, count)
 
 
 def put_upload(first: Store, second: Store, dataset: str, owner: str, values: np.ndarray) -> str:

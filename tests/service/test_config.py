@@ -19,7 +19,8 @@ from ppodc.transport.curve_keys import CurveKeys
 
 @pytest.fixture
 def deployment(tmp_path):
-    return create(tmp_path / "new", ["ann", "bob.b"], insecure_key_bits=256, pairs=3)
+    names, suites = ["ann", "bob.b"], ("shares", "paillier")
+    return create(tmp_path / "new", names, insecure_key_bits=256, pairs=3, suites=suites)
 
 
 KINDS = {"cloud1": Cloud1Config, "cloud2": Cloud2Config, "operator": OwnerConfig}
@@ -48,6 +49,16 @@ def test_the_parties_know_each_other(deployment):
     assert (first.pairs, first.insecure_key_bits, second.insecure_key_bits) == (3, 256, 256)
     public = load_public(first.paillier_public, allow_insecure=True)
     assert load_secret(second.paillier_secret, allow_insecure=True).public == public
+
+
+def test_without_the_paillier_suite_there_is_no_paillier_key(tmp_path):
+    made = create(tmp_path / "new", 1)
+    assert not list(made.folder.rglob("paillier*"))
+    path = made.party("cloud2").config
+    assert load(path, Cloud2Config).paillier_secret is None
+    path.write_text(path.read_text().replace('["shares"]', '["shares", "paillier"]'))
+    with pytest.raises(InputError, match="set paillier_secret"):
+        load(path, Cloud2Config)
 
 
 def test_each_secret_is_in_one_folder_only(deployment):
@@ -199,7 +210,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
 
 def test_a_failed_deployment_leaves_nothing(tmp_path):
     with pytest.raises(InputError):
-        create(tmp_path / "new", 1, key_bits=123)
+        create(tmp_path / "new", 1, key_bits=123, suites=("paillier",))
     assert not (tmp_path / "new").exists()
 
 

@@ -1,4 +1,4 @@
-"""What a service tells whoever operates it: figures of everything, of nobody in particular."""
+"""A service's figures for its operator: sums, nobody in particular."""
 
 import json
 import shutil
@@ -23,6 +23,7 @@ from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
 from tests.client.two_gateways import new_deployment
+from tests.harness.patience import LONG
 from tests.service.data import make_spec
 
 
@@ -44,7 +45,7 @@ class Service:
                 owner.cloud1.endpoint,
                 CurveKeys.load(owner.key),
                 owner.cloud1.public_key.encode(),
-                20,
+                LONG,
             )
         )
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -55,7 +56,7 @@ class Service:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=LONG) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -111,7 +112,7 @@ def test_requests_are_counted_by_operation_and_outcome(service: Service):
         service.client.tell("ann's secret name", UploadRef("ab" * 16))
     samples = service.metrics()
     assert samples["ppodc_requests_total", "owners", "datasets", "answered"] == 3
-    assert samples["ppodc_requests_total", "owners", "commit", "input"] == 1
+    assert samples["ppodc_requests_total", "owners", "commit", "not-found"] == 1
     assert samples["ppodc_requests_total", "owners", "unknown", "access"] == 1
     assert samples["ppodc_connections", "owners"] == 1
 
@@ -171,7 +172,7 @@ def test_many_callers_who_say_nothing_keep_nobody_out(service: Service):
             stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(60)
         ]
         for one in silent:
-            one.settimeout(5)
+            one.settimeout(LONG)
         assert ask(service.address).ready
         assert {one.recv(1) for one in silent[:44]} == {b""}, "all but the latest are dropped"
         assert ask(service.address).ready

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ppodc.errors import DiskFullError, InputError
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.service.job_state import TRANSITIONS, JobState
 from ppodc.service.store import Checkpoint
 from tests.service.data import make_spec, put_upload, records, stores
@@ -76,31 +76,31 @@ def test_results_and_labels_by_owner(two):
     assert not first.results.has("clinic")
     with pytest.raises(InputError, match="no result yet"):
         first.results.half("clinic")
-    values = OutputHalf.of(2**2047 + 9, [5, 2**2047 + 8, 0])
-    labels = OutputHalf.of(1 << 71, [10, 11, 12, 13, 14, (1 << 71) - 1])
+    values = OutputShare.of(2**2047 + 9, [5, 2**2047 + 8, 0])
+    labels = OutputShare.of(1 << 71, [10, 11, 12, 13, 14, (1 << 71) - 1])
     facts = {"n_iter": 3, "converged": True}
-    halves = {"clusters": values, "again": OutputHalf.of(2, [1])}
-    first.results.save("clinic", ResultHalf(facts, halves, {"labels": labels}))
-    assert first.results.half("clinic") == ResultHalf(facts, halves)
+    halves = {"clusters": values, "again": OutputShare.of(2, [1])}
+    first.results.save("clinic", ResultShare(facts, halves, {"labels": labels}))
+    assert first.results.half("clinic") == ResultShare(facts, halves)
     parts = [first.results.own_rows("clinic", "labels", upload_id).values for upload_id in ids]
     assert parts == [[13, 14, (1 << 71) - 1], [10, 11], [12]]
     for wrong in (("clinic", "ranks", ids[0]), ("clinic", "labels", "0" * 32)):
         with pytest.raises(InputError, match="for this upload"):
             first.results.own_rows(*wrong)
-    short = ResultHalf(facts, {"clusters": values}, {"labels": OutputHalf.of(4, [0])})
+    short = ResultShare(facts, {"clusters": values}, {"labels": OutputShare.of(4, [0])})
     with pytest.raises(InputError, match="do not fit"):
         first.results.save("clinic", short)
     with pytest.raises(InputError, match="lacks the labels"):
-        first.results.save("clinic", ResultHalf(facts, {"clusters": values}))
+        first.results.save("clinic", ResultShare(facts, {"clusters": values}))
     with pytest.raises(InputError, match="over 1000 bytes"):
-        first.results.save("clinic", ResultHalf({"long": "x" * 1000}, {}))
-    assert first.results.half("clinic") == ResultHalf(facts, halves)
-    first.results.save("clinic", ResultHalf({}, {"clusters": values}, {"labels": labels}))
-    assert first.results.half("clinic") == ResultHalf({}, {"clusters": values})
+        first.results.save("clinic", ResultShare({"long": "x" * 1000}, {}))
+    assert first.results.half("clinic") == ResultShare(facts, halves)
+    first.results.save("clinic", ResultShare({}, {"clusters": values}, {"labels": labels}))
+    assert first.results.half("clinic") == ResultShare({}, {"clusters": values})
     for state in (JobState.PREPARING, JobState.RUNNING, JobState.DONE):
         first.jobs.transition("clinic", state)
     with pytest.raises(InputError, match="stays as it is"):
-        first.results.save("clinic", ResultHalf({}, {}, {"labels": labels}))
+        first.results.save("clinic", ResultShare({}, {}, {"labels": labels}))
 
 
 def test_no_labels_without_agreement(tmp_path):
@@ -109,7 +109,7 @@ def test_no_labels_without_agreement(tmp_path):
         store.datasets.create(make_spec(labels=False))
     first.seals.seal("clinic", [put_upload(first, second, "clinic", "ann", records(2))])
     with pytest.raises(InputError, match="did not agree"):
-        first.results.save("clinic", ResultHalf({}, {}, {"labels": OutputHalf.of(4, [0, 1])}))
+        first.results.save("clinic", ResultShare({}, {}, {"labels": OutputShare.of(4, [0, 1])}))
     assert not first.results.has("clinic")
 
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from ppodc.errors import InputError, PpodcError
+from ppodc.service.ledger_entries import START, Entry, check_noted, verify
 from ppodc.service.store import Store
-from ppodc.service.store.ledger import START, Entry, check_noted, verify
 from tests.service.data import make_spec
 
 

@@ -1,4 +1,4 @@
-"""What leaves a store: withdrawn, left out, expired and deleted data, and what stays of them."""
+"""Removal from a store: withdrawn, left-out, expired and deleted data, and their traces."""
 
 import secrets
 from datetime import timedelta
@@ -13,7 +13,7 @@ from ppodc.service.quotas import Quotas
 from ppodc.service.running import forget_old, regularly
 from ppodc.service.store import Checkpoint, Store
 from ppodc.transport.wire import Empty
-from tests.service.data import make_spec, put_upload, records
+from tests.service.data import make_spec, put_upload, records, sealed_rows
 from tests.service.test_operations import ANN, OPERATOR, client, code, finish
 
 NOW = timedelta()
@@ -70,7 +70,7 @@ def test_a_removed_upload_is_gone_and_its_id_stays_taken(two, by):
             reply = state.call("missing", UploadRef(upload_id), reply=UploadState)[0]
             assert reply == UploadState(False)
         else:
-            assert code(state, "missing", UploadRef(upload_id)) == "input"
+            assert code(state, "missing", UploadRef(upload_id)) == "state"
 
 
 def test_what_was_never_finished_can_be_begun_again_after_its_withdrawal(two):
@@ -87,8 +87,8 @@ def test_an_unfinished_upload_that_is_left_out_stays_out(two):
     two[0].removal.leave_out("clinic", upload_id, "olga")
     with pytest.raises(InputError, match="left out by an operator"):
         two[0].uploads.begin("clinic", "ann", upload_id, 4)
-    assert code(client(two[0], OPERATOR), "leave_out", LeaveOut("other", upload_id)) == "input"
-    assert code(client(two[0], OPERATOR), "leave_out", LeaveOut("clinic", "0" * 32)) == "input"
+    for unknown in (LeaveOut("other", upload_id), LeaveOut("clinic", "0" * 32)):
+        assert code(client(two[0], OPERATOR), "leave_out", unknown) == "not-found"
 
 
 def test_uploads_that_are_never_committed_expire(two):
@@ -129,7 +129,7 @@ def test_records_of_a_job_that_is_not_over_stay(two):
         assert store.removal.past_jobs(NOW) == []
         with pytest.raises(InputError, match="not over"):
             store.removal.records("clinic")
-        assert len(store.seals.rows("clinic", 0, 4)) == 4
+        assert len(sealed_rows(store, "clinic", 0, 4)) == 4
 
 
 def test_a_deleted_dataset_leaves_name_digest_and_ledger(two):
@@ -143,7 +143,7 @@ def test_a_deleted_dataset_leaves_name_digest_and_ledger(two):
         assert events(store).count("dataset deleted") == 1
         assert store.ledger.verify().broken is None
         assert store.datasets.get("clinic").digest == make_spec().digest
-        assert code(client(store, ANN), "result", Named("clinic")) == "input"
+        assert code(client(store, ANN), "result", Named("clinic")) == "state"
         with pytest.raises(InputError, match="was deleted"):
             store.datasets.create(make_spec())
 
@@ -155,7 +155,7 @@ def test_a_dataset_at_work_is_not_deleted_and_an_open_one_never_runs(two):
     second.jobs.transition("clinic", JobState.PREPARING)
     with pytest.raises(InputError, match="first: ppodc cancel clinic"):
         second.removal.dataset("clinic", "olga")
-    assert len(second.seals.rows("clinic", 0, 4)) == 4
+    assert len(sealed_rows(second, "clinic", 0, 4)) == 4
     first.removal.dataset("clinic", "olga")
     assert first.jobs.get("clinic").state == JobState.CANCELLED
     with pytest.raises(InputError, match="cancelled"):
@@ -192,9 +192,9 @@ def test_a_chunk_that_comes_too_late_changes_nothing(two, monkeypatch):
 
     monkeypatch.setattr(chunks, "save_chunk", slow)
     share, _ = split(records(4))
-    with pytest.raises(InputError, match="begin it first"):
+    with pytest.raises(InputError, match="Begin it first"):
         first.uploads.put_chunk(upload_id, 0, share)
     first.removal.sweep()
     assert files(first) == []
-    with pytest.raises(Exception, match="begin it first"):
+    with pytest.raises(Exception, match="Begin it first"):
         client(first, ANN).call("commit", UploadRef(upload_id), reply=Empty)

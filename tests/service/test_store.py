@@ -18,7 +18,7 @@ from ppodc.service.job_state import JobState
 from ppodc.service.store import Store, chunks
 from ppodc.service.store.chunks import save_chunk
 from ppodc.spec import Spec
-from tests.service.data import make_spec, put_upload, records, stores
+from tests.service.data import make_spec, put_upload, records, sealed_rows, stores
 
 
 class KilledError(BaseException):
@@ -40,11 +40,11 @@ def test_sealed_rows_of_both_clouds_are_the_records(two):
     assert first.seals.sealed("clinic") == second.seals.sealed("clinic")
     together = np.concatenate([parts[2], parts[0], parts[1]])
     for start, count in [(0, 18), (0, 1), (3, 10), (11, 3), (17, 1), (18, 0)]:
-        shares = [store.seals.rows("clinic", start, count) for store in two]
+        shares = [sealed_rows(store, "clinic", start, count) for store in two]
         assert np.array_equal(combine(*shares), together[start : start + count])
     for start, count in [(-1, 1), (0, 19), (18, 1)]:
-        with pytest.raises(InputError, match="beyond"):
-            first.seals.rows("clinic", start, count)
+        with pytest.raises(InputError, match="exceed"):
+            sealed_rows(first, "clinic", start, count)
 
 
 def test_chunks_come_in_any_order_and_repeat_harmlessly(two):
@@ -67,8 +67,8 @@ def test_chunks_come_in_any_order_and_repeat_harmlessly(two):
     assert first.datasets.get("clinic").uploads == 1
     assert first.datasets.get("clinic").rows == 10
     first.seals.seal("clinic", [upload_id])
-    assert np.array_equal(first.seals.rows("clinic", 0, 10), share)
-    assert np.array_equal(first.seals.rows("clinic", 3, 5), share[3:8])
+    assert np.array_equal(sealed_rows(first, "clinic", 0, 10), share)
+    assert np.array_equal(sealed_rows(first, "clinic", 3, 5), share[3:8])
 
 
 def test_contradictions_are_refused(two):
@@ -119,7 +119,7 @@ def test_unknown_names_are_refused(two):
     ):
         with pytest.raises(InputError, match="no dataset"):
             call("nothing")
-    with pytest.raises(InputError, match="begin it first"):
+    with pytest.raises(InputError, match="Begin it first"):
         first.uploads.missing("0" * 32)
 
 
@@ -148,7 +148,7 @@ def test_sealing_needs_committed_uploads(two):
         ([], "no uploads"),
         ([upload_id, upload_id], "twice"),
         ([upload_id, begin(first, 2)], "not complete"),
-        (["0" * 32], "begin it first"),
+        (["0" * 32], "Begin it first"),
     ]:
         with pytest.raises(InputError, match=reason):
             first.seals.seal("clinic", ids)
@@ -173,7 +173,7 @@ def test_everything_survives_reopening(two, tmp_path):
         store.seals.seal("clinic", [upload_id])
         store.close()
     again = stores(tmp_path)
-    shares = [store.seals.rows("clinic", 0, 9) for store in again]
+    shares = [sealed_rows(store, "clinic", 0, 9) for store in again]
     assert np.array_equal(combine(*shares), values)
     with pytest.raises(StoreError, match="store of cloud1"):
         Store.open(tmp_path / "c1", "cloud2")
@@ -204,7 +204,7 @@ def test_a_damaged_chunk_is_noticed(two, tmp_path):
     data[5] ^= 1
     chunk.write_bytes(data)
     with pytest.raises(StoreError, match="damaged"):
-        first.seals.rows("clinic", 0, 4)
+        sealed_rows(first, "clinic", 0, 4)
 
 
 def test_a_kill_between_file_and_database_loses_the_chunk_alone(two, tmp_path, monkeypatch):
@@ -227,7 +227,7 @@ def test_a_kill_between_file_and_database_loses_the_chunk_alone(two, tmp_path, m
     first.uploads.put_chunk(upload_id, 4, other[4:])
     first.uploads.commit(upload_id)
     first.seals.seal("clinic", [upload_id])
-    assert np.array_equal(first.seals.rows("clinic", 0, 6), other)
+    assert np.array_equal(sealed_rows(first, "clinic", 0, 6), other)
     assert left.exists()
 
 
@@ -288,7 +288,7 @@ def test_sigkill_loses_nothing_committed(two, tmp_path, commits):
     store.seals.seal("clinic", done)
     for i in range(len(done)):
         expected = mask(i.to_bytes(32, "big"), 0, 4, 3) + np.uint64(i % 100)
-        assert np.array_equal(store.seals.rows("clinic", 4 * i, 4), expected)
+        assert np.array_equal(sealed_rows(store, "clinic", 4 * i, 4), expected)
     assert store.ledger.verify().broken is None
     events = [entry.event for entry in store.ledger.entries()]
     assert events.count("upload committed") == len(done)
@@ -340,7 +340,7 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
         assert len(committed) == int(done)
         assert store.ledger.verify().broken is None
         store.seals.seal("clinic", [upload.upload_id for upload in committed])
-        assert len(store.seals.rows("clinic", 0, 2000 * int(done))) == 2000 * int(done)
+        assert len(sealed_rows(store, "clinic", 0, 2000 * int(done))) == 2000 * int(done)
         store.close()
     finally:
         subprocess.run(["umount", str(folder)], check=True)
@@ -348,3 +348,19 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
 
 def _free_space(folder):
     subprocess.run(["mount", "-o", "remount,size=8m", str(folder)], check=True)
+
+
+def test_a_second_connection_of_a_process_costs_the_first_nothing(tmp_path):
+    """Rows of the first connection stay although another process closes the same file."""
+    with Store.open(tmp_path, "cloud1") as first, Store.open(tmp_path, "cloud1"):
+        code = (
+            "import sys; from ppodc.service.store import Store\n"
+            "with Store.open(sys.argv[1], 'cloud1') as s: s.figures.add(seen=1)"
+        )
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+        first.figures.add(written=1)
+        with Store.open(tmp_path, "cloud1") as third:
+            assert third.figures.all() == {"seen": 1, "written": 1}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    with Store.open(tmp_path, "cloud1") as again:
+        assert again.figures.all() == {"seen": 2, "written": 1}

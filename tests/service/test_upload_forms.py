@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 
 from ppodc.errors import InputError
-from ppodc.records.output_half import OutputHalf, ResultHalf
+from ppodc.kinds import owner_side
+from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.spec import Spec
-from tests.service.made_up_kind import made_up_spec
+from tests.service.data import sealed_rows
+from tests.service.made_up.kind import made_up_spec
 
 VALUES = np.arange(10).reshape(5, 2) * 9
 
 
 def put(store, spec, cloud, upload_id, secret):
     """All rows of this cloud's part, in two chunks."""
-    form = spec.kind.upload(spec)
+    side = owner_side(spec)
     store.uploads.begin(spec.name, "ann", upload_id, len(VALUES))
     for first, stop in ((3, 5), (0, 3)):
-        chunk = form.chunk(VALUES[first:stop], secret, first, cloud)
+        chunk = side.chunk(VALUES[first:stop], secret, first, cloud)
         store.uploads.put_chunk(upload_id, first, chunk)
     store.uploads.commit(upload_id)
 
@@ -30,7 +32,7 @@ def test_rows_for_one_cloud_and_nothing_for_the_other(two, tmp_path, monkeypatch
         store.datasets.create(spec)
     put(first, spec, 1, upload_id, bytes(32))
     first.seals.seal(spec.name, [upload_id])
-    rows = first.seals.rows(spec.name, 1, 3)
+    rows = sealed_rows(first, spec.name, 1, 3)
     assert rows.dtype == np.uint16
     assert np.array_equal(rows, VALUES[1:4])
     kept = [path.stat().st_size for path in (tmp_path / "c1" / "uploads" / upload_id).iterdir()]
@@ -54,7 +56,7 @@ def test_rows_for_both_clouds(two, monkeypatch):
             store.uploads.put_seed(upload_id, secret)
     digests = {store.seals.seal(spec.name, [upload_id]) for store in two}
     assert len(digests) == 1
-    parts = [store.seals.rows(spec.name, 0, 5) for store in two]
+    parts = [sealed_rows(store, spec.name, 0, 5) for store in two]
     assert np.array_equal(parts[0] + parts[1], VALUES)
     assert not np.array_equal(parts[0], VALUES)
 
@@ -85,8 +87,8 @@ def test_results_of_any_kind(two, monkeypatch):
     first.datasets.create(spec)
     put(first, spec, 1, upload_id, bytes(32))
     first.seals.seal(spec.name, [upload_id])
-    twice = OutputHalf.of(1 << 16, [2 * value for value in range(5)])
-    result = ResultHalf({}, {"sums": OutputHalf.of(1 << 40, [5, 7])}, {"twice": twice})
+    twice = OutputShare.of(1 << 16, [2 * value for value in range(5)])
+    result = ResultShare({}, {"sums": OutputShare.of(1 << 40, [5, 7])}, {"twice": twice})
     first.results.save(spec.name, result)
     assert first.results.half(spec.name).halves == result.halves
     assert first.results.own_rows(spec.name, "twice", upload_id) == twice
@@ -103,3 +105,4 @@ def test_a_spec_is_parsed_once(two, monkeypatch):
     put(first, spec, 1, upload_id, bytes(32))
     assert first.datasets.spec(spec.name) == spec
     assert len(parsed) == 1
+    assert first.datasets.spec(spec.name).form is first.datasets.spec(spec.name).form

@@ -5,21 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppodc.crypto.paillier import generate_insecure
-from ppodc.errors import InputError
+from ppodc.errors import InputError, ProtocolError
 from ppodc.kmeans.reference import as_taken_in
-from ppodc.pairs.plan import Material, Task
-from ppodc.records.output_half import OpenedResult, open_output
+from ppodc.pairs.cloud_side import Material
+from ppodc.pairs.plan import Task
+from ppodc.records.result_shares import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
 from ppodc.records.sharing import mask, split
 from ppodc.spec import Spec
+from ppodc.totals.cloud import cloud_side
 from ppodc.totals.half import TotalsHalf
 from ppodc.totals.job import SAMPLE, Job
 from ppodc.totals.kind import KIND
+from ppodc.totals.owner import owner_side
 from ppodc.totals.reference import reference
-from tests.two_clouds import together
-
-KEY = generate_insecure(256)
+from tests.harness.together import together
 
 
 def make_spec(columns: int, ub: int, *, variance: bool = True, least: int = 1) -> Spec:
@@ -35,14 +35,13 @@ def opened(spec: Spec, records: np.ndarray, parts: int = 1) -> list[list[int]]:
     names = tuple(f"{i}" for i in range(parts))
 
     def run(role: int, channel: object, rows: np.ndarray) -> list:
-        key = KEY.public if role == 1 else KEY
-        half = TotalsHalf(role, channel, spec, len(records), Material(key))
+        half = TotalsHalf(role, channel, spec, len(records), Material())
         for name, first, end in zip(names, edges, edges[1:], strict=False):
             half.ingest(name, rows[first:end])
-        counted: list[int] = []
-        states = [KIND.perform(half, Task("sum", (name,)), counted.append) for name in names]
+        counted, side = list[int](), cloud_side(spec)
+        states = [side.perform(half, Task("sum", (name,)), counted.append) for name in names]
         assert sum(counted) == len(records)
-        return KIND.perform(half, Task("output", inputs=tuple(states)), counted.append)
+        return side.perform(half, Task("output", inputs=tuple(states)), counted.append)
 
     first, second = together(
         lambda channel: run(1, channel, share), lambda channel: run(2, channel, theirs)
@@ -83,9 +82,9 @@ def test_whatever_is_uploaded_counts_as_a_value_up_to_ub(ub):
 
 def test_too_few_records_are_refused_before_anything_is_sealed():
     spec = make_spec(1, 9, least=5)
-    KIND.check(spec, 5, "shares", 2048)
+    cloud_side(spec).check(5, "shares", 2048)
     with pytest.raises(InputError, match="at least 5 records, but there are 4"):
-        KIND.check(spec, 4, "shares", 2048)
+        cloud_side(spec).check(4, "shares", 2048)
 
 
 def test_a_spec_without_least_keeps_its_digest_and_its_meaning():
@@ -134,9 +133,9 @@ def test_jobs_that_are_refused(change, words):
 
 def test_totals_that_could_wrap_are_refused():
     spec = make_spec(1, 1 << 20)
-    KIND.check(spec, (1 << 24) - 1, "shares", 2048)
+    cloud_side(spec).check((1 << 24) - 1, "shares", 2048)
     with pytest.raises(InputError, match="64 bits"):
-        KIND.check(spec, 1 << 24, "shares", 2048)
+        cloud_side(spec).check(1 << 24, "shares", 2048)
 
 
 @pytest.mark.parametrize(
@@ -151,5 +150,5 @@ def test_totals_that_could_wrap_are_refused():
 )
 def test_halves_that_do_not_belong_together(facts, sums, squares):
     values = {"sums": sums, "squares": squares}
-    with pytest.raises(InputError, match="do not belong together"):
-        KIND.open_result(make_spec(1, 9), OpenedResult(facts, values, {}))
+    with pytest.raises(ProtocolError, match="do not belong together"):
+        owner_side(make_spec(1, 9)).open_result(OpenedResult(facts, values, {}))

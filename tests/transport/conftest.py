@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ppodc.transport.zmq_session import Listener, ZmqChannel, listen
+from tests.harness.patience import LONG
 from tests.transport.loopback import ANYWHERE, C1, C2, GRACE, open_pair
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    with listen(ANYWHERE, C2, [C1.public], timeout=30, grace=GRACE) as listener:
+    with listen(ANYWHERE, C2, [C1.public], timeout=LONG, grace=GRACE) as listener:
         yield listener
 
 

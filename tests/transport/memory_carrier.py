@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 
 from ppodc.transport import wire
-from ppodc.transport.call_server import CallDesk, Peer
+from ppodc.transport.call_server import CallServer, Peer
 
 
 class MemoryCarrier:
@@ -19,7 +19,7 @@ class MemoryCarrier:
     used up every frame arrives once.
     """
 
-    def __init__(self, desk: CallDesk, peer: Peer, copies: Iterable[int] = ()) -> None:
+    def __init__(self, desk: CallServer, peer: Peer, copies: Iterable[int] = ()) -> None:
         self.desk = desk
         self._peer = peer
         self._copies: Iterator[int] = chain(copies, repeat(1))

@@ -10,6 +10,7 @@ from ppodc.errors import ChannelError, PeerError, WireError
 from ppodc.transport import wire
 from ppodc.transport.channel import MemoryChannel, Traffic, memory_pair
 from ppodc.transport.wire import Body
+from tests.harness.patience import LONG
 
 
 class Size(Body, frozen=True):
@@ -18,7 +19,7 @@ class Size(Body, frozen=True):
 
 @pytest.fixture
 def pair() -> tuple[MemoryChannel, MemoryChannel]:
-    return memory_pair(timeout=20)
+    return memory_pair(timeout=LONG)
 
 
 def inject(channel: MemoryChannel, parts: list[wire.Part]) -> None:
@@ -149,14 +150,14 @@ def test_closing_wakes_a_waiting_peer(pair) -> None:
 
     def wait() -> None:
         try:
-            two.receive("k", timeout=60)
+            two.receive("k", timeout=LONG)
         except ChannelError as error:
             errors.append(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
     one.close()
-    thread.join(30)
+    thread.join(LONG)
     assert not thread.is_alive()
     assert "closed" in str(errors[0])
 
@@ -222,7 +223,7 @@ def test_a_frame_of_the_other_direction_cannot_be_reflected(pair) -> None:
 
 
 def test_the_frame_limit_holds_at_both_ends() -> None:
-    one, two = memory_pair(timeout=5, max_frame_bytes=1000)
+    one, two = memory_pair(timeout=LONG, max_frame_bytes=1000)
     with pytest.raises(WireError, match="limit of 1000"):
         one.send("k", arrays=[np.zeros(1001, np.uint8)])
     one.send("k")
@@ -234,7 +235,7 @@ def test_the_frame_limit_holds_at_both_ends() -> None:
 
 
 def test_the_peer_hears_why_this_end_stops_and_no_place_on_its_machine():
-    left, right = memory_pair(timeout=5.0)
+    left, right = memory_pair(timeout=LONG)
     left.fail("/srv/cloud1/pools/3 is damaged; remove it.")
     with pytest.raises(PeerError, match=r"stopped: \(a file\) is damaged; remove it"):
         right.receive_any()

@@ -1,6 +1,7 @@
 """Channels over ZeroMQ with CURVE on loopback: opening, bulk, ending, and peers that misbehave."""
 
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,16 +9,25 @@ import pytest
 import zmq
 
 from ppodc.errors import ChannelError, KeyFileError, PeerError
-from ppodc.transport import wire
+from ppodc.local.platform import free_ports
+from ppodc.transport import wire, zmq_socket
 from ppodc.transport.curve_keys import CurveKeys
-from ppodc.transport.zmq_session import Listener, ZmqChannel, connect, listen
-from tests.transport.loopback import ANYWHERE, C1, C2, STRANGER, dial, open_pair
+from ppodc.transport.zmq_session import (
+    Hello,
+    Listener,
+    ZmqChannel,
+    _ConnectingLink,
+    connect,
+    listen,
+)
+from tests.harness.patience import LONG, wait_for
+from tests.transport.loopback import ANYWHERE, C1, C2, GRACE, STRANGER, dial, open_pair
 
 # --- opening ------------------------------------------------------------------------------------
 
 
 def test_both_ends_know_the_session_and_the_peer(listener, pool) -> None:
-    accepted = pool.submit(listener.accept, 20, {"suite": "shares", "here": "x"}, bytes(16))
+    accepted = pool.submit(listener.accept, LONG, {"suite": "shares", "here": "x"}, bytes(16))
     one = dial(listener, session=bytes(16), hello={"suite": "shares", "there": "y"})
     two = accepted.result()
     assert one.session == two.session == bytes(16)
@@ -28,7 +38,7 @@ def test_both_ends_know_the_session_and_the_peer(listener, pool) -> None:
 
 
 def test_facts_that_differ_are_named_at_both_ends(listener, pool) -> None:
-    accepted = pool.submit(listener.accept, 20, {"suite": "shares", "spec": "same"})
+    accepted = pool.submit(listener.accept, LONG, {"suite": "shares", "spec": "same"})
     with pytest.raises(ChannelError, match=r"'suite'.*'shares'.*'paillier'"):
         dial(listener, hello={"suite": "paillier", "spec": "same"})
     with pytest.raises(ChannelError, match=r"'suite'.*'shares'.*'paillier'"):
@@ -38,7 +48,7 @@ def test_facts_that_differ_are_named_at_both_ends(listener, pool) -> None:
 
 
 def test_another_session_than_expected_is_refused(listener, pool) -> None:
-    accepted = pool.submit(listener.accept, 20, None, bytes(16))
+    accepted = pool.submit(listener.accept, LONG, None, bytes(16))
     with pytest.raises(ChannelError, match="session offered"):
         dial(listener)
     with pytest.raises(ChannelError, match="session offered"):
@@ -47,7 +57,7 @@ def test_another_session_than_expected_is_refused(listener, pool) -> None:
 
 def test_a_key_that_is_not_allowed_is_told_so(listener, pool, caplog) -> None:
     with pytest.raises(ChannelError, match="does not let this key in") as caught:
-        connect(listener.endpoint, STRANGER, C2.public, timeout=20)
+        connect(listener.endpoint, STRANGER, C2.public, timeout=LONG)
     assert STRANGER.public.decode() in str(caught.value)
     assert STRANGER.secret.decode() not in str(caught.value) + caplog.text
     assert "is not allowed" in caplog.text
@@ -60,7 +70,7 @@ def test_nobody_is_let_in_by_an_empty_list() -> None:
         listen(ANYWHERE, C2, []) as listener,
         pytest.raises(ChannelError, match="does not let this key in"),
     ):
-        dial(listener, timeout=20)
+        dial(listener)
 
 
 def test_lists_of_two_listeners_in_one_process_do_not_mix() -> None:
@@ -70,12 +80,12 @@ def test_lists_of_two_listeners_in_one_process_do_not_mix() -> None:
     ):
         for listener, key in ((ours, STRANGER), (other, C1)):
             with pytest.raises(ChannelError, match="does not let this key in"):
-                connect(listener.endpoint, key, C2.public, timeout=20)
+                connect(listener.endpoint, key, C2.public, timeout=LONG)
 
 
 def test_a_listener_with_another_key_is_found_out(listener) -> None:
     with pytest.raises(ChannelError, match="does not hold the expected key"):
-        connect(listener.endpoint, C1, STRANGER.public, timeout=20)
+        connect(listener.endpoint, C1, STRANGER.public, timeout=LONG)
 
 
 def test_a_listener_without_curve_is_found_out() -> None:
@@ -83,7 +93,7 @@ def test_a_listener_without_curve_is_found_out() -> None:
         plain.linger = 0
         port = plain.bind_to_random_port("tcp://127.0.0.1")
         with pytest.raises(ChannelError, match="does not hold the expected key"):
-            connect(f"tcp://127.0.0.1:{port}", C1, C2.public, timeout=20)
+            connect(f"tcp://127.0.0.1:{port}", C1, C2.public, timeout=LONG)
 
 
 def test_a_client_without_curve_gets_nothing(listener) -> None:
@@ -96,23 +106,40 @@ def test_a_client_without_curve_gets_nothing(listener) -> None:
 
 
 def test_nobody_listening() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    endpoint = f"tcp://127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(ChannelError, match="nobody listens"):
-        connect(f"tcp://127.0.0.1:{port}", C1, C2.public, timeout=0.5)
+        connect(endpoint, C1, C2.public, timeout=0.5)
 
 
 def test_something_else_listening() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        endpoint = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+        link = _ConnectingLink(f"tcp://127.0.0.1:{mute.getsockname()[1]}", C1, C2.public, GRACE)
+        wait_for(pumped(link, lambda: link._connection._connected))
         with pytest.raises(ChannelError, match="did not identify itself"):
-            connect(endpoint, C1, C2.public, timeout=0.5)
+            link.greet(Hello(bytes(16), {}), timeout=0.1)
+        link.socket.close()
+
+
+def pumped(link: Listener | _ConnectingLink, reached: Callable[[], object]) -> Callable[[], object]:
+    """The condition, after taking in what has arrived."""
+
+    def look() -> object:
+        with link.socket.lock:
+            link.pump()
+            return reached()
+
+    return look
 
 
 def test_nobody_accepting_and_the_stale_hello_is_forgotten(listener, pool) -> None:
+    link = _ConnectingLink(listener.endpoint, C1, C2.public, GRACE)
+    wait_for(pumped(link, lambda: link._connection.established))
     with pytest.raises(ChannelError, match="busy"):
-        dial(listener, timeout=0.5)
+        link.greet(Hello(bytes(16), {}), timeout=0.1)
+    wait_for(pumped(listener, lambda: listener._waiting))
+    (stale,) = listener._mailboxes.values()
+    link.socket.close()
+    wait_for(pumped(listener, lambda: stale.lost_since is not None))
     one, two = open_pair(listener, pool)
     one.send("k")
     two.receive("k")
@@ -183,17 +210,17 @@ def test_several_peers_at_once_each_in_its_thread() -> None:
             channel.send("answer", arrays=[array + np.uint64(1)])
 
     def ask(listener: Listener, own: CurveKeys, start: int) -> list[int]:
-        with connect(listener.endpoint, own, C2.public, timeout=20) as channel:
+        with connect(listener.endpoint, own, C2.public, timeout=LONG) as channel:
             for i in range(40):
                 channel.send("next", arrays=[np.array([start + i], np.uint64)])
             return [int(channel.receive("answer").arrays[0][0]) for _ in range(40)]
 
     with (
-        listen(ANYWHERE, C2, [key.public for key in keys], timeout=30) as listener,
+        listen(ANYWHERE, C2, [key.public for key in keys], timeout=LONG) as listener,
         ThreadPoolExecutor(6) as pool,
     ):
         asking = [pool.submit(ask, listener, key, 1000 * i) for i, key in enumerate(keys)]
-        serving = [pool.submit(serve, listener.accept(20)) for _ in keys]
+        serving = [pool.submit(serve, listener.accept(LONG)) for _ in keys]
         for i, future in enumerate(asking):
             assert future.result() == [1000 * i + j + 1 for j in range(40)]
         for done in serving:
@@ -204,8 +231,15 @@ def test_several_peers_at_once_each_in_its_thread() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["connecting", "listening"])
-def test_what_was_sent_before_closing_arrives(pair, order: int) -> None:
-    closing, staying = pair[::order]
+def test_what_was_sent_before_closing_arrives(monkeypatch, pool, order: int) -> None:
+    # Hardly any heartbeat: one that is on its way to an end that closes resets the connection.
+    monkeypatch.setattr(zmq_socket, "_LONGEST_HEARTBEAT", LONG)
+    monkeypatch.setattr(zmq_socket, "_HEARTBEATS", 1)
+    with listen(ANYWHERE, C2, [C1.public], timeout=LONG, grace=GRACE) as listener:
+        check_last_messages(*open_pair(listener, pool)[::order])
+
+
+def check_last_messages(closing: ZmqChannel, staying: ZmqChannel) -> None:
     block = np.ones(10 << 20, np.uint8)
     for _ in range(3):
         closing.send("bulk", arrays=[block])
@@ -280,7 +314,7 @@ def raw_client(listener: Listener, messages: list[list[bytes]]) -> list[bytes]:
     """An allowed peer that does not follow the protocol; returns the last answer it got."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
-        dealer.rcvtimeo = 20_000
+        dealer.rcvtimeo = int(LONG * 1000)
         dealer.curve_publickey, dealer.curve_secretkey = C1.public, C1.secret
         dealer.curve_serverkey = C2.public
         dealer.connect(listener.endpoint)
@@ -305,7 +339,7 @@ def raw_client(listener: Listener, messages: list[list[bytes]]) -> list[bytes]:
 def test_a_strange_opening_is_answered_and_survived(
     listener, pool, message: list[bytes], complaint: bytes
 ) -> None:
-    accepted = pool.submit(listener.accept, 20)
+    accepted = pool.submit(listener.accept, LONG)
     tag, text = raw_client(listener, [message])
     assert tag == b"E"
     assert complaint in text

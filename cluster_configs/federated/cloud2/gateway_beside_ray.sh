@@ -48,10 +48,10 @@ service=$!
 
 # SIGTERM is for the service: it frees its workers and closes its store before it ends. Once only:
 # a second signal would cut that short.
-told=
+reported=
 tell() {
-    if test -z "$told"; then
-        told=yes
+    if test -z "$reported"; then
+        reported=yes
         kill -TERM "$service" 2>/dev/null
     fi
 }

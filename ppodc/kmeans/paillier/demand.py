@@ -6,9 +6,9 @@ Everything is known from the public parameters: who encrypts what never depends 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.ingest import DIFFERENCE_BITS
 from ppodc.kmeans.paillier.masking import slot_width, slots
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.widths import check_paillier
 
 
@@ -26,7 +26,7 @@ class Demand:
         return Demand(self.c1 * times, self.c2 * times)
 
     def of(self, role: int) -> int:
-        """What this cloud takes."""
+        """Randomisers that this cloud takes."""
         return self.c1 if role == 1 else self.c2
 
 

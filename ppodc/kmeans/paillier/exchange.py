@@ -46,7 +46,7 @@ Step = Generator[Ask, tuple[Array, ...], T]
 
 @dataclass(slots=True)
 class Cloud1:
-    """What C1's halves compute with: public key, randomisers and masks, never a secret key."""
+    """C1's tools: public key, randomisers and masks, never a secret key."""
 
     cipher: Cipher
     random: SecureRandom = field(default_factory=SecureRandom)
@@ -66,7 +66,7 @@ class Cloud1:
 
 @dataclass(slots=True)
 class Cloud2:
-    """What C2's answers compute with, and where it keeps its halves of outputs."""
+    """C2's tools, and its halves of outputs."""
 
     cipher: Cipher
     secret: SecretKey
@@ -116,7 +116,7 @@ Amount = Callable[[Any], int]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What C2 can be asked: the type of its body, its arrays, and who answers.
+    """A question to C2: the type of its body, its arrays, and the function that answers.
 
     `amount` says of how many values C2 gives or gets more than ciphertexts; None: of none.
     """
@@ -144,7 +144,7 @@ def answers(
 
 @dataclass(slots=True)
 class StepMenu:
-    """What C1 may ask in one step of a job.
+    """The questions that C1 may ask in one step of a job.
 
     Questions in `free` are answered with ciphertexts alone, as often as C1 asks. One in `once` is
     answered once and for this amount, one in `pieces` for so much in all. Nothing else is.

@@ -18,14 +18,15 @@ from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
 from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.randomisers import PooledRandomisers
 from ppodc.errors import ChannelError, InputError
-from ppodc.kmeans.half import Parameters, State
+from ppodc.kmeans.half import Half, State, cannot_choose
 from ppodc.kmeans.paillier import assign, demand, exchange, ingest, output, ssed_op, update
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step, StepMenu
 from ppodc.kmeans.paillier.questions import Answers, Requests
 from ppodc.kmeans.paillier.update import Clusters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.widths import check_paillier, clamp_beta
 from ppodc.pairs.plan import Progress
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.result_shares import OutputShare
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Array, Body
 
@@ -34,21 +35,21 @@ T = TypeVar("T")
 BATCH = 8  # records per question: large enough to hide the round trip, small enough to overlap
 IN_FLIGHT = 4  # batches under way in pipelined mode
 EMPTY: State = np.zeros((0, 0), dtype=np.uint8)
-VERSION = 2
+VERSION = 1
 _HELLO = "paillier.hello"
 _HIDDEN = frozenset({"products", "bit", "compare", "positions"})  # answered with ciphertexts
 
 
 class Hello(Body, frozen=True):
-    """What each half says first."""
+    """The first message of each half."""
 
     version: int
     role: int
     job: str
 
 
-class _Half:
-    """What the halves of both clouds have alike: a channel, a cipher, shards of known sizes."""
+class _Half(Half):
+    """The base of both clouds' halves: a channel, a cipher, shards of known sizes."""
 
     def __init__(
         self, role: int, channel: Channel, params: Parameters, cipher: Cipher, batch: int
@@ -96,7 +97,7 @@ class _Half:
         progress: Progress | None = None,
         rows: Sequence[int] | None = None,
     ) -> None:
-        """Have the randomisers of so many iterations in the folder.
+        """Have the randomisers of this many iterations in the folder.
 
         Before any shard is taken in, those for taking in shards of `rows` records (all m if not
         given) are made too.
@@ -186,6 +187,8 @@ class Half1(_Half):
             counted = self._clusters(sums)
             spare = self._clusters(candidates)
             new = yield from update.reseed(self.c1, counted, spare, self.widths)
+            if not self.params.stops:
+                return new, False
             beta = clamp_beta(self.params)
             stop = yield from update.setc(self.c1, self._clusters(clusters), new, beta, self.widths)
             yield from output.announce(stop)
@@ -194,20 +197,23 @@ class Half1(_Half):
         ((new, stop),) = self._run([step()])
         return new.flat().to_array(), stop
 
-    def output(self, sums: State) -> OutputHalf:
+    def output(self, sums: State, squares: State | None = None) -> OutputShare:
+        if squares is not None:
+            raise cannot_choose()
+
         def step() -> Step[list[int]]:
             least = self.params.min_size
             told = yield from update.large(self.c1, self._clusters(sums), least, self.widths)
             return (yield from output.output(self.c1, told.flat()))
 
         (values,) = self._run([step()])
-        return OutputHalf.of(int(self.c1.key.n), values)
+        return OutputShare.of(int(self.c1.key.n), values)
 
-    def labels(self, shard: str) -> OutputHalf:
+    def labels(self, shard: str) -> OutputShare:
         if not self._index.get(shard):
             raise ChannelError("labels exist only after an iteration over the shard.")
         halves = self._run(output.labels(self.c1, index) for index in self._index[shard])
-        return OutputHalf.of(output.LABEL_MODULUS, [value for half in halves for value in half])
+        return OutputShare.of(output.LABEL_MODULUS, [value for half in halves for value in half])
 
     def _run(
         self, steps: Iterable[Step[T]], done: Progress | None = None, *, finish: bool = True
@@ -244,9 +250,9 @@ class Half2(_Half):
     ) -> None:
         if not secret.strong:
             raise InputError(
-                "cloud 2's Paillier key was made by an older release, which hides C1's ciphertexts "
-                "from cloud 2 but for a chance of 2^-14. Make a new one (ppodc key), or use the "
-                "shares suite."
+                "the factors of p-1 and q-1 of cloud 2's Paillier key are unknown. Such a key may "
+                "not hide C1's ciphertexts from cloud 2. Make a new one with `ppodc key`, or use "
+                "the shares suite."
             )
         super().__init__(2, channel, params, Cipher(secret.public, randomisers), batch)
         self.c2 = Cloud2(self._cipher, secret)
@@ -276,18 +282,23 @@ class Half2(_Half):
         return EMPTY
 
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
+        if not self.params.stops:
+            self._serve(StepMenu("update", _HIDDEN))
+            return EMPTY, False
         self.c2.stops.clear()
         self._serve(StepMenu("update", _HIDDEN, {"reveal": self.widths.stop + 1, "stop": 1}))
         return EMPTY, self.c2.stops[0]
 
-    def output(self, sums: State) -> OutputHalf:
+    def output(self, sums: State, squares: State | None = None) -> OutputShare:
+        if squares is not None:
+            raise cannot_choose()
         values = self.params.k * (self.params.l + 1)
         revealed = self._revealed(StepMenu("output", _HIDDEN, {"output": values}))
-        return OutputHalf.of(int(self.c2.secret.public.n), revealed)
+        return OutputShare.of(int(self.c2.secret.public.n), revealed)
 
-    def labels(self, shard: str) -> OutputHalf:
+    def labels(self, shard: str) -> OutputShare:
         revealed = self._revealed(StepMenu("labels", pieces={"labels": self._sizes[shard]}))
-        return OutputHalf.of(output.LABEL_MODULUS, revealed)
+        return OutputShare.of(output.LABEL_MODULUS, revealed)
 
     def _serve(self, menu: StepMenu) -> None:
         """Answer what is on the step's menu until C1 has finished it."""

@@ -50,7 +50,7 @@ def pack(c1: Cloud1, values: Ciphertexts, slot: int) -> Ciphertexts:
 
 
 def pack_plain(plaintexts: Sequence[int], slot: int, width: int) -> list[int]:
-    """The same packing for plaintexts."""
+    """Pack plaintexts as `pack` packs ciphertexts."""
     return [
         sum(value << (slot * position) for position, value in enumerate(plaintexts[i : i + width]))
         for i in range(0, len(plaintexts), width)
@@ -58,7 +58,7 @@ def pack_plain(plaintexts: Sequence[int], slot: int, width: int) -> list[int]:
 
 
 def mask(c1: Cloud1, values: Ciphertexts, bits: int) -> tuple[Array, list[mpz]]:
-    """What C1 sends for these values, and the masks that it remembers."""
+    """The message of C1 for these values, and the masks that it remembers."""
     slot = slot_width(bits)
     masks = draw(c1, bits, len(values))
     fresh = c1.cipher.encrypt(pack_plain(masks, slot, slots(c1.key.bits, slot)))

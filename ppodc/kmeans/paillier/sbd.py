@@ -65,7 +65,7 @@ def number(c1: Cloud1, bits: Bits) -> Ciphertexts:
 
 
 def public_bits(c1: Cloud1, value: int, width: int, rows: int) -> Bits:
-    """The bits of a number that everybody knows, for so many rows."""
+    """The bits of a number that everybody knows, for this many rows."""
     return [c1.constant(value >> place & 1, rows) for place in reversed(range(width))]
 
 

@@ -1,1 +1,1 @@
-"""The same steps on secret shares; the suite to use."""
+"""k-means on secret shares; the suite to use."""

@@ -1,4 +1,4 @@
-"""What a job of the shares suite will use up: chunks of records, and supplies of each step.
+"""The demand of a job of the shares suite: chunks of records, and supplies of each step.
 
 All of it follows from the public numbers of the job, so both clouds compute the same. A job with
 several numbers of clusters has rings and chunks for the largest, `Parameters.k`.
@@ -7,15 +7,15 @@ several numbers of clusters has rings and chunks for the largest, `Parameters.k`
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares import scaling, smin_k, stop_test, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.mpc import select, unmask
-from ppodc.mpc.digit_ot import DIGIT
-from ppodc.mpc.lattice_parameters import DEGREE
+from ppodc.mpc.lattice.parameters import DEGREE
+from ppodc.mpc.ot.digit_ot import DIGIT
+from ppodc.mpc.shares import select, unmask
 from ppodc.mpc.supplies import Needs
 
-CHUNK_ROWS = DEGREE  # a block of encrypted records is a chunk, or several
+CHUNK_ROWS = 16 * DEGREE  # some blocks of encrypted records, or a part of one: all go in step
 _CHUNK_BYTES = 1 << 27  # of a chunk's distances and supplies
 _DIGIT_BYTES = 12  # of supplies per digit of a comparison: leaves and AND pairs
 
@@ -28,14 +28,18 @@ class Demand:
         self._p, self._rings, self._bits = parameters, rings, bits
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
-        """Stretches of 2^i rows and a rest; distances and supplies of one fit in memory."""
+        """Stretches of 2^i rows and a rest; distances and supplies of one fit in memory.
+
+        All records of a stretch go through each round together, so that a slow link is waited for
+        once a stretch.
+        """
         digits = -(-self._rings.distance_bits // DIGIT)
         per_row = max(1, self._p.k - 1) * (8 * self._rings.distance + _DIGIT_BYTES * digits)
         most = 1 << max(0, (_CHUNK_BYTES // per_row).bit_length() - 1)
         return list(pairwise([*range(0, rows, min(most, CHUNK_ROWS)), rows]))
 
     def chunk(self, rows: int, k: int) -> Needs:
-        """Supplies for assigning a chunk of so many records to k clusters."""
+        """Supplies for assigning a chunk of this many records to k clusters."""
         return smin_k.needs(rows, k, self._rings.distance_bits) + sums.needs(rows, k)
 
     def widening(self, k: int) -> Needs:
@@ -55,7 +59,9 @@ class Demand:
         return k > 1 and not self._rings.beta
 
     def update(self, k: int) -> Needs:
-        """Supplies for re-seeding and the stop test."""
+        """Supplies for re-seeding, the stop test if there is one, and the centres beside it."""
+        if not self._p.stops:
+            return select.needs(k) + self.centres(k) if k > 1 else update.small_needs(k)
         if self.centres_beside(k):
             return select.needs(k) + stop_test.needs_beside(k, self._p.l, self._rings)
         return update.small_needs(k) + stop_test.needs(k, self._p.l, self._rings)
@@ -63,19 +69,15 @@ class Demand:
     def iteration(self, shards: Sequence[int]) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""
         k = self._p.k
-        total = self.update(k) + self.widening(k) + self.factors(k)
+        total = self.update(k) + self.factors(k)
+        if k > 1 or self._p.stops:
+            total += self.widening(k)
         if k > 1 and not self.centres_beside(k):
             total += self.centres(k)
         for rows in shards:
             for start, end in self.chunks(rows):
                 total += self.chunk(end - start, k)
-            total += self.sums(rows, k)
         return total
-
-    def sums(self, rows: int, k: int) -> Needs:
-        """Supplies for widening the sums of a shard."""
-        narrow = sums.sum_bytes(rows, self._p.ub) < sums.WORD_BYTES
-        return select.needs(k * (self._p.l + 1)) if narrow else Needs()
 
     def ingest(self, shards: Sequence[int]) -> Needs:
         """Supplies for taking in shards of these sizes."""

@@ -16,10 +16,11 @@ cluster becomes one of a single record, n = 1, and T[0] = T[1] + 1: its lowest b
 and it is off by 1 as well. lambda_h T[n_h] is 2^G c_h up to M ub; with G - C >= log2(M ub) + 1 bits
 dropped, a = 2^C c_h + e, |e| <= 3/2 per attribute.
 
-*Scores.* z_h = b_h - 2 x.a_h with b_h = ||a_h||^2 / 2^C up to 1 (C bits dropped). As
+*Scores.* z_h = b_h - 2 x.a_h with b_h = ||a_h||^2 / 2^C up to 1 (C bits dropped), and the product
+-2 x.(a_h - a_0) of h > 0 up to 1 (`mpc.lattice.parameters`; none is made for h = 0). As
 ||a_h||^2 / 2^C - 2 x.a_h = 2^C s_h + 2 (c_h - x).e + ||e||^2 / 2^C and |c_h - x| <= ub,
 
-    |z_h - 2^C s_h| <= 3 l ub + 9 l / (4 2^C) + 1 <= 2^t / 16,   by the choice of t
+    |z_h - 2^C s_h| <= 3 l ub + 9 l / (4 2^C) + 2 <= 2^t / 16,   by the choice of t
 
 *Comparisons.* v_h = z_h - z_0 with t bits dropped (v_0 = 0 exactly), F = C - t. For any i < j
 
@@ -42,8 +43,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppodc.errors import WidthError
-from ppodc.mpc.additive import LIMB_BITS, U64, Words
 from ppodc.mpc.compiled import compiled, i64, out_u8_2
+from ppodc.mpc.shares.additive import LIMB_BITS, U64, U64Array
 
 MARGIN = 2  # added to v_j - v_i, so that errors never turn a tie around
 _MOST = (1 << 31) - 1  # records and clusters
@@ -68,7 +69,7 @@ class FixedPoint:
             raise WidthError(f"{m} records are more than a job on shares takes: {_MOST}.")
         # 2^F 16 / M^4 >= 33 / 8
         score = _at_least(-(-33 * most**4 // 128))
-        # 2^t >= 16 (3 l ub + 9 l / (4 2^C) + 1)
+        # 2^t >= 16 (3 l ub + 9 l / (4 2^C) + 2)
         dropped = _at_least(_ERROR_PARTS * (3 * l * ub + 2 + 9 * l // 4))
         reciprocal = score + dropped + (most * ub).bit_length() + 1
         return cls(most, score, dropped, reciprocal, score + (l * ub * ub).bit_length())
@@ -99,7 +100,7 @@ def _at_least(bound: int) -> int:
     return (bound - 1).bit_length()
 
 
-def reciprocals(point: FixedPoint, limbs: int, first: int, count: int) -> Words:
+def reciprocals(point: FixedPoint, limbs: int, first: int, count: int) -> U64Array:
     """T[n] for n = first..first+count-1: (count, limbs); beyond M nobody looks."""
     out = np.empty((count, limbs), np.uint64)
     _divide(point.reciprocal, first, out)
@@ -112,7 +113,7 @@ def reciprocals(point: FixedPoint, limbs: int, first: int, count: int) -> Words:
 
 
 @compiled(i64, i64, out_u8_2)
-def _divide(exponent: int, first: int, out: Words) -> None:
+def _divide(exponent: int, first: int, out: U64Array) -> None:
     """(2^exponent + n) // 2n, that is 2^(exponent - 1) / n rounded: long division, 32-bit digits.
 
     n < 2^31, so that a remainder and a digit fit in a word.

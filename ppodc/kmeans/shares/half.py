@@ -1,9 +1,9 @@
 """One cloud's half of the shares suite: `ppodc.kmeans.half.Half` for both roles.
 
-A state is a (k, l + 1) array of additive shares modulo 2^64: sums and counts. Work on records is
-done in chunks (`demand`), so that memory does not grow with m; supplies for a chunk come from
-what was made ahead and are made on the spot when that runs dry. After any error the session is
-over, and a new pair starts with new secrets.
+A state is a (k, l + 1) array of additive shares: sums and counts, right modulo 2^32 or 2^64
+(`Rings.sum_bits`). Work on records is done in chunks (`demand`), so that memory does not grow with
+m; supplies for a chunk come from what was made ahead and are made on the spot when that runs dry.
+After any error the session is over, and a new pair starts with new secrets.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Parameters, State
+from ppodc.kmeans.half import Half, State
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares import inertia, scaling, smin_k, stop_test, update
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
@@ -23,29 +23,29 @@ from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.fixed_point import MARGIN
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import ProductsAhead, RandomProducts, ShardProducts, product_step
-from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.kmeans.shares.ring_sizes import Rings, cut
 from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
-from ppodc.mpc import select
-from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.meter import Meter
-from ppodc.mpc.remask import remask
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import select, widen
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
+from ppodc.mpc.shares.remask import remask
+from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.xor_bits import XorShare
 from ppodc.pairs.plan import Progress
-from ppodc.records.output_half import OutputHalf
+from ppodc.records.result_shares import OutputShare
 from ppodc.transport.channel import Channel
 
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
 AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made when they are needed
 
 
-class SharesHalf:
-    """The half of the cloud `role`; `key` is C2's Paillier key, public at C1 and secret at C2.
+class SharesHalf(Half):
+    """The half of the cloud `role`.
 
     `pools` is a folder for supplies made ahead (both clouds or none); `scratch` one for what is
     kept of records beyond `memory` bytes (if not given `pools`, or the system's for such files).
@@ -56,7 +56,6 @@ class SharesHalf:
         role: int,
         channel: Channel,
         parameters: Parameters,
-        key: PublicKey | SecretKey,
         *,
         pools: Path | None = None,
         scratch: Path | None = None,
@@ -71,10 +70,17 @@ class SharesHalf:
         self._shards: dict[str, Shard] = {}
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
-        job += f" products={p.products}"
-        self._session = Session.start(role, channel, job, key, pools=pools)
+        job += f" products={p.products} stops={p.stops}"
+        self._session = Session.start(role, channel, job, pools=pools)
         self._states = ScaledStates(self._session, self._rings, self._demand)
-        self._starts = Starts(self._session, p, self._demand, self._random, self._budget)
+        self._starts = Starts(
+            self._session,
+            p,
+            self._demand,
+            self._random,
+            self._budget,
+            exact=self._products.exact,
+        )
 
     @property
     def meter(self) -> Meter:
@@ -92,7 +98,7 @@ class SharesHalf:
         progress: Progress | None = None,
         rows: Sequence[int] | None = None,
     ) -> None:
-        """Have the supplies of so many iterations ahead; both halves call it alike.
+        """Have the supplies of this many iterations ahead; both halves call it alike.
 
         Before any shard is taken in, supplies for taking in shards of `rows` records (all m if
         not given) are made too. With shards, their random products are made as well, as far as
@@ -153,7 +159,7 @@ class SharesHalf:
 
     def add(self, states: Sequence[State]) -> State:
         """The sum of partial sums. Local."""
-        total: Words = np.sum([_checked(state) for state in states], axis=0, dtype=U64)
+        total: U64Array = np.sum([_checked(state) for state in states], axis=0, dtype=U64)
         return total
 
     def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
@@ -163,7 +169,7 @@ class SharesHalf:
             state = self._clusters(clusters)
             k = len(state)
             centres = self._states.centres(state) if k > 1 else None
-            total, size = np.zeros_like(state), summing.sum_bytes(held.rows, self._p.ub)
+            total, bits = np.zeros_like(state), self._rings.sum_bits
             held.hot.clear()
             ready = self._ahead.take(shard)
             for number, (start, end) in enumerate(self._demand.chunks(held.rows)):
@@ -179,17 +185,13 @@ class SharesHalf:
                 held.hot.append((end - start, hot))
                 with self.meter.step("sums"):
                     rows = held.summed(self.role, start, end)
-                    total += summing.sums(self._session, rows, hot, size)
+                    total += summing.sums(self._session, rows, hot, bits)
                 if progress is not None:
                     progress(end - start)
-            if size == summing.WORD_BYTES:
-                return total
-            with self.meter.step("sums"):
-                self._session.supplies.reserve(self._demand.sums(held.rows, k))
-                return summing.widened(self._session, total)
+            return cut(total, bits)
 
     def scaled(self, clusters: State) -> State:
-        """What `assign` needs of clusters first; without a round if `update` made them here."""
+        """The centres that `assign` needs; without a round if `update` made the clusters here."""
         with self._session.step("scaling"):
             return self._states.centres(self._clusters(clusters)).to_state()
 
@@ -208,11 +210,13 @@ class SharesHalf:
             k = len(old)
             self._session.supplies.reserve(self._demand.update(k))
             parts = self._clusters(sums, k), self._clusters(candidates, k)
+            if not self._p.stops:
+                return self._update_without_test(*parts), False
             if self._demand.centres_beside(k):
                 return self._update_and_centres(old, *parts)
             with self.meter.step("re-seed"):
                 empty = update.empty(self._session, parts[0])
-                new = update.reseed(self._session, *parts, empty)
+                new = update.reseed(self._session, *parts, empty, self._rings.sum_bits)
             wide = self._states.wide(old), self._states.made_here(new)
             if not self._rings.beta:
                 with self.meter.step("stop test"):
@@ -221,20 +225,38 @@ class SharesHalf:
             with self.meter.step("stop test"):
                 return new, stop_test.moved_little(self._session, wide, factors, self._rings)
 
-    def _update_and_centres(self, old: Words, sums: Words, candidates: Words) -> tuple[Words, bool]:
+    def _update_without_test(self, sums: U64Array, candidates: U64Array) -> U64Array:
+        """New clusters, and with two or more the centres that the next `assign` needs."""
+        session, rings = self._session, self._rings
+        if len(sums) == 1:
+            with self.meter.step("re-seed"):
+                empty = update.empty(session, sums)
+                return update.reseed(session, sums, candidates, empty, rings.sum_bits)
+        with self.meter.step("scaling"):
+            inverse = scaling.inverses(session, sums[:, -1], rings, rings.centre)
+        with self.meter.step("re-seed"):
+            new = update.reseed(session, sums, candidates, scaling.empty(inverse), rings.sum_bits)
+        wide = self._states.made_here(new)
+        with self.meter.step("scaling"):
+            self._states.add_centres(scaling.centres_of(session, wide, inverse, rings))
+        return new
+
+    def _update_and_centres(
+        self, old: U64Array, sums: U64Array, candidates: U64Array
+    ) -> tuple[U64Array, bool]:
         """`update` for beta = 0; what the next `assign` needs of the centres comes out beside."""
         session, rings = self._session, self._rings
         with self.meter.step("scaling"):
             inverse = scaling.inverses(session, sums[:, -1], rings, rings.wide)
         with self.meter.step("re-seed"):
-            new = update.reseed(session, sums, candidates, scaling.empty(inverse))
+            new = update.reseed(session, sums, candidates, scaling.empty(inverse), rings.sum_bits)
         wide = self._states.wide(old), self._states.made_here(new)
         with self.meter.step("stop test"):
             stop, centres = stop_test.unmoved_and_centres(session, *wide, inverse, rings)
         self._states.add_centres(centres)
         return new, stop
 
-    def output(self, sums: State, squares: State | None = None) -> OutputHalf:
+    def output(self, sums: State, squares: State | None = None) -> OutputShare:
         """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call.
 
         Clusters of fewer than `min_size` records are zeros in it. With `squares` (k, 1), the sums
@@ -242,7 +264,7 @@ class SharesHalf:
         """
         with self._session.step("output"):
             # more than all records is as good as any larger number
-            told, least = self._clusters(sums), min(self._p.min_size, self._p.m + 1)
+            told, least = self._widened(self._clusters(sums)), min(self._p.min_size, self._p.m + 1)
             k, columns = told.shape
             if squares is not None:
                 told = np.hstack([told, _checked(squares)])
@@ -252,7 +274,14 @@ class SharesHalf:
             flat = told[:, :columns].reshape(-1)
             if squares is not None:
                 flat = np.append(flat, told[:, columns].sum(dtype=U64))
-            return OutputHalf.of_words(remask(self._session, flat))
+            return OutputShare.of_words(remask(self._session, flat))
+
+    def _widened(self, clusters: U64Array) -> U64Array:
+        """Clusters modulo 2^64, whatever their ring is."""
+        bits = self._rings.sum_bits
+        self._session.supplies.reserve(widen.needs(clusters.size, bits, 1))
+        flat = AdditiveShare(clusters.reshape(-1, 1))
+        return widen.widen(self._session, flat, 1, bits).limbs.reshape(clusters.shape)
 
     def spread(self, shard: str, chosen: State, start: int) -> State:
         """The sum of the records' squared distances to the nearest of those chosen so far."""
@@ -284,11 +313,12 @@ class SharesHalf:
         """Of two starts, states of which the first are the sums, those of the less inertia."""
         with self._session.step("better"):
             rings = inertia.ScoreRings.of(self._p)
-            bit = inertia.better(self._session, _checked(old[0]), _checked(new[0]), rings)
+            before, after = (cut(_checked(states[0]), rings.sums) for states in (old, new))
+            bit = inertia.better(self._session, before, after, rings)
             pairs = zip(old, new, strict=True)
             return [inertia.chosen(self._session, bit, _checked(a), _checked(b)) for a, b in pairs]
 
-    def labels(self, shard: str) -> OutputHalf:
+    def labels(self, shard: str) -> OutputShare:
         """This cloud's half of the labels of the shard's last `assign`."""
         with self._session.step("labels"):
             held = self._shard(shard)
@@ -298,7 +328,7 @@ class SharesHalf:
             for rows, hot in held.hot:
                 self._session.supplies.reserve(giving_out.label_needs(rows, len(hot)))
                 parts.append(giving_out.labels(self._session, hot, rows))
-            return OutputHalf.of_words(np.concatenate(parts))
+            return OutputShare.of_words(np.concatenate(parts))
 
     def close(self) -> None:
         """End the pair's session and forget all records."""
@@ -311,7 +341,7 @@ class SharesHalf:
         self._session.close()
 
     def _missing(self, iterations: int, rows: Sequence[int] | None) -> Needs:
-        """Supplies for so many iterations, and for taking in records if none are held yet."""
+        """Supplies for this many iterations, and for taking in records if none are held yet."""
         held = [shard.rows for shard in self._shards.values()]
         coming = [] if held else list(rows or [self._p.m])
         needs = self._demand.iteration(held or coming) * iterations + self._demand.ingest(coming)
@@ -345,8 +375,8 @@ class SharesHalf:
         except KeyError:
             raise InputError(f"shard {name!r} has not been taken in at this worker.") from None
 
-    def _clusters(self, state: State, k: int | None = None) -> Words:
-        """A state of k clusters, or of any number that the job has."""
+    def _clusters(self, state: State, k: int | None = None) -> U64Array:
+        """A state of k clusters, or of any number that the job has, in the ring of sums."""
         checked, wanted = _checked(state), self._p.k if k is None else k
         fits = len(checked) == k if k else 1 <= len(checked) <= self._p.k
         if not fits or checked.shape[1] != self._p.l + 1:
@@ -354,10 +384,10 @@ class SharesHalf:
                 f"a state of {wanted} clusters has the shape {(wanted, self._p.l + 1)}, "
                 f"not {checked.shape}."
             )
-        return checked
+        return cut(checked, self._rings.sum_bits)
 
 
-def _checked(state: State) -> Words:
+def _checked(state: State) -> U64Array:
     """A state of this suite; one of the other suite has another type."""
     if state.dtype != np.uint64 or state.ndim != 2:
         raise InputError("this state does not belong to the shares suite.")

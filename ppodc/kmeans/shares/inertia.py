@@ -23,19 +23,20 @@ import numpy as np
 
 from ppodc.errors import WidthError
 from ppodc.kmeans import widths
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares import stop_test, update
-from ppodc.kmeans.shares.ring_sizes import MAX_LIMBS
-from ppodc.mpc import compare, multiply, select, widen
-from ppodc.mpc.additive import LIMB_BITS, AdditiveShare, Words
-from ppodc.mpc.correlated_ot import Bits
+from ppodc.kmeans.shares.ring_sizes import MAX_LIMBS, sum_bits
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import compare, multiply, select, widen
+from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare, U64Array
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRings:
     """Limbs of ||lambda||^2 and of the comparison, and the bits of what is compared."""
 
+    sums: int  # bits of the ring of sums
     norm: int
     score: int
     compared: int
@@ -51,10 +52,11 @@ class ScoreRings:
                 f"comparing starts of {p.m} records in {p.k} clusters needs numbers of {compared} "
                 f"bits; {LIMB_BITS * MAX_LIMBS} are supported. Use n_init = 1 or fewer clusters."
             )
-        return cls(-(-(norm + 1) // LIMB_BITS), -(-(compared + 1) // LIMB_BITS), compared)
+        norm_limbs, score_limbs = (-(-(bits + 1) // LIMB_BITS) for bits in (norm, compared))
+        return cls(sum_bits(p), norm_limbs, score_limbs, compared)
 
 
-def better(session: Session, old: Words, new: Words, rings: ScoreRings) -> Bits:
+def better(session: Session, old: U64Array, new: U64Array, rings: ScoreRings) -> Bits:
     """The bit [the new start wins], of sums and counts (k, l + 1) of each; a byte, shared."""
     (n, alpha), (other_n, other_alpha) = (_score(session, sums, rings) for sums in (old, new))
     # N alpha' and N' alpha
@@ -63,26 +65,29 @@ def better(session: Session, old: Words, new: Words, rings: ScoreRings) -> Bits:
     return compare.sign(session, sides[:1] - sides[1:], rings.compared).unpack(1)
 
 
-def chosen(session: Session, bit: Bits, old: Words, new: Words) -> Words:
+def chosen(session: Session, bit: Bits, old: U64Array, new: U64Array) -> U64Array:
     """`new` where the shared bit is 1, else `old`: states of one shape."""
     # old + b (new - old)
     gap = AdditiveShare((new - old).reshape(1, -1, 1))
-    out: Words = old + select.select(session, bit, gap).limbs.reshape(old.shape)
+    out: U64Array = old + select.select(session, bit, gap).limbs.reshape(old.shape)
     return out
 
 
-def _score(session: Session, sums: Words, rings: ScoreRings) -> tuple[AdditiveShare, AdditiveShare]:
+def _score(
+    session: Session, sums: U64Array, rings: ScoreRings
+) -> tuple[AdditiveShare, AdditiveShare]:
     """N and alpha of clusters (k, l + 1): (1) each."""
     k, l = sums.shape[0], sums.shape[1] - 1
     blank = np.zeros_like(sums)
     if session.role == 1:
         blank[:, -1] = 1
     # n = 1 and lambda = 0 for an empty one
-    filled = update.reseed(session, sums, blank, update.empty(session, sums))
+    filled = update.reseed(session, sums, blank, update.empty(session, sums), rings.sums)
     values = AdditiveShare(filled[:, :-1].reshape(-1, 1))
-    flat = widen.widen(session, values, rings.norm)
+    flat = widen.widen(session, values, rings.norm, rings.sums)
     norms = multiply.multiply(session, flat, flat).reshape(k, l).sum(axis=1)
-    counts = widen.widen(session, AdditiveShare(filled[:, -1:].copy()), rings.score)
+    counts = AdditiveShare(filled[:, -1:].copy())
+    counts = widen.widen(session, counts, rings.score, rings.sums)
     alpha, alphas = stop_test.products(session, counts)
     # N = sum_h alpha_h ||lambda_h||^2
     wide = widen.widen(session, norms, rings.score)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.kmeans.linked.duplicates import kept_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.sums import with_count
-from ppodc.linkage.outcome import kept_rows
-from ppodc.mpc.additive import U64, Words
-from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares.additive import U64, U64Array
+from ppodc.mpc.shares.unmask import SharedTable, unmask
+from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.spill import Budget, Spool
-from ppodc.mpc.unmask import SharedTable, unmask
-from ppodc.mpc.xor_bits import XorShare
 
 ALL_BYTES = 8  # of a limb
 _ROWS = 1 << 14  # rows that are kept or not, at a time
@@ -40,10 +40,10 @@ class Shard:
         """Records in the shard."""
         return self.table.rows
 
-    def summed(self, role: int, start: int, end: int) -> Words:
-        """What rows start..end-1 add to the sums of their cluster: (rows, l + 1)."""
+    def summed(self, role: int, start: int, end: int) -> U64Array:
+        """The addends of rows start..end-1 to the sums of their cluster: (rows, l + 1)."""
         if self.kept is not None:
-            rows: Words = self.kept.read(start, end)
+            rows: U64Array = self.kept.read(start, end)
             return rows
         return with_count(role, self.table.additive(start, end))
 

@@ -1,4 +1,4 @@
-"""What owners get: fresh halves of sums and counts, and halves of the records' labels.
+"""Outputs for owners: fresh shares of sums and counts, and shares of the records' labels.
 
 Sums and counts go out freshly masked (`mpc.remask`). *Small clusters*: b = [count < min_size] is
 the sign of count - min_size; (1 - b) times sums and count go out, and where the spec offers the
@@ -19,14 +19,14 @@ fewer than `min_size` records, and a label that hid which one would tell it that
 import numpy as np
 
 from ppodc.kmeans.shares.update import small
-from ppodc.mpc import select
-from ppodc.mpc.additive import U64, AdditiveShare, Words, public
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import select
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
+from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.xor_bits import XorShare
 
 
-def large(session: Session, sums: Words, least: int, count: int) -> Words:
+def large(session: Session, sums: U64Array, least: int, count: int) -> U64Array:
     """Clusters (k, columns), the count in one of them, with zeros for those of fewer records."""
     # (1 - b_h) (lambda_h, |c_h|, ...) with b_h = [|c_h| < least]
     counted = sums[:, : count + 1]
@@ -40,7 +40,7 @@ def label_needs(rows: int, k: int) -> Needs:
     return select.needs(rows * (k - 1).bit_length())
 
 
-def labels(session: Session, hot: list[XorShare], rows: int) -> Words:
+def labels(session: Session, hot: list[XorShare], rows: int) -> U64Array:
     """Additive shares modulo 2^64 of the index of each record's cluster."""
     width = (len(hot) - 1).bit_length()
     if width == 0:

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ppodc.errors import WidthError
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.mpc import lattice_parameters, table_products
-from ppodc.mpc.additive import LIMB_BITS, AdditiveShare
-from ppodc.mpc.lattice_parameters import DEGREE, LatticeParameters
-from ppodc.mpc.lattice_products import EncryptedTable, LatticePair
+from ppodc.mpc.lattice import parameters
+from ppodc.mpc.lattice.parameters import DEGREE, LatticeParameters
+from ppodc.mpc.lattice.products import EncryptedTable, LatticePair
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import table_products
+from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare
 from ppodc.mpc.spill import Budget
 
 AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
@@ -58,9 +59,13 @@ class ShardProducts(Protocol):
 
 
 class ProductStep(Protocol):
-    """A way to make random products; some need the bits of the records."""
+    """A way to make random products; some need the bits of the records.
+
+    Products that are not `exact` are off by -1, 0 or 1.
+    """
 
     needs_bits: bool
+    exact: bool
 
     def take_in(self, session: Session, shard: Shard) -> ShardProducts:
         """Get ready for products of its chunks; both clouds call it alike."""
@@ -80,7 +85,7 @@ def lattice_for(p: Parameters, rings: Rings) -> LatticeParameters | None:
     if p.products == "transfers" or (p.products == "auto" and p.m < _LATTICE_ROWS):
         return None
     try:
-        return lattice_parameters.choose(rings.point.product_bits, p.l)
+        return parameters.choose(rings.point.product_bits, p.l)
     except WidthError:
         if p.products == "lattice":
             raise
@@ -94,12 +99,13 @@ def _random_matrix(session: Session, shard: Shard, columns: int) -> AdditiveShar
 
 
 class LatticeProducts:
-    """Random products on records that are encrypted once (`mpc.lattice_products`).
+    """Random products on records that are encrypted once (`mpc.lattice.products`).
 
     Rounds, bytes, operations: theirs; both grow with the number of columns, not of bits.
     """
 
     needs_bits = False
+    exact = False
 
     def __init__(self, parameters: LatticeParameters, budget: Budget) -> None:
         self._parameters, self._budget = parameters, budget
@@ -116,7 +122,8 @@ class LatticeProducts:
 class _LatticeShard:
     """A block of encrypted records costs the same however many it holds, so blocks are full.
 
-    Its chunks share one matrix R: for the same V they open the same V - R.
+    A chunk is some blocks, with one matrix R for all of them: one V - R is opened. Or it is a part
+    of a block, whose chunks share one matrix R: for the same V they open the same V - R.
     """
 
     def __init__(self, pair: LatticePair, shard: Shard, table: EncryptedTable) -> None:
@@ -124,16 +131,17 @@ class _LatticeShard:
         self._made: RandomProducts | None = None  # of the block that the last chunk was of
 
     def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
-        """For a chunk, which is a block of the encrypted table or a part of it."""
+        """For a chunk, which is some blocks of the encrypted table or a part of one."""
         number, within = divmod(start, DEGREE)
         if not within:
             matrix = _random_matrix(session, self._shard, columns)
-            products = self._pair.products(session, self._table, number, matrix)
+            blocks = range(number, max(number + 1, -(-end // DEGREE)))
+            products = self._pair.products(session, self._table, blocks, matrix)
             self._made = RandomProducts(matrix, products)
         elif self._made is None or self._made.matrix.shape[1] != columns:
             raise ValueError("chunks of a block come in order")
         made = self._made
-        if end == min((number + 1) * DEGREE, self._shard.rows):
+        if end % DEGREE == 0 or end == self._shard.rows:
             self._made = None
         return made.stretch(within, within + end - start)
 
@@ -151,6 +159,7 @@ class TransferProducts:
     """
 
     needs_bits = True
+    exact = True
 
     def take_in(self, session: Session, shard: Shard) -> ShardProducts:
         """The records' bits and the keys of their transfers are made now, not in an iteration."""
@@ -194,7 +203,7 @@ class ProductsAhead:
         return len(self._ready.get(name, ()))
 
     def fill(self, shards: Mapping[str, Shard], iterations: int) -> None:
-        """Make those of so many iterations, the nearest ones of all shards first."""
+        """Make those of this many iterations, the nearest ones of all shards first."""
         sizes = {name: self._bytes_per_row * shard.rows for name, shard in shards.items()}
         left = AHEAD_BYTES - sum(sizes[name] * self.count(name) for name in shards)
         for number in range(iterations):

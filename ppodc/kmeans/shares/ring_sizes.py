@@ -10,13 +10,14 @@ from fractions import Fraction
 
 from ppodc.errors import WidthError
 from ppodc.kmeans import widths
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares.fixed_point import FixedPoint
-from ppodc.mpc.additive import LIMB_BITS
-from ppodc.mpc.correlated_ot import top_bytes
+from ppodc.mpc.ot.correlated_ot import top_bytes
+from ppodc.mpc.shares.additive import LIMB_BITS, U64, U64Array
 
 MAX_LIMBS = 256
 _MAX_VALUE_BITS = 20
+_NARROW_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Rings:
     """Limbs of the rings, and bits of what is compared in them."""
 
     bits: int  # of a value
+    sum_bits: int  # of a sum or count in a state that are right: 32 where these are enough, else 64
     point: FixedPoint
     distance: int  # of a record's score before bits are dropped, and of the records' shares
     distance_top: int  # bytes of the last limb that it needs
@@ -55,6 +57,7 @@ class Rings:
             )
         return cls(
             bits,
+            sum_bits(p),
             point,
             _limbs(point.product_bits),
             top_bytes(point.product_bits),
@@ -80,6 +83,21 @@ class Rings:
     def wide(self) -> int:
         """Limbs of the ring in which the clusters are kept for all steps."""
         return max(self.centre, self.movement, self.stop)
+
+
+def sum_bits(p: Parameters) -> int:
+    """Bits of the ring of sums and counts.
+
+    A cluster's sum is at most (m + k) ub, a re-seeded one's included; below half of a ring of 32
+    bits it can be widened from there (`mpc.shares.widen`).
+    """
+    largest = (p.m + p.k) * ((1 << p.ub.bit_length()) - 1)
+    return _NARROW_BITS if largest < 1 << (_NARROW_BITS - 1) else LIMB_BITS
+
+
+def cut(state: U64Array, bits: int) -> U64Array:
+    """Words in the ring of sums: bits above it are none of the numbers' and must go nowhere."""
+    return state if bits == LIMB_BITS else state & U64((1 << bits) - 1)
 
 
 def _limbs(bits: int) -> int:

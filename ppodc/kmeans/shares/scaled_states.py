@@ -1,4 +1,4 @@
-"""What has been computed from a state, so that nothing is computed twice.
+"""Values computed from recent states, kept so that nothing is computed twice.
 
 An iteration widens the new clusters for its stop test; the next one needs the same for its
 distances and for its own stop test. Of several pairs one looks the centres up, in a table that
@@ -21,8 +21,8 @@ from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Centres, Wide
 from ppodc.kmeans.shares.stop_test import Factors
-from ppodc.mpc.additive import U64, Words
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares.additive import U64, U64Array
 
 _REMEMBERED = 2  # the old and the new clusters of an update
 _NUMBER = "shares.remembered"
@@ -30,10 +30,10 @@ _NUMBER = "shares.remembered"
 
 @dataclass(slots=True, repr=False)
 class _Known:
-    """What has been computed from a state; `number` is the same at both clouds."""
+    """Values computed from a state; `number` is the same at both clouds."""
 
     number: int
-    state: Words
+    state: U64Array
     wide: Wide | None = None
     centres: Centres | None = None
     factors: Factors | None = None
@@ -48,12 +48,12 @@ class ScaledStates:
         self._count = 0
         self._known: list[_Known] = []
 
-    def wide(self, state: Words) -> Wide:
+    def wide(self, state: U64Array) -> Wide:
         """The clusters in a ring in which all steps can multiply."""
         with self._session.meter.step("scaling"):
             return self._widened(self._find(state))
 
-    def factors(self, state: Words) -> Factors:
+    def factors(self, state: U64Array) -> Factors:
         """The scaling factors of the stop test for beta > 0."""
         session = self._session
         with session.meter.step("scaling"):
@@ -63,8 +63,8 @@ class ScaledStates:
                 known.factors = stop_test.factors(session, self._widened(known), self._rings)
             return known.factors
 
-    def centres(self, state: Words) -> Centres:
-        """What SSED_OP needs of the clusters."""
+    def centres(self, state: U64Array) -> Centres:
+        """The centres of the clusters, as SSED_OP needs them."""
         session = self._session
         with session.meter.step("scaling"):
             known = self._find(state)
@@ -73,7 +73,7 @@ class ScaledStates:
                 known.centres = scaling.centres(session, self._widened(known), self._rings)
             return known.centres
 
-    def made_here(self, state: Words) -> Wide:
+    def made_here(self, state: U64Array) -> Wide:
         """Widen and remember a state that this session's update has just made."""
         with self._session.meter.step("scaling"):
             return self._widened(self._remember(state, random=True))
@@ -82,12 +82,12 @@ class ScaledStates:
         """The centres of the state remembered last, computed elsewhere."""
         self._known[0].centres = centres
 
-    def take_over(self, state: Words, centres: Centres) -> None:
+    def take_over(self, state: U64Array, centres: Centres) -> None:
         """The centres of a state, both made by the update of another pair of this job."""
         if not any(known.random and np.array_equal(known.state, state) for known in self._known):
             self._remember(state, random=True).centres = centres
 
-    def _find(self, state: Words) -> _Known:
+    def _find(self, state: U64Array) -> _Known:
         known = next((x for x in self._known if np.array_equal(x.state, state)), None)
         if known is not None and known.random:
             return known
@@ -97,7 +97,7 @@ class ScaledStates:
             return known
         return self._remember(state)
 
-    def _remember(self, state: Words, *, random: bool = False) -> _Known:
+    def _remember(self, state: U64Array, *, random: bool = False) -> _Known:
         self._count += 1
         known = _Known(self._count, state.copy(), random=random)
         self._known = [known, *self._known][:_REMEMBERED]

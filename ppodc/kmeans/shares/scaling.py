@@ -1,12 +1,12 @@
 """The centres in fixed point, from shares of sums and counts: what SSED_OP needs of the clusters.
 
-A state's sums and counts modulo 2^64 are widened once (`Wide`). Then, in the numbers of
+A state's sums and counts are widened once (`Wide`). Then, in the numbers of
 `fixed_point`: the reciprocals T[n_h] by a look-up of the counts, which also tells empty clusters,
 lambda_h T[n_h] cut to a_h = 2^C c_h, and b_h = ||a_h||^2 cut by C bits. Directions -2 a_h and
 constants b_h leave less those of cluster 0. Whoever multiplies cluster-scale numbers at the same
 time may do so in the same rounds (`Beside`): the stop test does.
 
-Who learns what: nothing. Rounds: 2 to widen, 2 for the look-up, 2 for each product. Bytes: those of
+Who learns what: nothing. Rounds: 1 to widen, 2 for the look-up, 1 for each product. Bytes: those of
 k look-ups in tables of M entries, of k products with l columns and of k l squares in the ring of
 `wide_bits`. Supplies: see `widen_needs`, `centre_needs`.
 """
@@ -18,12 +18,12 @@ import numpy as np
 
 from ppodc.kmeans.shares.fixed_point import reciprocals
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.mpc import look_up, multiply, widen
-from ppodc.mpc.additive import U64, AdditiveShare, Words, zeros
-from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import look_up, multiply, widen
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, zeros
+from ppodc.mpc.shares.truncate import drop_bits
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.truncate import drop_bits
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,31 +36,31 @@ class Wide:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Centres:
-    """What SSED_OP needs of the centres: -2 (a_h - a_0) (l, k - 1) and b_h - b_0 (k - 1)."""
+    """Centres as SSED_OP needs them: -2 (a_h - a_0) (l, k - 1) and b_h - b_0 (k - 1)."""
 
     directions: AdditiveShare
     constants: AdditiveShare
 
-    def to_state(self) -> Words:
+    def to_state(self) -> U64Array:
         """As one array (l + 1, (k - 1) L), for other pairs of the same cloud."""
         rows = np.concatenate([self.directions.limbs, self.constants.limbs[None]])
         return rows.reshape(len(rows), -1)
 
     @classmethod
-    def of_state(cls, state: Words, limbs: int) -> "Centres":
-        """What `to_state` gave, in a ring of so many limbs."""
+    def of_state(cls, state: U64Array, limbs: int) -> "Centres":
+        """The centres in an array of `to_state`, in a ring of this many limbs."""
         rows = state.reshape(len(state), -1, limbs)
         return cls(AdditiveShare(rows[:-1]), AdditiveShare(rows[-1]))
 
 
 def widen_needs(k: int, l: int, rings: Rings) -> Needs:
     """Supplies of `widened`."""
-    return widen.needs(k * (l + 1), 1, rings.wide)
+    return widen.needs(k * (l + 1), rings.sum_bits, rings.wide)
 
 
-def widened(session: Session, clusters: Words, rings: Rings) -> Wide:
-    """Clusters (k, l + 1), shares modulo 2^64 of numbers below 2^63, in the wide ring."""
-    flat = widen.widen(session, AdditiveShare(clusters.reshape(-1, 1)), rings.wide)
+def widened(session: Session, clusters: U64Array, rings: Rings) -> Wide:
+    """Clusters (k, l + 1), shares of numbers below half of the ring of sums, in the wide ring."""
+    flat = widen.widen(session, AdditiveShare(clusters.reshape(-1, 1)), rings.wide, rings.sum_bits)
     table = flat.reshape(*clusters.shape).limbs
     return Wide(
         AdditiveShare(np.ascontiguousarray(table[:, :-1])),
@@ -80,7 +80,7 @@ class Beside:
 
 
 def centre_needs(k: int, l: int, rings: Rings, beside: int = 0) -> Needs:
-    """Supplies of `centres`, with so many scalars beside it."""
+    """Supplies of `centres`, with this many scalars beside it."""
     ring = rings.wide if beside else rings.centre
     return (
         look_up.needs(k, rings.point.index_bits)
@@ -89,8 +89,8 @@ def centre_needs(k: int, l: int, rings: Rings, beside: int = 0) -> Needs:
     )
 
 
-def inverses(session: Session, counts: Words, rings: Rings, ring: int) -> AdditiveShare:
-    """T[n_h] of shared counts (k), in a ring of so many limbs: (k)."""
+def inverses(session: Session, counts: U64Array, rings: Rings, ring: int) -> AdditiveShare:
+    """T[n_h] of shared counts (k), in a ring of this many limbs: (k)."""
     # n_h modulo the size of the table
     table = partial(reciprocals, rings.point, ring)
     return look_up.look_up(session, counts, rings.point.index_bits, table, ring)
@@ -103,9 +103,14 @@ def empty(inverse: AdditiveShare) -> Bits:
 
 def centres(session: Session, wide: Wide, rings: Rings) -> Centres:
     """The centres' directions and constants in the ring of the distances."""
+    inverse = inverses(session, wide.counts.limbs[:, 0], rings, rings.centre)
+    return centres_of(session, wide, inverse, rings)
+
+
+def centres_of(session: Session, wide: Wide, inverse: AdditiveShare, rings: Rings) -> Centres:
+    """`centres` from the T[n_h], which are in the ring of the centres."""
     (_, l), ring = wide.sums.shape, rings.centre
     nothing = Beside(zeros((0,), ring), zeros((0, l), ring))
-    inverse = inverses(session, wide.counts.limbs[:, 0], rings, ring)
     return centres_beside(session, wide, inverse, rings, nothing)[0]
 
 

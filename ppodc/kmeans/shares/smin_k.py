@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.mpc import and_bits, compare, select
-from ppodc.mpc.additive import U64, AdditiveShare, public, zeros
-from ppodc.mpc.correlated_ot import top_bytes
+from ppodc.mpc.ot.correlated_ot import top_bytes
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import and_bits, compare, select
+from ppodc.mpc.shares.additive import U64, AdditiveShare, public, zeros
+from ppodc.mpc.shares.xor_bits import WORD, XorShare, padded
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.xor_bits import WORD, XorShare, padded
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -5,16 +5,21 @@ records of all shards, T the last of them, u = word / 2^64 a public fraction fro
 is the first record with P_i > u T, or the last of all where there is none (T = 0).
 
 *Distances.* d = ||x||^2 - 2 x.c + ||c||^2 for a newly chosen c: x.c as in SSED_OP, D becomes
-D + [d < D] (d - D). *Threshold.* P_i > u T is P_i > floor(u T) for whole P_i; the floor is exact:
-word T in a ring of more limbs, each cloud drops the low bits of its share, and the carry out of
-them is added (`threshold`). *Choice.* b_i = [floor(u T) - P_i < 0] is 0...01...1, so that
-b_i ^ b_(i-1) is the one-hot of the chosen record; b before a shard comes from what lies before it.
+D + [d < D] (d - D). Products by lattices are off by at most 1; where they are used, x is multiplied
+by -32 c instead, C1 adds 2, and 16 (-2 x.c) + e with 1 <= e <= 3 is divided by 16 exactly
+(`mpc.shares.quotient`): distances are then right modulo 2^60, or 2^(w - 4) for products of w < 64
+bits, which is more than bits of T + 1 as F + t exceeds log2 m by far (`fixed_point`).
+
+*Threshold.* P_i > u T is P_i > floor(u T) for whole P_i; the floor is exact: word T in a ring of
+more limbs, each cloud drops the low bits of its share, and the carry out of them is added
+(`threshold`). *Choice.* b_i = [floor(u T) - P_i < 0] is 0...01...1, so that b_i ^ b_(i-1) is the
+one-hot of the chosen record; b before a shard comes from what lies before it.
 
 Numbers are whole and of so many bits that none wraps: l ub^2 for a distance, m l ub^2 for a sum.
 They are right modulo 2^(bits of T + 1), as are the records' products (`fixed_point`: F >= log2 m).
 
 Who learns what: nothing, neither which record nor any distance or total. Rounds per record chosen:
-about 27, for all shards of a pair one behind the other. Bytes per record and record chosen: two
+about 28, for all shards of a pair one behind the other. Bytes per record and record chosen: two
 comparisons (of a distance and of a sum), two selects and one product column. Supplies: see the
 `needs` of each.
 """
@@ -23,17 +28,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.ssed_op import masked_products
-from ppodc.mpc import compare, multiply, select, widen
-from ppodc.mpc.additive import LIMB_BITS, AdditiveShare, public
-from ppodc.mpc.correlated_ot import Bits
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import compare, multiply, quotient, select, widen
+from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare, public
+from ppodc.mpc.shares.truncate import drop_bits
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.truncate import drop_bits
 
 FRACTION_BITS = 64  # of u
+_SPARE_BITS = 4  # of a product that is not exact
+_SURPLUS = 2  # added to it, so that it is never below what it should be
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class SpreadBits:
 
     @property
     def limbs(self) -> int:
-        """Of a sum and its sign."""
+        """Limbs of a sum and its sign."""
         return -(-(self.total + 1) // LIMB_BITS)
 
     @property
@@ -75,13 +82,23 @@ def distances(
     norms: AdditiveShare,
     centre: tuple[AdditiveShare, AdditiveShare],
     random: RandomProducts,
+    *,
+    exact: bool,
 ) -> AdditiveShare:
-    """d of some records (n, l) with these norms (n) to a record c and its norm: (n)."""
+    """d of some records (n, l) with these norms (n) to a record c and its norm: (n).
+
+    `exact`: random products are.
+    """
     c, square = centre
-    # ||x||^2 - 2 x.c + ||c||^2
     once = RandomProducts(random.matrix.low(1), random.products.low(1))
-    doubled = c.times(-2).reshape(-1, 1)
-    return norms + masked_products(session, records.low(1), doubled, once).reshape(-1) + square
+    factor = -2 if exact else -2 << _SPARE_BITS
+    scaled = c.times(factor).reshape(-1, 1)
+    products = masked_products(session, records.low(1), scaled, once).reshape(-1)
+    if not exact:
+        products = products + public([_SURPLUS], 1, session.role)
+        products = quotient.quotient(session, products, _SPARE_BITS)
+    # ||x||^2 - 2 x.c + ||c||^2
+    return norms + products + square
 
 
 def counted(session: Session, keep: Bits, distances: AdditiveShare) -> AdditiveShare:
@@ -89,10 +106,30 @@ def counted(session: Session, keep: Bits, distances: AdditiveShare) -> AdditiveS
     return select.select(session, keep, distances.reshape(-1, 1)).reshape(-1)
 
 
-def nearer_needs(rows: int, bits: SpreadBits) -> Needs:
-    """Supplies of `nearer` and `widened`."""
+def nearer_needs(rows: int, bits: SpreadBits, *, exact: bool) -> Needs:
+    """Supplies of `distances`, `nearer` and `widened`."""
     both = compare.needs(rows, bits.distance) + select.needs(rows)
-    return both + widen.needs(rows, 1, bits.limbs)
+    divided = Needs() if exact else quotient.needs(rows)
+    return both + divided + (select.needs(rows) if _is_widened(bits, exact) else Needs())
+
+
+def widened(
+    session: Session, distances: AdditiveShare, bits: SpreadBits, *, exact: bool
+) -> AdditiveShare:
+    """Distances in the ring of their sums: (n)."""
+    if not _is_widened(bits, exact):
+        return distances
+    return widen.widen(session, distances, bits.limbs, _right_bits(exact))
+
+
+def _right_bits(exact: bool) -> int:
+    """Bits of a word that are right in a distance."""
+    return LIMB_BITS if exact else LIMB_BITS - _SPARE_BITS
+
+
+def _is_widened(bits: SpreadBits, exact: bool) -> bool:
+    """Whether sums of distances take more bits than are right in one."""
+    return bits.total + 1 > _right_bits(exact)
 
 
 def nearer(
@@ -108,7 +145,7 @@ def nearer(
 def threshold_needs(bits: SpreadBits) -> Needs:
     """Supplies of `threshold`."""
     return (
-        widen.needs(1, bits.limbs, bits.limbs + 1)
+        widen.needs(1, LIMB_BITS * bits.limbs, bits.limbs + 1)
         + compare.needs(1, FRACTION_BITS + bits.spare)
         + select.needs(1)
     )

@@ -14,9 +14,9 @@ from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Centres
-from ppodc.mpc.additive import AdditiveShare, matrix_product
 from ppodc.mpc.session import Session
-from ppodc.mpc.truncate import drop_bits
+from ppodc.mpc.shares.additive import AdditiveShare, matrix_product
+from ppodc.mpc.shares.truncate import drop_bits
 
 _OPEN = "shares.centres"
 

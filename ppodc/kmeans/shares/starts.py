@@ -1,4 +1,4 @@
-"""What a half keeps while a start is chosen: norms of its records, distances to the chosen ones.
+"""A half's state while a start is chosen: norms of its records, distances to the chosen ones.
 
 Norms ||x||^2 are computed once for a shard (`mpc.share_squares`) and serve every start, and the
 inertia. Distances belong to a start and to the records that it has chosen so far: a half that lacks
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares import spread
 from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.ingest import Shard
 from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.spread import SpreadBits
 from ppodc.kmeans.shares.sums import with_count
-from ppodc.mpc import share_squares, widen
-from ppodc.mpc.additive import U64, AdditiveShare, Words
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import share_squares
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.supplies import Needs
 
@@ -48,11 +48,20 @@ class _Nearest:
 
 
 class Starts:
-    """See the module."""
+    """Norms and distances of a half's records while a start is chosen."""
 
     def __init__(
-        self, session: Session, p: Parameters, demand: Demand, random: Random, budget: Budget
+        self,
+        session: Session,
+        p: Parameters,
+        demand: Demand,
+        random: Random,
+        budget: Budget,
+        *,
+        exact: bool,
     ) -> None:
+        """`exact`: random products are."""
+        self._exact = exact
         self._session, self._l, self._demand, self._random = session, p.l, demand, random
         self._bits, self._budget = SpreadBits.of(p), budget
         self._norms: dict[str, Spool] = {}
@@ -83,7 +92,7 @@ class Starts:
             found.append(share_squares.share_squares(self._session, records, table.bits).limbs)
         return found
 
-    def total(self, name: str, shard: Shard, chosen: Words, start: int) -> Words:
+    def total(self, name: str, shard: Shard, chosen: U64Array, start: int) -> U64Array:
         """The sum of the squared distances to the nearest of the chosen (j, l + 1): (1, limbs)."""
         near = self._near.pop(name, None)
         if near is not None and (near.start != start or near.chosen > len(chosen)):
@@ -98,8 +107,8 @@ class Starts:
         return near.total.limbs.reshape(1, -1)
 
     def pick(
-        self, name: str, shard: Shard, totals: Words, number: int, word: int, *, last: bool
-    ) -> Words:
+        self, name: str, shard: Shard, totals: U64Array, number: int, word: int, *, last: bool
+    ) -> U64Array:
         """The record that comes next as (x, 1), or zeros if it lies in another shard: (1, l + 1).
 
         `totals` are those of all shards in the order of their records, `number` says which is this
@@ -131,23 +140,24 @@ class Starts:
         """The distances when a record more is chosen."""
         session, bits, chunks = self._session, self._bits, self._demand.chunks(shard.rows)
         self.norms(name, shard, 0, 0)  # made before anything of this step
-        most = spread.nearer_needs(chunks[0][1], bits) if chunks else Needs()
+        exact = self._exact
+        most = spread.nearer_needs(chunks[0][1], bits, exact=exact) if chunks else Needs()
         session.supplies.reserve(spread.norm_needs(self._l) + most)
         both = centre, spread.norm(session, centre)
         values = Spool(shard.rows, 1, U64, self._budget)
         wide = Spool(shard.rows, bits.limbs, U64, self._budget)
         total = AdditiveShare(np.zeros(bits.limbs, U64))
         for first, end in chunks:
-            session.supplies.reserve(spread.nearer_needs(end - first, bits))
+            session.supplies.reserve(spread.nearer_needs(end - first, bits, exact=exact))
             records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
             norms = self.norms(name, shard, first, end)
-            found = spread.distances(session, records, norms, both, random)
+            found = spread.distances(session, records, norms, both, random, exact=exact)
             if near is not None:
                 before = AdditiveShare(near.values.read(first, end))
                 found = spread.nearer(session, before, found, bits)
             elif shard.keep is not None:  # rows that do not count are never drawn: 0 stays least
                 found = spread.counted(session, shard.keep[first:end], found)
-            widened = widen.widen(session, found, bits.limbs)
+            widened = spread.widened(session, found, bits, exact=exact)
             values.append(found.limbs)
             wide.append(widened.limbs)
             total += widened.sum()

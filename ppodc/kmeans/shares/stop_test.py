@@ -7,7 +7,7 @@ With e_h[s] = |c'_h| lambda_h[s] - |c_h| lambda'_h[s] and E_h = sum_s e_h[s]^2, 
 *beta = p / q > 0* (Eq. 5.5): with alpha = prod_h |c_h| and alpha_h = prod_(g != h) |c_g| by a
 product tree, g_h = alpha_h alpha'_h and f = alpha alpha', stop when q sum_h g_h^2 E_h <= p f^2.
 
-Who learns what: both clouds learn the stop bit, nothing else. Rounds: 2 for each of two products, 4
+Who learns what: both clouds learn the stop bit, nothing else. Rounds: 1 for each of two products, 4
 for the test, 1 to open; for beta > 0 those of a comparison and about 4 log2(k) + 8. Bytes: those of
 k products with l columns and k l squares; for beta > 0 also those of about 6 k products of
 stop-test size, which grows with k. Supplies: see `needs`, `factor_needs`.
@@ -21,9 +21,9 @@ from ppodc.errors import WireError
 from ppodc.kmeans.shares import scaling
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Beside, Centres, Wide
-from ppodc.mpc import compare, multiply, widen, zero_test
-from ppodc.mpc.additive import AdditiveShare, public
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import compare, multiply, widen, zero_test
+from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare, public
 from ppodc.mpc.supplies import Needs
 
 _STOP = "shares.stop"
@@ -54,7 +54,7 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
         return movements + zero_test.needs(1, rings.movement_bits)
     return (
         movements
-        + widen.needs(k, rings.movement, rings.stop)
+        + widen.needs(k, LIMB_BITS * rings.movement, rings.stop)
         + multiply.needs(2 * (k + 1) + k, rings.stop)
         + compare.needs(1, rings.stop_bits)
     )

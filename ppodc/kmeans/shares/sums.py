@@ -1,28 +1,27 @@
-"""SMP with the one-hot: sums and counts of the records of each cluster, modulo 2^64.
+"""SMP with the one-hot: sums and counts of the records of each cluster.
 
 lambda_h = sum_i b_h(i) t_i and |c_h| = sum_i b_h(i), with b_h the one-hot of SMIN_k: one select
 per record and cluster but the last, with the row (t[1..l], 1), added up at once. The last cluster
 is the total, which needs no message, less the others.
 
-A large shard's are added up modulo 2^32 where they stay below half of that, and widened at the end:
-half the bytes for two more rounds.
+They are right modulo 2^32 where that holds all sums of the job, and modulo 2^64 else
+(`ring_sizes.sum_bits`). Whatever needs them in a larger ring widens them there; bits above the ring
+hold parts of a cloud's own share and are cut off.
 
-Who learns what: nothing. Rounds: 2. Bytes per record, cluster and direction: 8 (l + 1), or half as
-many. Supplies: k - 1 transfers per record; k (l + 1) to widen.
+Who learns what: nothing. Rounds: 1. Bytes per record, cluster and direction: 4 (l + 1), or 8
+(l + 1). Supplies: k - 1 transfers per record.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from ppodc.mpc import select, widen
-from ppodc.mpc.additive import U64, AdditiveShare, Words
+from ppodc.kmeans.shares.ring_sizes import cut
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import select
+from ppodc.mpc.shares.additive import LIMB_BITS, U64, AdditiveShare, U64Array
+from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.xor_bits import XorShare
-
-WORD_BYTES = 8
-LARGE = 1 << 15  # rows from which on half the bytes are worth two rounds
 
 
 def needs(rows: int, k: int) -> Needs:
@@ -30,7 +29,7 @@ def needs(rows: int, k: int) -> Needs:
     return select.needs(rows * (k - 1))
 
 
-def with_count(role: int, values: AdditiveShare) -> Words:
+def with_count(role: int, values: AdditiveShare) -> U64Array:
     """Rows (t[1..l], 1) modulo 2^64: (rows, l + 1). Local."""
     rows, attributes = values.shape
     table = np.empty((rows, attributes + 1), U64)
@@ -39,21 +38,12 @@ def with_count(role: int, values: AdditiveShare) -> Words:
     return table
 
 
-def sum_bytes(rows: int, ub: int) -> int:
-    """Bytes of a sum over a shard's rows that are computed: 4 where that is enough and worth it."""
-    return 4 if rows >= LARGE and rows * ub < 1 << 31 else WORD_BYTES
-
-
-def widened(session: Session, sums: Words) -> Words:
-    """Sums modulo 2^32, modulo 2^64."""
-    flat = AdditiveShare(sums.reshape(-1, 1))
-    return widen.widen(session, flat, 1, 32).limbs.reshape(sums.shape)
-
-
-def sums(session: Session, table: Words, hot: Sequence[XorShare], size: int = WORD_BYTES) -> Words:
+def sums(
+    session: Session, table: U64Array, hot: Sequence[XorShare], bits: int = LIMB_BITS
+) -> U64Array:
     """This cloud's shares of the clusters' sums and counts, from rows (t, 1): (k, l + 1).
 
-    Right modulo 2^(8 size).
+    Modulo 2^bits, 32 or 64.
     """
     out = np.empty((len(hot), table.shape[1]), U64)
     # the sum over all records
@@ -61,7 +51,7 @@ def sums(session: Session, table: Words, hot: Sequence[XorShare], size: int = WO
     if len(hot) > 1:
         # sum_i b_h(i) (t_i, 1) for all clusters but the last
         rows = AdditiveShare(table[..., None])
-        chosen = select.sum_selected(session, hot[:-1], rows, size)
+        chosen = select.sum_selected(session, hot[:-1], rows, bits // 8)
         out[:-1] = chosen.limbs[..., 0]
         out[-1] -= out[:-1].sum(axis=0, dtype=U64)
-    return out
+    return cut(out, bits)

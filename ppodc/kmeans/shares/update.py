@@ -9,14 +9,15 @@ comparison if there is one. Bytes and supplies: theirs, k of each.
 
 import numpy as np
 
-from ppodc.mpc import compare, select
-from ppodc.mpc.additive import AdditiveShare, Words, public
-from ppodc.mpc.correlated_ot import Bits
+from ppodc.kmeans.shares.ring_sizes import cut
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares import compare, select
+from ppodc.mpc.shares.additive import AdditiveShare, U64Array, public
+from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.supplies import Needs
-from ppodc.mpc.xor_bits import XorShare
 
-_COUNT_BITS = 32  # of a count below 2^31, or of what it lacks to a public number of as many bits
+_COUNT_BITS = 31  # of a count, and of what it lacks to a public number of as many bits
 
 
 def small_needs(k: int) -> Needs:
@@ -24,21 +25,22 @@ def small_needs(k: int) -> Needs:
     return compare.needs(k, _COUNT_BITS) + select.needs(k)
 
 
-def small(session: Session, sums: Words, least: int) -> XorShare:
+def small(session: Session, sums: U64Array, least: int) -> XorShare:
     """b_h = [|c_h| - least < 0] for each of the clusters (k, l + 1)."""
     counts = AdditiveShare(sums[:, -1:].copy())
     return compare.sign(session, counts - public([least] * len(sums), 1, session.role), _COUNT_BITS)
 
 
-def empty(session: Session, sums: Words) -> Bits:
+def empty(session: Session, sums: U64Array) -> Bits:
     """b_h = [|c_h| < 1]."""
     return small(session, sums, 1).unpack(len(sums))
 
 
-def reseed(session: Session, sums: Words, candidates: Words, empty: Bits) -> Words:
-    """Clusters (k, l + 1) in which an empty one has become its candidate."""
+def reseed(
+    session: Session, sums: U64Array, candidates: U64Array, empty: Bits, bits: int
+) -> U64Array:
+    """Clusters (k, l + 1) in which an empty one has become its candidate, modulo 2^bits."""
     # (lambda_h, |c_h|) + b_h (candidate_h, 1)
     rows = AdditiveShare(np.ascontiguousarray(candidates)[..., None])
-    added = select.select(session, empty, rows)
-    clusters: Words = sums + added.limbs[..., 0]
-    return clusters
+    added = select.select(session, empty, rows, top=bits // 8)
+    return cut(sums + added.limbs[..., 0], bits)

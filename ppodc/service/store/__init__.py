@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ppodc.files import private_folder
 from ppodc.service.store.database import Database
-from ppodc.service.store.datasets import Dataset, Datasets
+from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.figures import Figures
 from ppodc.service.store.jobs import Checkpoint, JobInfo, Jobs
 from ppodc.service.store.ledger import Ledger
@@ -23,11 +23,11 @@ from ppodc.service.store.seals import Seals
 from ppodc.service.store.uploads import Uploads
 from ppodc.service.store.versions import Role, prepare
 
-__all__ = ["Checkpoint", "Dataset", "JobInfo", "Role", "Store"]
+__all__ = ["Checkpoint", "JobInfo", "Role", "Store"]
 
 
 class Store:
-    """See the module: one object for each idea, all on one database."""
+    """A cloud's store: one object for each idea, all on one database."""
 
     def __init__(self, folder: Path, role: Role, database: Database) -> None:
         self.folder, self.role = folder, role
@@ -40,7 +40,7 @@ class Store:
         self.seals = Seals(database, self.ledger, self.datasets, self.uploads)
         self.jobs = Jobs(database, self.ledger, self.datasets)
         self.results = Results(database, self.ledger, self.datasets, self.seals)
-        self.noise_key = NoiseKey(folder).ensure()
+        self.noise_key = NoiseKey(folder)
         self.figures = Figures(database)
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)
 

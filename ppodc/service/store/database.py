@@ -33,9 +33,11 @@ class Database:
         self._lock = threading.RLock()
         self._depth = 0
         self._process = os.getpid()
-        with disk_errors(path):
-            # SQLite gives its own side files the mode of the main file.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # SQLite gives its own side files the mode of the main file. A file that is there is not
+        # touched: closing it would drop the locks of another connection of this process, and the
+        # next process to close the file would then delete its log of changes.
+        with disk_errors(path), contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         self._connection = self._connect()
 
     @property

@@ -2,12 +2,12 @@
 
 import sqlite3
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, NotFoundError
 from ppodc.service.job_state import JobState
+from ppodc.service.messages import Dataset
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.ledger import Ledger
 from ppodc.spec import Spec
-from ppodc.transport.wire import Body
 
 SCHEMA = """
 CREATE TABLE dataset (
@@ -21,26 +21,13 @@ CREATE TABLE dataset (
     pairs INTEGER NOT NULL DEFAULT 0,
     message TEXT NOT NULL DEFAULT '',
     cancel_requested INTEGER NOT NULL DEFAULT 0,
-    updated TEXT NOT NULL DEFAULT '',
+    updated TEXT NOT NULL,
     deleted TEXT NOT NULL DEFAULT ''
 ) STRICT
 """
 
 
 MAX_SPEC_BYTES = 60_000  # what one message holds
-
-
-class Dataset(Body, frozen=True):
-    """A dataset, as it is kept and as it travels.
-
-    `uploads` and `rows` count what is committed: everyone's, or the asking owner's alone.
-    """
-
-    name: str
-    digest: str
-    state: JobState
-    uploads: int
-    rows: int
 
 
 class Datasets:
@@ -116,7 +103,7 @@ class Datasets:
             "SELECT * FROM dataset WHERE name = ?", (name,)
         ).fetchone()
         if row is None:
-            raise InputError(f"there is no dataset {name!r} here; create it at both clouds.")
+            raise NotFoundError(f"there is no dataset {name!r} here; create it at both clouds.")
         return row
 
     def state(self, sql: sqlite3.Connection, name: str) -> JobState:
@@ -125,7 +112,7 @@ class Datasets:
 
 
 def _check_new(spec: Spec) -> None:
-    """Refuse a spec that an older program would have taken."""
+    """Reject a spec without owners, or one that does not fit into a message."""
     spec.require_owners()
     if len(spec.canonical()) > MAX_SPEC_BYTES:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What a cloud counts about itself, for whoever operates it: sums over all datasets and owners.
+"""A cloud's figures for its operator: sums over all datasets and owners.
 
 Jobs add to it from their own processes, the gateway reads it. No figure is of one dataset, owner
 or record; what is counted, the cloud knows anyway (bytes, seconds, rows, states).
@@ -13,7 +13,7 @@ SCHEMA = "CREATE TABLE figure (name TEXT PRIMARY KEY, value REAL NOT NULL) STRIC
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What is in the store now; deleted datasets and removed uploads do not count."""
+    """The contents of the store now; deleted datasets and removed uploads do not count."""
 
     jobs: dict[str, int]  # datasets by the state of their job
     uploads: int
@@ -22,7 +22,7 @@ class Overview:
 
 
 class Figures:
-    """See the module."""
+    """Counters of a cloud's store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,7 +45,7 @@ class Figures:
             return {row["name"]: row["value"] for row in sql.execute("SELECT * FROM figure")}
 
     def overview(self) -> Overview:
-        """What is in the store now."""
+        """The contents of the store now."""
         states = "SELECT state, count(*) FROM dataset WHERE deleted = '' GROUP BY state"
         uploads = (
             "SELECT committed, count(*), sum(row_count) FROM upload WHERE removed = ''"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import NotFoundError, StateError
 from ppodc.service.job_state import JobState, check_transition
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
@@ -20,7 +20,7 @@ CREATE TABLE checkpoint (
     dataset TEXT NOT NULL REFERENCES dataset (name),
     iteration INTEGER NOT NULL,
     stop INTEGER NOT NULL,
-    run TEXT NOT NULL DEFAULT '',
+    session_id TEXT NOT NULL,
     PRIMARY KEY (dataset, iteration)
 ) STRICT;
 CREATE TABLE checkpoint_array (
@@ -81,7 +81,7 @@ class Jobs:
             row["pairs"],
             row["message"],
             bool(row["cancel_requested"]),
-            row["updated"] or self._ledger.entries(dataset)[-1].time,  # of an older release
+            row["updated"],
         )
 
     def transition(
@@ -116,19 +116,19 @@ class Jobs:
         with self._database.transaction() as sql:
             state = self._datasets.state(sql, dataset)
             if state.final:
-                raise InputError(f"dataset {dataset!r} is {state} already.")
+                raise StateError(f"dataset {dataset!r} is {state} already.")
             sql.execute("UPDATE dataset SET cancel_requested = 1 WHERE name = ?", (dataset,))
 
-    def save_checkpoint(self, dataset: str, checkpoint: Checkpoint, run: str = "") -> None:
+    def save_checkpoint(self, dataset: str, checkpoint: Checkpoint, session_id: str = "") -> None:
         """Keep this cloud's state after an iteration (the last two stay); notes what it revealed.
 
-        `run` names the session that both clouds made it in: halves of two sessions do not fit.
+        `session_id` names the session that made it at both clouds: halves of two do not fit.
         """
         place = (dataset, checkpoint.iteration)
         with self._database.transaction() as sql:
             self._datasets.row(sql, dataset)
             sql.execute("DELETE FROM checkpoint WHERE dataset = ? AND iteration = ?", place)
-            fields = (*place, int(checkpoint.stop), run)
+            fields = (*place, int(checkpoint.stop), session_id)
             sql.execute("INSERT INTO checkpoint VALUES (?, ?, ?, ?)", fields)
             for name, array in checkpoint.arrays.items():
                 shape = ",".join(map(str, array.shape))
@@ -147,14 +147,14 @@ class Jobs:
             self._ledger.append(checkpoint.event, dataset, detail, checkpoint.learnt)
 
     def checkpoints(self, dataset: str) -> dict[int, str]:
-        """The iterations that can be continued from, oldest first, each with its run."""
-        query = "SELECT iteration, run FROM checkpoint WHERE dataset = ? ORDER BY iteration"
+        """The iterations that can be continued from, oldest first, each with its session id."""
+        query = "SELECT iteration, session_id FROM checkpoint WHERE dataset = ? ORDER BY iteration"
         with self._database.reading() as sql:
             self._datasets.row(sql, dataset)
-            return {row["iteration"]: row["run"] for row in sql.execute(query, (dataset,))}
+            return {row["iteration"]: row["session_id"] for row in sql.execute(query, (dataset,))}
 
     def checkpoint(self, dataset: str, iteration: int) -> Checkpoint:
-        """What was kept after this iteration."""
+        """The checkpoint of this iteration."""
         place = (dataset, iteration)
         bit = "SELECT stop FROM checkpoint WHERE dataset = ? AND iteration = ?"
         saved = "SELECT * FROM checkpoint_array WHERE dataset = ? AND iteration = ?"
@@ -162,7 +162,7 @@ class Jobs:
             row = sql.execute(bit, place).fetchone()
             kept = sql.execute(saved, place).fetchall()
         if row is None:
-            raise InputError(f"dataset {dataset!r} has no checkpoint of iteration {iteration}.")
+            raise NotFoundError(f"dataset {dataset!r} has no checkpoint of iteration {iteration}.")
         arrays = {}
         for array in kept:
             shape = tuple(int(size) for size in array["shape"].split(",") if size)

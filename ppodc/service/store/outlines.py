@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 
-from ppodc.service.upload import Outline
+from ppodc.service.sealed_uploads import Outline
 
 SCHEMA = """
 CREATE TABLE outline (

@@ -1,4 +1,4 @@
-"""What leaves a cloud's store: uploads withdrawn, left out or never finished, data of a past job.
+"""Removal from a cloud's store: withdrawn, left-out or unfinished uploads, data of a past job.
 
 Entries go first, in one transaction with the ledger's; then the files of chunks. A kill in between
 leaves files that nothing refers to, and `sweep` removes them. Deleted content is overwritten in the
@@ -11,14 +11,14 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import timedelta
 
-from ppodc.errors import InputError
+from ppodc.errors import NotFoundError, StateError
 from ppodc.files import disk_errors
 from ppodc.service.job_state import JobState
+from ppodc.service.sealed_uploads import Upload
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
 from ppodc.service.store.uploads import Uploads, find_upload, known_upload
-from ppodc.service.upload import Upload
 
 _AT_WORK = (JobState.PREPARING, JobState.RUNNING)
 
@@ -48,7 +48,7 @@ class Removal:
         with self._database.transaction() as sql:
             upload = known_upload(sql, upload_id)
             if upload.dataset != dataset:
-                raise InputError(f"dataset {dataset!r} has no such upload.")
+                raise NotFoundError(f"dataset {dataset!r} has no such upload.")
             if upload.removed:
                 return
             self._uploads.check_open(sql, dataset)
@@ -92,7 +92,7 @@ class Removal:
             if row["deleted"]:
                 return
             if not JobState(row["state"]).final:
-                raise InputError(f"dataset {dataset!r} is {row['state']}; its job is not over.")
+                raise StateError(f"dataset {dataset!r} is {row['state']}; its job is not over.")
             ids = self._forget_records(sql, dataset, "records")
             self._ledger.append("records deleted", dataset, {"uploads": len(ids)})
         self._clear(ids)
@@ -108,7 +108,7 @@ class Removal:
                 return
             state = JobState(row["state"])
             if state in _AT_WORK:
-                raise InputError(f"the job of {name!r} is {state}; first: ppodc cancel {name}")
+                raise StateError(f"the job of {name!r} is {state}; first: ppodc cancel {name}")
             ids = self._forget_records(sql, name, "all")
             sql.execute("DELETE FROM result WHERE dataset = ?", (name,))
             sql.execute(

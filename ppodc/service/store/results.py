@@ -9,10 +9,10 @@ import sqlite3
 
 import numpy as np
 
-from ppodc.errors import InputError
-from ppodc.records.output_half import (
-    OutputHalf,
-    ResultHalf,
+from ppodc.errors import InputError, StateError
+from ppodc.records.result_shares import (
+    OutputShare,
+    ResultShare,
     half_width,
     modulus_from_bytes,
     modulus_to_bytes,
@@ -20,17 +20,17 @@ from ppodc.records.output_half import (
     unpack_facts,
 )
 from ppodc.service.job_state import JobState
+from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
 from ppodc.service.store.seals import Seals
-from ppodc.service.upload import Sealed
 
 SCHEMA = """
 CREATE TABLE result (
     dataset TEXT PRIMARY KEY REFERENCES dataset (name),
     facts TEXT NOT NULL,
-    run TEXT NOT NULL DEFAULT ''
+    session_id TEXT NOT NULL
 ) STRICT;
 CREATE TABLE result_half (
     dataset TEXT NOT NULL REFERENCES result (dataset) ON DELETE CASCADE,
@@ -58,24 +58,24 @@ class Results:
         self._database, self._ledger = database, ledger
         self._datasets, self._seals = datasets, seals
 
-    def save(self, dataset: str, result: ResultHalf, run: str = "") -> None:
+    def save(self, dataset: str, result: ResultShare, session_id: str = "") -> None:
         """Keep this cloud's halves for the owners; row halves are of all sealed rows in order.
 
-        `run` names the session that both clouds made them in.
+        `session_id` names the session that made them at both clouds; a cloud alone has none.
 
-        May be repeated until the job is done: halves of both clouds must be of the same run, so
+        May be repeated until the job is done: halves of both clouds must be of one session, so
         cloud 1 goes to `done` only after both have saved.
         """
         facts = pack_facts(result.facts).decode("ascii")
         with self._database.transaction() as sql:
             if self._datasets.state(sql, dataset) == JobState.DONE:
-                raise InputError(f"dataset {dataset!r} is done; its result stays as it is.")
+                raise StateError(f"dataset {dataset!r} is done; its result stays as it is.")
             self._check_offered(dataset, result)
             sealed = self._seals.sealed(dataset)
             for name, half in result.row_halves.items():
                 self._save_rows(sql, dataset, sealed, name, half)
             sql.execute("DELETE FROM result WHERE dataset = ?", (dataset,))
-            sql.execute("INSERT INTO result VALUES (?, ?, ?)", (dataset, facts, run))
+            sql.execute("INSERT INTO result VALUES (?, ?, ?)", (dataset, facts, session_id))
             for name, half in result.halves.items():
                 fields = (dataset, name, modulus_to_bytes(half.modulus), half.data.tobytes())
                 sql.execute("INSERT INTO result_half VALUES (?, ?, ?, ?)", fields)
@@ -84,7 +84,7 @@ class Results:
             learnt = "this cloud: the facts; a half alone tells nothing"
             self._ledger.append("result half stored", dataset, detail, learnt)
 
-    def _check_offered(self, dataset: str, result: ResultHalf) -> None:
+    def _check_offered(self, dataset: str, result: ResultShare) -> None:
         spec = self._datasets.spec(dataset)
         offered = set(spec.kind.row_outputs(spec))
         for name in result.row_halves.keys() - offered:
@@ -93,7 +93,7 @@ class Results:
             raise InputError(f"the result of {dataset!r} lacks the {name} that its spec offers.")
 
     def _save_rows(
-        self, sql: sqlite3.Connection, dataset: str, sealed: Sealed, name: str, half: OutputHalf
+        self, sql: sqlite3.Connection, dataset: str, sealed: Sealed, name: str, half: OutputShare
     ) -> None:
         if len(half) != sealed.m:
             raise InputError(f"{len(half)} {name} do not fit {sealed.m} sealed rows.")
@@ -114,14 +114,14 @@ class Results:
             query = "SELECT 1 FROM result WHERE dataset = ?"
             return sql.execute(query, (dataset,)).fetchone() is not None
 
-    def run(self, dataset: str) -> str:
-        """The session in which the result was made; empty if there is none, or if it is older."""
+    def session_id(self, dataset: str) -> str:
+        """The session of both clouds that made the result; empty if there is none."""
         with self._database.reading() as sql:
-            query = "SELECT run FROM result WHERE dataset = ?"
+            query = "SELECT session_id FROM result WHERE dataset = ?"
             row = sql.execute(query, (dataset,)).fetchone()
-        return "" if row is None else str(row["run"])
+        return "" if row is None else str(row["session_id"])
 
-    def half(self, dataset: str) -> ResultHalf:
+    def half(self, dataset: str) -> ResultShare:
         """The facts and the halves for all owners; InputError if there is no result yet."""
         with self._database.reading() as sql:
             state = self._datasets.state(sql, dataset)
@@ -129,9 +129,9 @@ class Results:
             query = "SELECT * FROM result_half WHERE dataset = ? ORDER BY name"
             kept = sql.execute(query, (dataset,)).fetchall()
         if row is None:
-            raise InputError(f"dataset {dataset!r} has no result yet; it is {state}.")
+            raise StateError(f"dataset {dataset!r} has no result yet; it is {state}.")
         facts = unpack_facts(row["facts"].encode("ascii"))
-        return ResultHalf(facts, {half["name"]: _half(half) for half in kept})
+        return ResultShare(facts, {half["name"]: _half(half) for half in kept})
 
     def own_rows(
         self,
@@ -140,7 +140,7 @@ class Results:
         upload_id: str,
         first_row: int = 0,
         most_bytes: int | None = None,
-    ) -> OutputHalf:
+    ) -> OutputShare:
         """This cloud's half of a row output for the rows of one upload, as its owner sent them.
 
         From a row on and at most so many bytes of it, as they stand in the table: only that piece
@@ -155,17 +155,17 @@ class Results:
             self._datasets.row(sql, dataset)
             row = sql.execute(query, (dataset, upload_id, name)).fetchone()
             if row is None:
-                raise InputError(f"dataset {dataset!r} has no {name} for this upload (yet).")
+                raise StateError(f"dataset {dataset!r} has no {name} for this upload (yet).")
             modulus = modulus_from_bytes(row["modulus"])
             width = half_width(modulus)
             most = row["size"] if most_bytes is None else max(1, most_bytes // width) * width
             with sql.blobopen("row_half", "half", row["rowid"], readonly=True) as half:
                 half.seek(min(first_row * width, row["size"]))
                 data = np.frombuffer(half.read(most), np.uint8)
-        return OutputHalf(modulus, data.reshape(-1, width))
+        return OutputShare(modulus, data.reshape(-1, width))
 
 
-def _half(row: sqlite3.Row) -> OutputHalf:
+def _half(row: sqlite3.Row) -> OutputShare:
     modulus = modulus_from_bytes(row["modulus"])
     data = np.frombuffer(row["half"], np.uint8)
-    return OutputHalf(modulus, data.reshape(-1, half_width(modulus)))
+    return OutputShare(modulus, data.reshape(-1, half_width(modulus)))

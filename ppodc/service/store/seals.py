@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StateError
 from ppodc.service.job_state import JobState, check_transition
+from ppodc.service.sealed_uploads import Sealed, Upload, seal_digest
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
-from ppodc.service.store.uploads import Uploads, known_upload, upload_of
-from ppodc.service.upload import Sealed, Upload, seal_digest
+from ppodc.service.store.uploads import Uploads, check_not_removed, known_upload, upload_of
 
 _TOLD = 5  # upload ids in one entry of the ledger
 
@@ -42,7 +42,7 @@ class Seals:
             digest = seal_digest(row["digest"], uploads)
             if row["seal"] is not None:
                 if row["seal"] != digest:
-                    raise InputError(f"dataset {dataset!r} is sealed with other uploads.")
+                    raise StateError(f"dataset {dataset!r} is sealed with other uploads.")
                 return digest
             self._uploads.check_open(sql, dataset)
             sealed = Sealed(sum(upload.rows for upload in uploads), digest, uploads)
@@ -71,12 +71,25 @@ class Seals:
             )
             self._ledger.append("seal undone", dataset, {"missing": list(missing)[:_TOLD]})
 
-    def sealed(self, dataset: str) -> Sealed:
-        """The sealed set; InputError if the dataset is still open."""
+    def digest(self, dataset: str) -> str | None:
+        """The digest of the sealed set; None while the dataset is open."""
         with self._database.reading() as sql:
-            digest = self._datasets.row(sql, dataset)["seal"]
+            digest: str | None = self._datasets.row(sql, dataset)["seal"]
+            return digest
+
+    def sealed(self, dataset: str) -> Sealed:
+        """The sealed set; InputError while the dataset is open."""
+        sealed = self.find(dataset)
+        if sealed is None:
+            raise StateError(f"dataset {dataset!r} is not sealed yet.")
+        return sealed
+
+    def find(self, dataset: str) -> Sealed | None:
+        """The sealed set; None while the dataset is open."""
+        with self._database.reading() as sql:
+            digest = self.digest(dataset)
             if digest is None:
-                raise InputError(f"dataset {dataset!r} is not sealed yet.")
+                return None
             query = (
                 "SELECT * FROM upload WHERE dataset = ? AND first_sealed_row IS NOT NULL"
                 " ORDER BY first_sealed_row, row_count, upload_id"  # as `_in_order` has them
@@ -85,11 +98,14 @@ class Seals:
             outlines = self._uploads.outlines(uploads)
         return Sealed(sum(upload.rows for upload in uploads), digest, uploads, outlines)
 
-    def rows(self, dataset: str, first: int, count: int) -> NDArray[Any]:
+    def rows(self, sealed: Sealed, first: int, count: int) -> NDArray[Any]:
         """This cloud's part of these sealed rows, in sealed order."""
-        sealed, part = self.sealed(dataset), self._uploads.part(dataset)
+        part = self._uploads.part(sealed.dataset)
         if first < 0 or count < 0 or first + count > sealed.m:
-            raise InputError(f"dataset {dataset!r} has {sealed.m} sealed rows; asked beyond.")
+            raise InputError(
+                f"rows {first} to {first + count - 1} exceed the {sealed.m} sealed rows of dataset "
+                f"{sealed.dataset!r}."
+            )
         out = np.empty((count, part.columns), part.dtype)
         for upload_first, upload in sealed.places():
             start = max(first, upload_first)
@@ -106,12 +122,13 @@ class Seals:
         if len({upload.upload_id for upload in uploads}) != len(uploads):
             raise InputError("an upload is listed twice.")
         for upload in uploads:
+            check_not_removed(upload)
             if upload.dataset != dataset or not upload.committed:
-                raise InputError(f"upload {upload.upload_id} is not complete in this dataset.")
-        members = self._datasets.spec(dataset).owners
+                raise StateError(f"upload {upload.upload_id} is not complete in this dataset.")
+        members = self._datasets.spec(dataset).require_owners()
         owners = {upload.owner for upload in uploads}
-        if members is not None and len(owners) < members.least:
-            raise InputError(
+        if len(owners) < members.least:
+            raise StateError(
                 f"the spec of dataset {dataset!r} wants uploads of at least {members.least} "
                 f"owners, and {len(owners)} have one at both clouds; wait for the others."
             )

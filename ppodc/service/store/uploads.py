@@ -1,9 +1,9 @@
 """Uploads in a cloud's store: what owners sent.
 
-What this cloud takes of an upload says the form of the dataset's kind: rows, kept in chunk files,
-each noted in the database with its digest after the file is on disk in full; or a seed, from which
-the rows are worked out; or nothing. An upload counts once it is committed, which needs every row.
-Everything an owner repeats is harmless; everything that contradicts what is there is refused.
+The dataset's kind decides which part of an upload this cloud stores: rows in chunk files, each
+noted in the database with its digest once the file is on disk in full; a seed, which gives the
+rows; or nothing. An upload counts once it is committed, which needs every row. Repeating a
+request is harmless. A request that contradicts what is stored is refused.
 """
 
 import sqlite3
@@ -14,24 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError, WithdrawnError
-from ppodc.records.names import is_upload_id
-from ppodc.records.upload_form import (
-    Arranges,
-    Cloud,
-    Part,
-    RowsPart,
-    SeedPart,
-    TellsOfRecords,
-    least_rows,
-)
+from ppodc.errors import InputError, NotFoundError, StateError, WithdrawnError
+from ppodc.names import is_upload_id
+from ppodc.records.upload_form import Cloud, Part, RowsPart, SeedPart
 from ppodc.service.job_state import JobState
 from ppodc.service.quotas import Quotas
+from ppodc.service.sealed_uploads import MAX_ROWS, Outline, Upload, outline_digest
 from ppodc.service.store import chunks, outlines
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
-from ppodc.service.upload import MAX_ROWS, Outline, Upload, outline_digest
 
 SCHEMA = """
 CREATE TABLE upload (
@@ -43,7 +35,7 @@ CREATE TABLE upload (
     committed INTEGER NOT NULL DEFAULT 0,
     seed BLOB,
     first_sealed_row INTEGER,
-    begun TEXT NOT NULL DEFAULT '',
+    begun TEXT NOT NULL,
     removed TEXT NOT NULL DEFAULT '',
     outline TEXT NOT NULL DEFAULT ''
 ) STRICT;
@@ -76,8 +68,7 @@ class Uploads:
         """
         if not is_upload_id(upload_id):
             raise InputError("an upload id must have 32 hexadecimal digits.")
-        spec = self._datasets.spec(dataset)
-        least = least_rows(spec.kind.upload(spec))
+        least = self._datasets.spec(dataset).form.least_rows
         if not least <= rows <= MAX_ROWS:
             raise InputError(f"an upload must have {least} to {MAX_ROWS} rows.")
         part = self.part(dataset)
@@ -116,24 +107,23 @@ class Uploads:
 
     def _outline(self, dataset: str, rows: int, outline: Outline | None) -> str:
         """The digest of an outline that fits the dataset; InputError for any other."""
-        spec = self._datasets.spec(dataset)
-        form = spec.kind.upload(spec)
-        if isinstance(form, Arranges) != (outline is not None):
-            raise InputError(f"uploads to dataset {dataset!r} are announced otherwise.")
-        if outline is None or not isinstance(form, Arranges):
+        form = self._datasets.spec(dataset).form
+        if form.has_cells != (outline is not None):
+            needs = "requires cell counts" if form.has_cells else "does not accept cell counts"
+            raise InputError(f"dataset {dataset!r} {needs}.")
+        if outline is None:
             return ""
         form.check_outline(outline, rows)
         return outline_digest(outline)
 
     def extents(self, dataset: str) -> Outline:
         """The cells, without counts, of the owner whom the others follow."""
-        spec = self._datasets.spec(dataset)
-        form = spec.kind.upload(spec)
-        leader = form.follows if isinstance(form, Arranges) else ""
+        form = self._datasets.spec(dataset).form
+        leader = form.follows
         own = self.of(dataset, owner=leader, committed=True, limit=1) if leader else []
-        if not isinstance(form, Arranges) or not own:
+        if not own:
             whom = f"; wait for {leader}" if leader else ""
-            raise InputError(f"dataset {dataset!r} has no cells to follow (yet){whom}.")
+            raise StateError(f"dataset {dataset!r} has no cells to follow (yet){whom}.")
         with self._database.reading() as sql:
             outline = outlines.cells(sql, own[0].upload_id)
         return form.extents(outline)
@@ -142,6 +132,11 @@ class Uploads:
         """The cells of those that have told some."""
         with self._database.reading() as sql:
             return {u.upload_id: outlines.cells(sql, u.upload_id) for u in uploads if u.outline}
+
+    def find(self, upload_id: str) -> Upload | None:
+        """One upload; None if it was never begun."""
+        with self._database.reading() as sql:
+            return find_upload(sql, upload_id)
 
     def get(self, upload_id: str) -> Upload:
         """One upload; InputError if it was never begun."""
@@ -230,10 +225,9 @@ class Uploads:
             self._ledger.append("upload committed", upload.dataset, {**detail, **privacy}, learnt)
 
     def _privacy(self, dataset: str) -> dict[str, str]:
-        """What an upload tells of one record, for the ledger; nothing if it tells nothing."""
-        spec = self._datasets.spec(dataset)
-        form = spec.kind.upload(spec)
-        return {"privacy": form.privacy().brief} if isinstance(form, TellsOfRecords) else {}
+        """The guarantee for one record of an upload, for the ledger; empty if there is none."""
+        privacy = self._datasets.spec(dataset).form.privacy()
+        return {} if privacy is None else {"privacy": privacy.brief}
 
     def read(self, upload: Upload, part: Part, first: int, out: NDArray[Any]) -> None:
         """Rows from `first` on of one upload, into `out`."""
@@ -251,8 +245,7 @@ class Uploads:
             out[start - first : stop - first] = values.reshape(count, -1)[start - at : stop - at]
 
     def part(self, dataset: str) -> Part:
-        spec = self._datasets.spec(dataset)
-        part = spec.kind.upload(spec).part(self._cloud)
+        part = self._datasets.spec(dataset).form.part(self._cloud)
         if part is None:
             raise InputError(f"uploads to dataset {dataset!r} do not concern cloud {self._cloud}.")
         return part
@@ -261,7 +254,7 @@ class Uploads:
         """For the rest of the store, in its transaction: refuse changes once it is sealed."""
         state = self._datasets.state(sql, dataset)
         if state != JobState.CREATED:
-            raise InputError(
+            raise StateError(
                 f"dataset {dataset!r} is {state}: it takes no more uploads, nor gives any back."
             )
 
@@ -287,8 +280,12 @@ def find_upload(sql: sqlite3.Connection, upload_id: str) -> Upload | None:
 def known_upload(sql: sqlite3.Connection, upload_id: str) -> Upload:
     upload = find_upload(sql, upload_id)
     if upload is None:
-        raise InputError("there is no upload of this id here; begin it first.")
+        raise no_upload()
     return upload
+
+
+def no_upload() -> InputError:
+    return NotFoundError("there is no upload of this id here. Begin it first.")
 
 
 def upload_of(row: sqlite3.Row) -> Upload:
@@ -308,7 +305,7 @@ def check_not_removed(upload: Upload) -> None:
     if upload.removed == "withdrawn":
         raise WithdrawnError("this upload was withdrawn; begin a new one.")
     if upload.removed:
-        raise InputError(f"upload {upload.upload_id} was left out by an operator; ask them why.")
+        raise StateError(f"upload {upload.upload_id} was left out by an operator; ask them why.")
 
 
 def _check_quotas(
@@ -339,7 +336,7 @@ def _brought(sql: sqlite3.Connection, dataset: str, owner: str) -> tuple[int, in
 
 
 def _row_bytes(part: Part) -> int:
-    """What a row takes on disk; nothing where a seed stands for all."""
+    """Bytes of a row on disk; none where a seed stands for all."""
     if isinstance(part, SeedPart):
         return 0
     return int(np.dtype(part.dtype).itemsize * part.columns)

@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.bench.published import stage2, stage3
+from ppodc.bench.kmeans.published import stage2, stage3
 from ppodc.crypto.paillier import Ciphertexts
-from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier import demand
 from ppodc.kmeans.paillier.assign import assign
 from ppodc.kmeans.paillier.ingest import ingest
 from ppodc.kmeans.paillier.ssed_op import scale
 from ppodc.kmeans.paillier.update import Clusters, setc
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.widths import Widths
 
 # (m, l, k): the published setting, and the corners of the published sweeps

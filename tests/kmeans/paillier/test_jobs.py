@@ -9,11 +9,13 @@ import pytest
 from ppodc.crypto.paillier import generate_insecure
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import WidthError
-from ppodc.kmeans.half import Half, Parameters
+from ppodc.kmeans.half import Half
 from ppodc.kmeans.paillier.half import Half1, Half2
+from ppodc.kmeans.parameters import Parameters
 from ppodc.transport import zmq_session
 from ppodc.transport.channel import Channel, memory_pair
 from ppodc.transport.curve_keys import CurveKeys
+from tests.harness.patience import LONG
 from tests.kmeans.suite_jobs import Job, check, garbage, random_job
 
 SECRET = generate_insecure(256)
@@ -60,8 +62,8 @@ def test_over_an_encrypted_socket():
     keys = [CurveKeys.generate() for _ in range(2)]
     with zmq_session.listen("tcp://127.0.0.1:0", keys[1], [keys[0].public]) as listener:
         with ThreadPoolExecutor() as threads:
-            accepted = threads.submit(listener.accept, 10)
-            first = zmq_session.connect(listener.endpoint, keys[0], keys[1].public)
+            accepted = threads.submit(listener.accept, LONG)
+            first = zmq_session.connect(listener.endpoint, keys[0], keys[1].public, timeout=LONG)
             second = accepted.result()
         try:
             check(make, random_job(5), (first, second))

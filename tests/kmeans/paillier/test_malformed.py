@@ -14,8 +14,8 @@ from ppodc.kmeans.paillier.sbd import Bit, sbd
 from ppodc.kmeans.paillier.smin_k import Positions
 from ppodc.kmeans.paillier.smp import Products
 from ppodc.transport.channel import memory_pair
+from tests.harness.together import together
 from tests.kmeans.paillier.conftest import ANYTHING
-from tests.two_clouds import together
 
 NONE = np.zeros((0, 96), dtype=np.uint8)
 ONE_PAIR = np.zeros((1, 2), dtype=np.uint32)

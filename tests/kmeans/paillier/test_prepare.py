@@ -11,13 +11,14 @@ import pytest
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import SecretKey, generate_insecure
 from ppodc.crypto.randomisers import PooledRandomisers
-from ppodc.kmeans.half import Half, Parameters, iterate
+from ppodc.kmeans.half import Half
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.suites import open_half
-from ppodc.pairs.plan import Material
+from ppodc.pairs.cloud_side import Material
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import Channel
-from tests.kmeans.suite_jobs import Job, check
-from tests.two_clouds import together
+from tests.harness.together import together
+from tests.kmeans.suite_jobs import Job, check, run_half
 
 RECORDS = np.random.default_rng(4).integers(0, 101, (21, 2))
 JOB = Job(RECORDS, 3, 100, max_iter=2)
@@ -47,16 +48,7 @@ def test_what_is_prepared_is_enough_for_taking_in_and_iterating(tmp_path):
         half.prepare(2, portions.append)
         assert sum(portions) == total == pool_of(half).available
         assert half.to_prepare(2) == 0
-        half.ingest("all", shares[role])
-        start = half.records("all", [0, 5, 9])
-        rounds = iterate(
-            start,
-            lambda clusters: half.assign("all", clusters),
-            half.update,
-            lambda i: half.records("all", [i, i + 1, i + 2]),
-            2,
-        )
-        assert len(list(rounds)) == 2
+        assert len(run_half(channel, half, JOB, shares[role])) == 2
         return pool_of(half).late
 
     late = together(lambda channel: run(1, channel), lambda channel: run(2, channel))

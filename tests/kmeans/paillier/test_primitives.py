@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppodc.crypto.paillier import Ciphertexts
-from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier.compare import at_most, sc
 from ppodc.kmeans.paillier.ingest import ingest
 from ppodc.kmeans.paillier.masking import pack, slot_width, slots
@@ -17,6 +16,7 @@ from ppodc.kmeans.paillier.smin_k import Contender, one_hot, smin, smin_k
 from ppodc.kmeans.paillier.smp import multiply, smp, smp_except_one
 from ppodc.kmeans.paillier.ssed_op import scale, ssed, ssed_op
 from ppodc.kmeans.paillier.update import Clusters, large, reseed, setc
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.reference import as_taken_in
 from ppodc.kmeans.widths import Widths
 from tests.kmeans.oracle import scaled_distances, stop_sides

@@ -12,6 +12,7 @@ from ppodc.kmeans.paillier.questions import Answer, Answers, Finish, Request, Re
 from ppodc.transport import wire
 from ppodc.transport.channel import MemoryChannel, memory_pair
 from ppodc.transport.wire import Body
+from tests.harness.patience import LONG
 
 
 class Factor(Body, frozen=True):
@@ -46,14 +47,14 @@ class Server:
         return [array * np.uint64(factor) for array in arrays]
 
     def join(self) -> BaseException | None:
-        self.thread.join(30)
+        self.thread.join(LONG)
         assert not self.thread.is_alive()
         return self.error
 
 
 @pytest.fixture
 def pair() -> tuple[MemoryChannel, MemoryChannel]:
-    return memory_pair(timeout=20)
+    return memory_pair(timeout=LONG)
 
 
 def ask_raw(channel: MemoryChannel, number: int) -> None:
@@ -83,7 +84,7 @@ def test_numbers_go_on_after_a_finish(pair) -> None:
         assert requests.submit("same") == number
         requests.answer(number)
         requests.finish()
-        serving.join(30)
+        serving.join(LONG)
         assert not serving.is_alive()
 
 

@@ -1,4 +1,4 @@
-"""What C2 answers in which step, how often, and with whom it begins at all."""
+"""C2's answers by step, how often it gives them, and to whom."""
 
 from fractions import Fraction
 
@@ -8,14 +8,14 @@ import pytest
 from ppodc.crypto.paillier import SecretKey, generate_insecure
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import ChannelError, InputError, PeerError, PpodcError, WireError
-from ppodc.kmeans.half import Parameters
 from ppodc.kmeans.paillier import exchange, output
 from ppodc.kmeans.paillier.compare import sc
 from ppodc.kmeans.paillier.exchange import StepMenu
 from ppodc.kmeans.paillier.half import Half1, Half2
 from ppodc.kmeans.paillier.sbd import public_bits
+from ppodc.kmeans.parameters import Parameters
 from ppodc.records.sharing import mask, split
-from tests.two_clouds import together
+from tests.harness.together import together
 
 KEY = generate_insecure(256)
 RECORDS = np.array([[1], [2], [8], [9]])
@@ -124,5 +124,5 @@ def test_halves_of_different_keys_or_jobs_do_not_begin(what):
 
 def test_a_key_whose_factors_nobody_knows_is_refused():
     weak = SecretKey(KEY.p, KEY.q)
-    with pytest.raises(InputError, match=r"older release.*ppodc key"):
+    with pytest.raises(InputError, match=r"unknown.*ppodc key"):
         second_half(None, weak)

@@ -7,16 +7,17 @@ from typer.testing import CliRunner
 
 from ppodc.cli import app
 from ppodc.errors import BudgetError, InputError
+from ppodc.kinds import cloud_side, owner_side
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.kind import KIND
-from ppodc.kmeans.shares.distinct import DistinctHalf
-from ppodc.linkage import work
+from ppodc.kmeans.linked.distinct import DistinctHalf
 from ppodc.linkage.job import Job as LinkageJob
-from ppodc.linkage.rules import SquaredDistance
+from ppodc.linkage.outputs import Shared
+from ppodc.linkage.rules import Fields, Rule, SquaredDistance
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import give
 from tests.kmeans.linked_jobs import COLUMNS, COST, FILTER, TEXTS, UB, check, spec_of, tables_of
-from tests.linkage.whole_job import TwoClouds, give
 
 SSE = {"rule": "sse", "weights": [4, 1], "limit": 1}
 EDIT = {"rule": "edit", "attributes": 2, "limit": 1}
@@ -70,7 +71,7 @@ def test_every_rule_and_every_kind_of_blocks(tmp_path, case):
     clouds = TwoClouds(give(spec, tables, tmp_path))
     known = check(clouds, clouds.run(), tables)
     assert 2 <= (known.real & ~known.keep).sum() < 20
-    assert bool((~known.real).any()) == spec.job.dedup.blocking.padded
+    assert bool((~known.real).any()) == spec.job.dedup.rearranged
 
 
 # -------------------------------------------------------------------- pairs, faults, several runs
@@ -78,9 +79,9 @@ def test_every_rule_and_every_kind_of_blocks(tmp_path, case):
 
 def small(monkeypatch):
     """Batches and portions so small that a few rows make several rounds."""
-    monkeypatch.setattr("ppodc.linkage.comparisons.batch_pairs", lambda job: 30)
-    monkeypatch.setattr(work, "batch_pairs", lambda job: 30)
-    monkeypatch.setattr(work, "portion_pairs", lambda job: 60)
+    monkeypatch.setattr(Rule, "batch_pairs", 30)
+    for rule in (SquaredDistance, Fields):
+        monkeypatch.setattr(rule, "portion_pairs", 60)
 
 
 def test_pairs_share_the_linkage_and_a_killed_job_goes_on(tmp_path, monkeypatch):
@@ -181,32 +182,33 @@ def table_with(**change) -> pd.DataFrame:
     ],
 )
 def test_bad_tables_are_refused_as_a_whole(tmp_path, table, words):
-    form = KIND.upload(spec_of({**FIELDS, **KEY}, [*COLUMNS, *TEXTS]))
+    form = owner_side(spec_of({**FIELDS, **KEY}, [*COLUMNS, *TEXTS]))
     with pytest.raises(InputError, match=words):
         form.encode(table)
 
 
 def test_files_frames_and_any_order_of_columns_are_the_same(tmp_path):
-    form, table = KIND.upload(spec_of(FIELDS, [*COLUMNS, *TEXTS])), table_with(code=None)
+    form, table = owner_side(spec_of(FIELDS, [*COLUMNS, *TEXTS])), table_with(code=None)
     values = form.encode(table)
     table[table.columns[::-1]].to_csv(tmp_path / "a.csv", index=False)
     table.to_csv(tmp_path / "b.csv", index=False, header=False)
     assert np.array_equal(form.encode(str(tmp_path / "a.csv")), values)
     assert np.array_equal(form.encode(str(tmp_path / "b.csv"), header=False), values)
     (tmp_path / "b.csv").write_text("1990,3\n")
-    with pytest.raises(InputError, match="columns"):
+    with pytest.raises(InputError, match="must have 5 fields"):
         form.encode(str(tmp_path / "b.csv"), header=False)
 
 
 def test_cells_are_charged_and_the_same_when_given_again(tmp_path):
-    form = KIND.upload(spec_of({**FIELDS, **KEY}, [*COLUMNS, *TEXTS]))
+    spec = spec_of({**FIELDS, **KEY}, [*COLUMNS, *TEXTS])
+    form = owner_side(spec)
     values = form.encode(table_with())
-    assert form.privacy().guaranteed.epsilon == 8
+    assert spec.form.privacy().guaranteed.epsilon == 8
     sent, outline = form.arrange(values, None, tmp_path, 10)
     again, told = form.arrange(values, None, tmp_path, 10)
     assert np.array_equal(sent, again)
     assert np.array_equal(outline, told)
-    form.check_outline(outline, len(sent))
+    spec.form.check_outline(outline, len(sent))
     with pytest.raises(BudgetError):
         form.arrange(values[1:], None, tmp_path, 10)
 
@@ -231,7 +233,7 @@ def old_spec(**job) -> Spec:
 
 
 def test_the_short_form_means_the_same_and_old_digests_stay():
-    spec = old_spec(dedup=LinkageJob(SquaredDistance((1, 2), 9), "shared"))
+    spec = old_spec(dedup=LinkageJob(SquaredDistance((1, 2), 9), Shared()))
     assert spec.to_dict()["job"]["dedup_limit"] == 9
     assert "linkage" not in spec.to_dict()
     assert Spec.from_bytes(spec.canonical()) == spec
@@ -239,7 +241,7 @@ def test_the_short_form_means_the_same_and_old_digests_stay():
     document["linkage"] = {"rule": "sse", "weights": [1, 2], "limit": 9}
     assert Spec.from_dict(document) == spec
     assert b"dedup" not in old_spec().canonical()
-    assert KIND.upload(spec).part(1) == KIND.upload(old_spec()).part(1)  # rows as they always were
+    assert spec.form.part(1) == old_spec().form.part(1)  # rows as they always were
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -248,10 +250,10 @@ def test_a_spec_is_the_same_in_bytes_and_in_a_file(case):
     spec = spec_of(linkage, columns)
     assert Spec.from_bytes(spec.canonical()) == spec
     assert Spec.loads(spec.to_toml()) == spec
-    words = " ".join(spec.in_words())
+    words = " ".join(spec.describe())
     assert "counts once" in words
     assert "year: from 1990 to 1993, to link records only" in words
-    assert ("dummies" in words) == spec.job.dedup.blocking.padded
+    assert ("dummies" in words) == spec.job.dedup.rearranged
 
 
 NUMBERS = [dict(column) for column in COLUMNS]
@@ -323,11 +325,10 @@ def test_only_jobs_that_link_and_cluster_have_uses_and_the_table():
 
 def test_the_other_suite_refuses_it():
     with pytest.raises(InputError, match="dedup_limit needs the suite 'shares'"):
-        KIND.check(spec_of(SSE, init="random"), 100, "paillier", 2048)
+        cloud_side(spec_of(SSE, init="random")).check(100, "paillier", 2048)
     with pytest.raises(InputError, match="linkage needs the suite 'shares'"):
-        KIND.check(spec_of({**SSE, **KEY}, init="random"), 100, "paillier", 2048)
-    KIND.check(spec_of(SSE), 100, "shares", 2048)
-    assert KIND.most_pairs(spec_of(SSE)) is None
+        cloud_side(spec_of({**SSE, **KEY}, init="random")).check(100, "paillier", 2048)
+    cloud_side(spec_of(SSE)).check(100, "shares", 2048)
 
 
 def test_costs_are_told_before_anything_is_sent(tmp_path):

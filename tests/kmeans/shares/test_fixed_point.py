@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.reference import nearest
 from ppodc.kmeans.shares.fixed_point import MARGIN, FixedPoint, reciprocals
 from ppodc.kmeans.shares.half import SharesHalf
-from ppodc.mpc.additive import integers
-from ppodc.records.output_half import open_output
+from ppodc.mpc.shares.additive import integers
+from ppodc.records.result_shares import open_output
 from ppodc.records.sharing import mask, split
-from tests.mpc.pair import key, share
-from tests.two_clouds import together
+from tests.harness.together import together
+from tests.mpc.pair import share
 
 ATTRIBUTES = 10
 Cluster = tuple[list[int], int]  # sums and size
@@ -59,7 +59,7 @@ def score(record: list[int], cluster: Cluster) -> Fraction:
 
 
 def dropped(value: int, bits: int, g: random.Random) -> int:
-    """What `drop_bits` may leave of a number: 1 - (r1 + r2) / 2^bits more or less, its ends too."""
+    """A number after `drop_bits`: 1 - (r1 + r2) / 2^bits more or less, its ends too."""
     r1 = g.choice([0, (1 << bits) - 1, g.randrange(1 << bits)])
     r2 = (value - r1) % (1 << bits)
     return (value - r1 - r2 >> bits) + 1
@@ -164,7 +164,7 @@ def test_reciprocals_are_rounded():
 
 
 def labels(records: np.ndarray, sums: np.ndarray, sizes: np.ndarray, p: Parameters) -> list[int]:
-    """What both clouds together assign the records to, from shares of these clusters."""
+    """Labels of the records by both clouds together, from shares of these clusters."""
     state = np.hstack([sums, sizes[:, None]])
     parts = [part.limbs[:, 0].reshape(state.shape) for part in share(state.reshape(-1).tolist(), 1)]
     own, seed = split(records)
@@ -172,7 +172,7 @@ def labels(records: np.ndarray, sums: np.ndarray, sizes: np.ndarray, p: Paramete
 
     def run(role):
         def work(channel):
-            half = SharesHalf(role, channel, p, key(role))
+            half = SharesHalf(role, channel, p)
             half.ingest("all", tables[role - 1])
             half.assign("all", parts[role - 1])
             return half.labels("all")

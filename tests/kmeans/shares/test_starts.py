@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.reference import spread_rows
 from ppodc.kmeans.row_choice import fraction, initial_rows
 from ppodc.kmeans.shares import demand as demand_module
@@ -15,9 +15,9 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.spread import SpreadBits
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
+from tests.harness.together import together
 from tests.kmeans.suite_jobs import random_job
-from tests.mpc.pair import Recorder, key, opened, share
-from tests.two_clouds import together
+from tests.mpc.pair import Recorder, opened, share
 
 
 def chosen_records(
@@ -31,7 +31,7 @@ def chosen_records(
     parts = (own, mask(secret, 0, m, l))
 
     def run(role, channel):
-        half = SharesHalf(role, channel, params, key(role), memory=memory)
+        half = SharesHalf(role, channel, params, memory=memory)
         names = [str(i) for i in range(len(cuts) - 1)]
         for name, first, end in zip(names, cuts, cuts[1:], strict=False):
             half.ingest(name, parts[role - 1][first:end])
@@ -101,7 +101,7 @@ def test_sums_of_more_than_a_limb():
     parts = (own, mask(secret, 0, m, l))
 
     def run(role, channel):
-        half = SharesHalf(role, channel, params, key(role))
+        half = SharesHalf(role, channel, params)
         half.ingest("all", parts[role - 1])
         chosen = half.records("all", initial_rows(1, m, 1))
         for number in (1, 2):
@@ -133,7 +133,7 @@ def test_products_have_the_bits_of_a_sum():
 
 
 def sent(records, seed=1):
-    """What both clouds sent while three records were chosen."""
+    """The messages of both clouds while three records were chosen."""
     ends = memory_pair()
     channels = (Recorder(ends[0]), Recorder(ends[1]))
     chosen_records(records, 3, 1000, seed, products="transfers", channels=channels)
@@ -170,7 +170,7 @@ def test_the_halves_of_what_is_chosen_are_no_shares_that_were_there_before():
     parts = (own, mask(secret, 0, 50, 2))
 
     def run(role, channel):
-        half = SharesHalf(role, channel, params, key(role))
+        half = SharesHalf(role, channel, params)
         half.ingest("all", parts[role - 1])
         totals = half.spread("all", half.records("all", initial_rows(1, 50, 1)), 0)
         picked = half.pick("all", totals, 0, fraction(1, 1), last=True)

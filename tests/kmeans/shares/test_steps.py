@@ -7,13 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares import smin_k, stop_test
+from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ingest import ingest
 from ppodc.kmeans.shares.products import TransferProducts
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.spill import Budget
 from ppodc.records.sharing import mask, split
+from tests.harness.together import together
 from tests.mpc.pair import opened, share
 
 
@@ -68,3 +70,40 @@ def test_ingest_and_products(pair, ub, limbs, top):
     products = np.array(opened((made[0].products, made[1].products)), object).reshape(50, 4)
     modulus = 1 << (64 * (limbs - 1) + 8 * top)
     assert np.array_equal(products % modulus, (records[10:60].astype(object) @ matrix) % modulus)
+
+
+@pytest.mark.parametrize(("m", "bits"), [(2046, 32), (2047, 64)])
+def test_sums_on_both_sides_of_half_a_narrow_ring(m, bits):
+    """(m + k) ub just below and above 2^31; a cluster of nearly all that are as large as can be."""
+    ub, l, k = (1 << 20) - 1, 1, 2
+    records = np.full((m, l), ub)
+    records[:3] = 0
+    own, seed = split(records)
+    parts = own, mask(seed, 0, m, l)
+    centres = np.array([[0], [ub]])
+
+    def run(role):
+        def work(channel):
+            half = SharesHalf(role, channel, Parameters(m, l, k, ub, Fraction(0)))
+            half.ingest("all", parts[role - 1])
+            clusters = half.centres(centres)
+            sums = half.assign("all", clusters)
+            new, stop = half.update(clusters, sums, clusters)
+            found = sums, new, stop, half.output(new)
+            half.close()
+            return found
+
+        return work
+
+    first, second = together(run(1), run(2))
+    expected = [[0, 3], [(m - 3) * ub, m - 3]]
+    for place in (0, 1):
+        assert max(int(first[place].max()), int(second[place].max())) < 1 << bits
+        total = (first[place] + second[place]) & np.uint64((1 << bits) - 1)
+        assert total.tolist() == expected
+    assert first[2] is second[2] is True
+    words = [share.values for share in (first[3], second[3])]
+    assert [(int(a) + int(b)) % 2**64 for a, b in zip(*words, strict=True)] == [
+        x for row in expected for x in row
+    ]
+    assert Rings.of(Parameters(m, l, k, ub, Fraction(0))).sum_bits == bits

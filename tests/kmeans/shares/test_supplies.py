@@ -1,5 +1,6 @@
 """A job's supplies: exact amounts, made ahead and kept on disk, within memory."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,19 +8,17 @@ import pytest
 
 from ppodc.crypto.single_use import SingleUsePool
 from ppodc.errors import InputError
-from ppodc.kmeans.half import Parameters
+from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares import demand as demand_module
 from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares import products as products_module
-from ppodc.kmeans.shares import sums as sums_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc import supplies as supplies_module
 from ppodc.records.sharing import mask, split
+from tests.harness.together import together
 from tests.kmeans.suite_jobs import Job, check
-from tests.mpc.pair import key
-from tests.two_clouds import together
 
 PARAMS = Parameters(30, 2, 3, 100, Fraction(0))
 
@@ -33,14 +32,14 @@ def job(half, share, *, iterations=1):
         clusters, _ = half.update(clusters, sums, half.records("all", reseed_rows(1, i, 30, 3)))
 
 
-def both(work, folders=(None, None)):
+def both(work, folders=(None, None), params=PARAMS):
     """work(half, share) at both clouds of a fresh session."""
     share, seed = split(np.random.default_rng(1).integers(0, 101, (30, 2)))
     parts = (share, mask(seed, 0, 30, 2))
 
     def run(role):
         def half(channel):
-            own = SharesHalf(role, channel, PARAMS, key(role), pools=folders[role - 1])
+            own = SharesHalf(role, channel, params, pools=folders[role - 1])
             try:
                 return work(own, parts[role - 1])
             finally:
@@ -51,16 +50,13 @@ def both(work, folders=(None, None)):
     return together(run(1), run(2))
 
 
-@pytest.mark.parametrize("large", [1, 1 << 15])
-def test_prepare_makes_exactly_what_iterations_use(monkeypatch, large):
-    """Whether or not the shard counts as large, whose sums are widened."""
-    monkeypatch.setattr(sums_module, "LARGE", large)
-
+@pytest.mark.parametrize("stops", [True, False])
+def test_prepare_makes_exactly_what_iterations_use(stops):
     def work(half, share):
         half.ingest("all", share)
         clusters = half.records("all", initial_rows(1, 30, 3))
         # The centres of the initial clusters belong to no iteration.
-        half._states.centres(clusters)
+        half.scaled(clusters)
         half.prepare(2)
         extra = half._session.supplies.available() - half._demand.iteration([30]) * 2
         assert half.to_prepare(2) == 0
@@ -73,7 +69,7 @@ def test_prepare_makes_exactly_what_iterations_use(monkeypatch, large):
         assert half.meter.phase("online").bytes_sent > 0
         return half._session.supplies.available(), extra, offline
 
-    for left, extra, offline in both(work):
+    for left, extra, offline in both(work, params=replace(PARAMS, stops=stops)):
         assert left == extra
         assert offline == set()
 
@@ -89,13 +85,6 @@ def test_what_is_made_ahead_in_memory_is_bounded(monkeypatch):
         job(half, share, iterations=2)
 
     both(work)
-
-
-def test_sums_of_a_large_shard_are_exact(monkeypatch):
-    monkeypatch.setattr(sums_module, "LARGE", 1)
-    monkeypatch.setattr(demand_module, "CHUNK_ROWS", 40)
-    records = np.random.default_rng(3).integers(0, 101, (100, 2))
-    check(lambda *a: SharesHalf(*a, key(a[0])), Job(records, 3, 100, max_iter=3))
 
 
 def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):
@@ -114,12 +103,10 @@ def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):
     made = both(lambda half, _: (half.to_prepare(2), half.prepare(2, told.append)), folders)
     assert sum(told) == 2 * made[0][0] > 0
     makers = []
-    for kind, (layout, maker, per) in list(supplies_module._KINDS.items()):
-        monkeypatch.setitem(
-            supplies_module._KINDS,
-            kind,
-            (layout, lambda s, n, m=maker: (makers.append(n), m(s, n))[1], per),
-        )
+    make = supplies_module.make
+    monkeypatch.setattr(
+        supplies_module, "make", lambda ot, orders: (makers.append(orders), make(ot, orders))[1]
+    )
     both(job, folders)
     assert makers == []  # everything came from the folders
     both(job, folders)
@@ -135,7 +122,7 @@ def test_a_job_with_folders_is_exact(tmp_path):
     records = np.random.default_rng(6).integers(0, 101, (30, 2))
 
     def make(role, channel, params):
-        half = SharesHalf(role, channel, params, key(role), pools=tmp_path / str(role))
+        half = SharesHalf(role, channel, params, pools=tmp_path / str(role))
         half.prepare(1)
         return half
 

@@ -1,0 +1,21 @@
+"""Errors of estimators, as the tools of scikit-learn expect them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ppodc.errors import InputError
+
+
+class DataError(InputError, ValueError):
+    """An InputError of an estimator: scikit-learn's tools expect a ValueError."""
+
+
+@contextmanager
+def as_data_errors() -> Iterator[None]:
+    """Raise every InputError of the block as a DataError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(str(error)) from error

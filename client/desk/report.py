@@ -1,0 +1,26 @@
+"""A result as one HTML file without own rows: style inside, nothing asked of anybody."""
+
+from typing import Any
+
+from client.desk.agreement import agreement, kind_in_words, smallest
+from client.desk.pages import HERE, environment
+from client.desk.result_view import view
+from ppodc.spec import Spec
+
+
+def report(spec: Spec, result: Any) -> str:
+    """Centres, totals or counts of a study, who learns what, and its number."""
+    shown = view(result, min_size=smallest(spec))
+    shown.links = []  # own rows stay out
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            spec=spec,
+            kind=kind_in_words(spec),
+            shown=shown,
+            words=agreement(spec),
+            min_size=smallest(spec),
+            style=(HERE / "static" / "desk.css").read_text(encoding="utf-8"),
+        )
+    )

@@ -1,0 +1,28 @@
+"""A table that was checked and encoded ahead, so that its upload need not encode it again."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ppodc.errors import InputError
+from ppodc.kinds import owner_side
+from ppodc.records.owner_side import Ints
+from ppodc.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTable:
+    """An owner's records as whole numbers, under the columns and the job of a spec."""
+
+    spec: Spec
+    values: Ints = field(repr=False)
+
+    @classmethod
+    def of(cls, spec: Spec, table: Any) -> "EncodedTable":
+        """Encode a table, unless it is encoded already; InputError names what cannot be used."""
+        return table if isinstance(table, cls) else cls(spec, owner_side(spec).encode(table))
+
+    def under(self, spec: Spec) -> Ints:
+        """The records for a dataset with this spec; its name and its owners do not matter."""
+        if (spec.schema, spec.job) != (self.spec.schema, self.spec.job):
+            raise InputError("the table was encoded for another spec. Encode it again.")
+        return self.values

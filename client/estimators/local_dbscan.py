@@ -1,0 +1,154 @@
+"""DBSCAN under local differential privacy, in scikit-learn's manner, on this machine."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import StrOptions
+
+from client.data_errors import DataError, as_data_errors
+from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
+from client.estimators.owner_tables import (
+    schema_of,
+    seed_of,
+    tables_of,
+)
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.local_dp.mechanism import FlippedBits
+from ppodc.local_dp.published.bit_estimates import DistanceScale
+from ppodc.local_dp.published.bit_reports import BitReports, privbv, privbv_as_published
+from ppodc.local_dp.published.distances import check_matrix_rows, distance_matrix
+from ppodc.local_dp.published.kcluster import dbscan
+from ppodc.records.encode import encode
+
+
+class LocalPrivateDBSCAN(LocalEstimator):
+    """DBSCAN on distances estimated from PrivBV's bits: for shapes, and very large epsilons only.
+
+    Parameters
+    ----------
+    eps : float, default=0.5
+        Radius, in real units; all columns have the same bounds.
+    min_samples : int, default=5
+        Records within the radius, itself included, that make a core record.
+    epsilon : float, default=1.0
+        Guaranteed for one record; shared out over all bits of all columns.
+    bits : int, default=64
+        Bits for each value.
+    bounds : tuple or None, default=None
+        One pair (low, high) for all columns. Public, so it must be given.
+    debias : bool, default=False
+        Whether to subtract what noise adds to squared distances.
+    random_state : int, RandomState or None, default=None
+        Public seed of the thresholds.
+    ub : int, default=1000
+        Values are rounded to whole numbers 0..ub between the bounds.
+    insecure_noise_seed : int or None, default=None
+        For experiments: noise that anyone can draw again, hence no privacy.
+    published : bool, default=False
+        Whether epsilon counts for every bit; see `as_published`.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int
+        The collector's labels of the reports; -1 is noise.
+    privacy_ : PrivacyReport
+        The guarantee for one record.
+    usable_ : bool
+        False where distances are little but noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ppodc import LocalPrivateDBSCAN
+    >>> rows = np.repeat([[1.0, 1.0], [9.0, 9.0]], 20, axis=0)
+    >>> model = LocalPrivateDBSCAN(eps=3.0, epsilon=500.0, bounds=(0, 10), random_state=1)
+    >>> model.fit(rows).labels_.shape
+    (40,)
+    >>> round(model.privacy_.guaranteed.epsilon, 3)
+    500.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LocalEstimator._parameter_constraints,
+        "eps": [POSITIVE],
+        "min_samples": [WHOLE],
+        "bits": [WHOLE],
+        "bounds": [StrOptions({"data"}), "array-like", None],
+        "debias": ["boolean"],
+        "ub": [WHOLE],
+        "published": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        eps: float = 0.5,
+        *,
+        min_samples: int = 5,
+        epsilon: float = 1.0,
+        bits: int = 64,
+        bounds: tuple[float, float] | None = None,
+        debias: bool = False,
+        random_state: Any = None,
+        ub: int = 1000,
+        insecure_noise_seed: int | None = None,
+        published: bool = False,
+    ) -> None:
+        self.eps = eps
+        self.min_samples = min_samples
+        self.epsilon = epsilon
+        self.bits = bits
+        self.bounds = bounds
+        self.debias = debias
+        self.random_state = random_state
+        self.ub = ub
+        self.insecure_noise_seed = insecure_noise_seed
+        self.published = published
+
+    @classmethod
+    def as_published(
+        cls, eps: float = 0.5, *, b: float, s: int, **rest: Any
+    ) -> "LocalPrivateDBSCAN":
+        """b for every bit, s bits a value; `fit` warns with what a record really spends."""
+        return cls(eps, epsilon=b, bits=s, published=True, **rest)
+
+    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+        """Cluster the owners' arrays: a list with one array for each owner, or one array."""
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True)
+        schema = schema_of(tables, self.bounds, self.ub)
+        low, high = bounds_of(schema)
+        if len(set(low)) > 1 or len(set(high)) > 1:
+            raise DataError("DBSCAN needs the same bounds for all columns: one pair.")
+        with as_data_errors():
+            check_matrix_rows(sum(map(len, tables)))
+            mechanism = self._mechanism(len(schema.columns))
+            owners = [encode(table, schema) for table in tables]
+        reports = self._reports(owners, FlippedBits(mechanism))
+        width = float(high[0] - low[0])
+        scale = DistanceScale.of(mechanism.flips, self.bits, width, width / 2)
+        matrix = distance_matrix(reports, mechanism.attributes, scale, debias=self.debias)
+        self.labels_: NDArray[np.int64] = dbscan(matrix, self.eps, self.min_samples)
+        noise = scale.noise * math.sqrt(mechanism.attributes)
+        self.usable_: bool = noise <= self.eps
+        if not self.usable_:
+            warnings.warn(
+                f"little but noise: an estimated distance deviates by {noise:.3g}, more than eps = "
+                f"{self.eps:g}. DBSCAN needs epsilons that protect nobody; for numbers use "
+                "LocalPrivateKMeans.",
+                stacklevel=2,
+            )
+        return self
+
+    def _mechanism(self, columns: int) -> BitReports:
+        random = SecureRandom.public(self.seed_)
+        if self.published:
+            t = max(1, (self.ub + 1) // 2)
+            return privbv_as_published(
+                columns, self.ub, b=self.epsilon, bits=self.bits, t=t, random=random
+            )
+        return privbv(columns, self.ub, epsilon=self.epsilon, bits=self.bits, random=random)

@@ -1,0 +1,323 @@
+"""k-means and k-modes under local differential privacy, in scikit-learn's manner, on this machine.
+
+What is found is what a collector would find; `labels_` are those that each owner finds for its own
+records, the nearest centre.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from client.data_errors import DataError, as_data_errors
+from client.estimators.local_estimator import WHOLE, LocalEstimator, bounds_of
+from client.estimators.owner_tables import (
+    Bounds,
+    check_rows,
+    schema_of,
+    seed_of,
+    tables_of,
+)
+from ppodc.local_dp.job import Job, build
+from ppodc.local_dp.kmodes import nearest_mode
+from ppodc.local_dp.mechanism import Clusters, Mechanism, MechanismName
+from ppodc.local_dp.owner import numbered
+from ppodc.local_dp.published.settings import setting_of
+from ppodc.local_dp.tallies import ReportsHere
+from ppodc.privacy.weighted_kmeans import nearest
+from ppodc.records.encode import encode, fitting, on_grid
+from ppodc.records.schema import Column, Schema
+
+_CHUNK = 1 << 16  # reports
+
+
+class _LocalClusters(LocalEstimator):
+    """The base of k-means and k-modes: a job as a collector has it, and its k clusters."""
+
+    n_clusters: int
+    epsilon: float
+    mechanism: MechanismName
+    published: Mapping[str, float] | None
+
+    def _job(self, rows: int, **rest: int) -> Job:
+        given = self.published
+        setting = None if given is None else setting_of(self.mechanism, dict(given))
+        asked = self.epsilon if setting is None else None
+        shape = {"expected_rows": rows, "seed": self.seed_, **rest}
+        return Job(self.n_clusters, asked, self.mechanism, as_published=setting, **shape)
+
+    def _collect(self, mechanism: Mechanism, reports: NDArray[Any]) -> Clusters:
+        counted = ReportsHere(mechanism.tally, lambda: _chunked(reports))
+        return mechanism.collect(counted, len(reports), self.n_clusters, self.seed_)
+
+
+def _chunked(reports: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    for start in range(0, len(reports), _CHUNK):
+        yield reports[start : start + _CHUNK]
+
+
+class LocalPrivateKMeans(_LocalClusters):
+    """k-means of perturbed records.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    epsilon : float, default=1.0
+        Guaranteed for one record with all its columns.
+    mechanism : "codebook", "privbv" or "ldpseg", default="codebook"
+        The best one, or a published one made honest.
+    bounds : tuple, sequence of tuples, mapping or "data", default=None
+        (low, high) for all columns, or one pair for each. Bounds are public: take them from
+        elsewhere, not from the data.
+    points : int or None, default=None
+        Points of the codebook; None chooses by the number of records.
+    bits : int, default=8
+        Bits for each value, of privbv and ldpseg.
+    random_state : int, RandomState or None, default=None
+        Public seed of points, thresholds and starts.
+    ub : int, default=1000
+        Values are rounded to whole numbers 0..ub between the bounds.
+    insecure_noise_seed : int or None, default=None
+        For experiments: noise that anyone can draw again, hence no privacy.
+    published : mapping or None, default=None
+        Numbers of a published setting instead of epsilon and bits; see `as_published`.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, columns)
+        Estimated centres, in real units.
+    sizes_ : ndarray of shape (n_clusters,)
+        Estimated sizes.
+    labels_ : ndarray of int
+        Nearest centre of each record, all owners' rows in the order given.
+    standard_error_ : ndarray or None
+        Expected error of a centre's coordinate; None if it is not known.
+    usable_ : bool
+        False where little but noise is to be expected.
+    privacy_ : PrivacyReport
+        The guarantee for one record.
+    seed_ : int
+        The public seed, drawn if random_state is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ppodc import LocalPrivateKMeans
+    >>> points = np.repeat([[1.0, 1.0], [9.0, 9.0]], 3000, axis=0)
+    >>> model = LocalPrivateKMeans(2, epsilon=4.0, bounds=(0, 10), random_state=1)
+    >>> model.fit([points[:2000], points[2000:]]).cluster_centers_.shape
+    (2, 2)
+    >>> round(model.privacy_.guaranteed.epsilon, 3)
+    4.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LocalEstimator._parameter_constraints,
+        "n_clusters": [WHOLE],
+        "mechanism": [StrOptions({"codebook", "privbv", "ldpseg"})],
+        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
+        "points": [WHOLE, None],
+        "bits": [WHOLE],
+        "ub": [WHOLE],
+        "published": [Mapping, None],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        mechanism: Literal["codebook", "privbv", "ldpseg"] = "codebook",
+        bounds: Bounds = None,
+        points: int | None = None,
+        bits: int = 8,
+        random_state: Any = None,
+        ub: int = 1000,
+        insecure_noise_seed: int | None = None,
+        published: Mapping[str, float] | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.mechanism = mechanism
+        self.bounds = bounds
+        self.points = points
+        self.bits = bits
+        self.random_state = random_state
+        self.ub = ub
+        self.insecure_noise_seed = insecure_noise_seed
+        self.published = published
+
+    @classmethod
+    def as_published(
+        cls,
+        mechanism: Literal["privbv", "ldpseg"],
+        *,
+        b: float,
+        s: int,
+        t: float = 0.5,
+        **rest: Any,
+    ) -> "LocalPrivateKMeans":
+        """The published setting: b (or epsilon of LDPseg) as claimed, s bits, t of the range.
+
+        `fit` warns with the epsilon that one record really spends.
+        """
+        setting = {"b": b, "s": s, "t": t} if mechanism == "privbv" else {"epsilon": b, "s": s}
+        return cls(mechanism=mechanism, published=setting, **rest)
+
+    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+        """Cluster the owners' arrays: a list with one array for each owner, or one array."""
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True)
+        rows = check_rows(tables, self.n_clusters)
+        names = getattr(self, "feature_names_in_", None)
+        self._schema = schema = schema_of(tables, self.bounds, self.ub, names)
+        with as_data_errors():
+            owners = [encode(table, schema) for table in tables]
+            job = self._job(rows, points=self.points or 0, bits=self.bits)
+            mechanism = build(job, schema)
+        reports = self._reports(owners, mechanism)
+        found = self._collect(mechanism, reports)
+        low, high = bounds_of(schema)
+        self.cluster_centers_: NDArray[np.float64] = low + found.centres / self.ub * (high - low)
+        self.sizes_: NDArray[np.float64] = found.sizes
+        whole = np.concatenate(owners).astype(np.float64)
+        self.labels_: NDArray[np.int64] = nearest(whole, found.centres)
+        expected = mechanism.expectation(rows, self.n_clusters)
+        error = None if expected is None else expected.centre_error * (high - low)
+        self.standard_error_: NDArray[np.float64] | None = error
+        self._expect(expected)
+        self._centres = found.centres
+        return self
+
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest centre of each record, as its owner finds it; nothing is reported."""
+        check_is_fitted(self)
+        records = np.concatenate(tables_of(self, X, reset=False))
+        with as_data_errors():
+            whole = on_grid(records, self._schema).astype(np.float64)
+        return nearest(whole, self._centres)
+
+
+class LocalPrivateKModes(_LocalClusters):
+    """k-modes of perturbed records of categories: words, or whole numbers from 0.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of modes.
+    epsilon : float, default=1.0
+        Guaranteed for one record with all its columns.
+    mechanism : "joint" or "ldpk-modes", default="joint"
+        The better one, or the published one made honest.
+    categories : sequence, default=()
+        For each column a list of its words, or how many numbers it has. Public.
+    random_state : int, RandomState or None, default=None
+        Public seed of the starts.
+    insecure_noise_seed : int or None, default=None
+        For experiments: noise that anyone can draw again, hence no privacy.
+    published : mapping or None, default=None
+        Numbers of a published setting instead of epsilon; see `as_published`.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, columns)
+        Modes, as words where a column has words.
+    sizes_, labels_, privacy_, usable_, seed_
+        As in `LocalPrivateKMeans`.
+
+    Examples
+    --------
+    >>> from ppodc import LocalPrivateKModes
+    >>> rows = [["red", "small"]] * 500 + [["blue", "large"]] * 500
+    >>> model = LocalPrivateKModes(
+    ...     2, epsilon=8.0, categories=[["red", "blue"], ["small", "large"]], random_state=1
+    ... )
+    >>> sorted(model.fit(rows).cluster_centers_.tolist())
+    [['blue', 'large'], ['red', 'small']]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LocalEstimator._parameter_constraints,
+        "n_clusters": [WHOLE],
+        "mechanism": [StrOptions({"joint", "ldpk-modes"})],
+        "categories": ["array-like"],
+        "published": [Mapping, None],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        mechanism: Literal["joint", "ldpk-modes"] = "joint",
+        categories: Sequence[int | Sequence[str]] = (),
+        random_state: Any = None,
+        insecure_noise_seed: int | None = None,
+        published: Mapping[str, float] | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.mechanism = mechanism
+        self.categories = categories
+        self.random_state = random_state
+        self.insecure_noise_seed = insecure_noise_seed
+        self.published = published
+
+    @classmethod
+    def as_published(cls, *, epsilon: float, **rest: Any) -> "LocalPrivateKModes":
+        """LDPK-modes with epsilon for every attribute: a record spends as many times that."""
+        return cls(mechanism="ldpk-modes", published={"epsilon": epsilon}, **rest)
+
+    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+        """The modes of the owners' arrays: a list with one array for each owner, or one array."""
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True, kind=object)
+        check_rows(tables, self.n_clusters)
+        if len(self.categories) != tables[0].shape[1]:
+            raise DataError(
+                f"categories must have {tables[0].shape[1]} entries: for each column a list of its "
+                "words, or how many numbers it has."
+            )
+        with as_data_errors():
+            columns = (_category_column(i, c) for i, c in enumerate(self.categories))
+            self._schema = schema = Schema(tuple(columns))
+            owners = [numbered(fitting(table, schema), schema) for table in tables]
+            mechanism = build(self._job(sum(map(len, owners))), schema)
+        reports = self._reports(owners, mechanism)
+        found = self._collect(mechanism, reports)
+        self._modes = modes = found.centres.astype(np.int64)
+        self.cluster_centers_: NDArray[Any] = _in_words(modes, schema)
+        self.sizes_: NDArray[np.float64] = found.sizes
+        self.labels_: NDArray[np.int64] = nearest_mode(np.concatenate(owners), modes)
+        self._expect(mechanism.expectation(len(reports), self.n_clusters))
+        return self
+
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest mode of each record, as its owner finds it; nothing is reported."""
+        check_is_fitted(self)
+        records = np.concatenate(tables_of(self, X, reset=False, kind=object))
+        with as_data_errors():
+            whole = numbered(fitting(records, self._schema), self._schema)
+        return nearest_mode(whole, self._modes)
+
+
+def _category_column(place: int, categories: int | Sequence[str]) -> Column:
+    if isinstance(categories, int):
+        return Column(f"x{place}", 0, categories - 1)
+    return Column.of_words(f"x{place}", categories)
+
+
+def _in_words(modes: NDArray[np.int64], schema: Schema) -> NDArray[Any]:
+    """The modes, as words where a column has them."""
+    if not schema.categories:
+        return modes
+    shown = modes.astype(object)
+    for place in schema.categories:
+        shown[:, place] = np.array(schema.columns[place].values, object)[modes[:, place]]
+    return shown

@@ -1,0 +1,172 @@
+"""Owners' tables and their public bounds, checked as scikit-learn checks its input.
+
+Where scikit-learn has an error for something, it is raised here in its words.
+"""
+
+import secrets
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import validate_data
+
+from client.data_errors import DataError, as_data_errors
+from ppodc.kmeans.row_choice import MAX_SEED
+from ppodc.records.schema import Column, Schema
+from ppodc.toml_document import quoted
+
+Pair = tuple[float, float]
+Bounds = Pair | Sequence[Pair] | Mapping[str, Pair] | Literal["data"] | None
+Tables = list[NDArray[Any]]
+
+SEEDS = [Interval(Integral, 0, MAX_SEED, closed="both"), HasMethods("randint"), None]
+_DRAWN_BELOW = 1 << 31  # what a RandomState of scikit-learn is asked for
+
+
+def tables_of(
+    estimator: BaseEstimator,
+    data: Any,
+    *,
+    reset: bool,
+    kind: DTypeLike = np.float64,
+    least: int = 1,
+) -> Tables:
+    """One array for each owner, of at least this many rows: from a list of tables, or from one.
+
+    `reset`: the estimator remembers the first one's columns; otherwise they are compared with them.
+    """
+    parts = _aligned(list(data)) if _several(data) else [data]
+    return [
+        validate_data(
+            estimator, part, dtype=kind, reset=reset and number == 0, ensure_min_samples=least
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
+def refuse(given: Mapping[str, object]) -> None:
+    """Refuse arguments that other estimators' `fit` takes, with the reason."""
+    wanted = [name for name, value in given.items() if value is not None]
+    if "sample_weight" in wanted:
+        raise DataError(
+            "sample_weight is not offered: every record counts once, so that no owner can give its "
+            "own more weight than the others agreed to, and min_size and epsilon mean what they "
+            "say. A row given several times counts as often."
+        )
+    if wanted:
+        raise TypeError(f"fit() got an unexpected keyword argument {wanted[0]!r}")
+
+
+def check_rows(tables: Tables, clusters: int) -> int:
+    """The number of records, which are enough to start that many clusters from."""
+    rows = sum(map(len, tables))
+    if rows < clusters:
+        raise DataError(f"n_samples={rows} should be >= n_clusters={clusters}.")
+    return rows
+
+
+def _several(data: Any) -> bool:
+    """Whether these are tables, not the rows of one."""
+    return isinstance(data, list | tuple) and bool(data) and all(_depth(x) == 2 for x in data)
+
+
+def _depth(data: Any) -> int:
+    if hasattr(data, "shape"):
+        return len(data.shape)
+    return 1 + _depth(data[0]) if isinstance(data, list | tuple) and data else 0
+
+
+def _aligned(tables: list[Any]) -> list[Any]:
+    """Columns with names stand in the first table's order in all of them."""
+    if not any(hasattr(table, "columns") for table in tables):
+        return tables
+    if not all(hasattr(table, "columns") for table in tables):
+        raise DataError("some owners' tables have column names and some have none; name them all.")
+    names = list(tables[0].columns)
+    for number, table in enumerate(tables, 1):
+        found = list(table.columns)
+        missing = [str(name) for name in names if name not in found]
+        unknown = [str(name) for name in found if name not in names]
+        if missing or unknown:
+            parts = [f"missing columns {quoted(missing)}"] if missing else []
+            parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
+            raise DataError(f"the table of owner {number}: {'; '.join(parts)}")
+        if len(set(found)) < len(found):
+            raise DataError(f"the table of owner {number}: a column name occurs more than once")
+    return [table[names] for table in tables]
+
+
+def named_columns(tables: Sequence[Any], schema: Schema) -> list[Any]:
+    """Of every owner's DataFrame the columns of the schema, in its order."""
+    names = [*schema.names, *(text.name for text in schema.texts)]
+    for number, table in enumerate(tables, 1):
+        missing = [name for name in names if name not in getattr(table, "columns", ())]
+        if missing:
+            raise DataError(f"the table of owner {number} has no column {missing[0]!r}.")
+    return [table[names] for table in tables]
+
+
+def schema_of(
+    tables: Tables, bounds: Bounds, ub: int, names: Sequence[str] | None = None
+) -> Schema:
+    """The columns, x0, x1, ... if they have no names, with their public bounds."""
+    known = [f"x{i}" for i in range(tables[0].shape[1])] if names is None else list(names)
+    pairs = _bounds(tables, bounds, known)
+    with as_data_errors():
+        columns = (Column(str(name), *pair) for name, pair in zip(known, pairs, strict=True))
+        return Schema(tuple(columns), ub)
+
+
+def _bounds(tables: Tables, bounds: Bounds, names: list[str]) -> list[Pair]:
+    width = len(names)
+    if bounds is None:
+        raise DataError(
+            "bounds must be given: (low, high), or one pair for each column. They are public, "
+            "so choose them by meaning; bounds='data' takes them from the data and leaks them."
+        )
+    if isinstance(bounds, str):
+        if bounds != "data":
+            raise DataError(f"bounds must be numbers or 'data', not {bounds!r}.")
+        return _extremes(tables)
+    if isinstance(bounds, Mapping):
+        missing = [name for name in names if name not in bounds]
+        unknown = [str(name) for name in bounds if name not in names]
+        if missing or unknown:
+            parts = [f"none are given for {quoted(missing)}"] if missing else []
+            parts += [f"there is no column {quoted(unknown)}"] if unknown else []
+            raise DataError(f"bounds by name must be for just the columns: {'; '.join(parts)}.")
+        bounds = [bounds[name] for name in names]
+    pairs = np.asarray(bounds, dtype=float)
+    if pairs.shape == (2,):
+        pairs = np.tile(pairs, (width, 1))
+    if pairs.shape != (width, 2):
+        raise DataError(f"bounds must be one pair, or {width} pairs of (low, high).")
+    return [(low, high) for low, high in pairs.tolist()]
+
+
+def _extremes(tables: Tables) -> list[Pair]:
+    warnings.warn(
+        "bounds='data' reveals to every party the smallest and largest value of every column; no "
+        "epsilon covers that.",
+        stacklevel=6,
+    )
+    rows = np.concatenate(tables)
+    if not len(rows):
+        raise DataError("bounds='data' needs records: give bounds.")
+    low, high = rows.min(axis=0).tolist(), rows.max(axis=0).tolist()
+    # a constant column needs some width; where it lies does not matter
+    return [(a, b if b > a else a + max(1.0, abs(a))) for a, b in zip(low, high, strict=True)]
+
+
+def seed_of(random_state: Any) -> int:
+    """The public seed: the number itself, one drawn from a RandomState, or a new one."""
+    if random_state is None:
+        return secrets.randbelow(MAX_SEED + 1)
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(_DRAWN_BELOW))
+    return int(random_state)

@@ -1,0 +1,450 @@
+"""`SecureKMeans`: the platform behind scikit-learn's interface.
+
+Each table given to `fit` belongs to another owner; one table alone is one owner's. `fit` runs the
+job where `platform` says and opens the result as the owners would. Everything after it is computed
+here, on the records given, from the centres: `predict`, `transform` and `score` send nothing.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from client.data_errors import DataError, as_data_errors
+from client.estimators.owner_tables import (
+    SEEDS,
+    Bounds,
+    Tables,
+    check_rows,
+    named_columns,
+    refuse,
+    schema_of,
+    seed_of,
+    tables_of,
+)
+from client.estimators.record_linkage import RecordLinkage
+from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from client.platforms.outcome import Outcome
+from client.platforms.remote import RemotePlatform
+from ppodc.kmeans.job import (
+    MAX_CLUSTERS,
+    MAX_ITERATIONS,
+    MAX_STARTS,
+    MIN_SIZE,
+    ByRecords,
+    Job,
+    job_of,
+    parse_beta,
+)
+from ppodc.kmeans.private.explain import mostly_noise
+from ppodc.kmeans.private.job import DELTA, NoisyJob
+from ppodc.kmeans.private.result import PrivateResult
+from ppodc.kmeans.result import Result
+from ppodc.kmeans.suites import NAMES as SUITES
+from ppodc.records.schema import Schema
+from ppodc.records.sharing import MAX_VALUE
+from ppodc.spec import Spec
+
+_MOST_ITERATIONS = 100
+_RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
+_EXACT_ALONE = ("init", "n_init", "tol", "beta", "min_size", "inertia", "dedup")
+
+
+class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Exact k-means over several owners' records, none of which either cloud sees.
+
+    Distances are measured on the grid: every column's range, from low to high, counts as ub steps.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : "k-means++", "random" or array of shape (n_clusters, columns), default="k-means++"
+        Records far apart, any records, or centres in real units. The seed decides which records.
+        The paillier suite has no k-means++.
+    n_init : int or "auto", default=1
+        Starts from other records. The one of least inertia wins, and nobody learns which. "auto" is
+        10 with init="random", else 1.
+    max_iter : int or None, default=None
+        Most iterations of a start; None is 100. With epsilon exactly this many; None is 3 for up to
+        two columns, else 4.
+    tol : float or str, default=0
+        Stop when the centres move by at most this: the sum over all clusters of the squared
+        distance between old and new centre, every column's range counting as 1. Taken exactly, by
+        its digits. 0 goes on until nothing moves. scikit-learn's is relative to the variance of the
+        data, which nobody knows here.
+    beta : float, str or None, default=None
+        The same in squared steps of the grid (tol * ub^2), as a spec has it; instead of tol.
+    random_state : int, RandomState or None, default=None
+        Seed of the initial records; the same seed gives the same result. None draws one, which
+        `seed_` and `spec_` keep.
+    bounds : tuple, sequence of tuples, mapping or "data", default=None
+        (low, high) for all columns, one pair for each, or pairs by name. Bounds are public, so
+        they must be given. "data" takes them from the data and reveals the extremes to both clouds.
+    ub : int, default=1000
+        Values are rounded to whole numbers 0..ub between the bounds.
+    min_size : int, default=5
+        Owners learn nothing of a cluster with fewer records.
+    inertia : bool, default=False
+        Whether owners learn the inertia too.
+    suite : "shares" or "paillier", default="shares"
+        Fast, or as published.
+    pairs : int, default=1
+        Worker pairs, if `fit` starts a platform.
+    dedup : RecordLinkage or None, default=None
+        Records of different owners that it links count once, and nobody learns which. With a
+        `rule`, tables are DataFrames with the columns that it compares and those to cluster, which
+        `bounds` must name. Its blocks cost every owner some of its privacy budget. Needs the shares
+        suite.
+    epsilon : float or None, default=None
+        Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
+        against either cloud and all other owners. Owners are charged for it, and usually allow 10.
+        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia and dedup.
+    delta : float, default=1e-06
+        See epsilon.
+    platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
+        Where the job runs: a running platform on this machine, threads of this process, or a real
+        deployment. None runs up to 20,000 rows in threads of this process, and more rows, or
+        several worker pairs, on a LocalPlatform that `fit` starts and stops. Only a deployment
+        keeps the owners' records apart; the others run the real protocols on one machine.
+    verbose : bool, default=False
+        Whether to show the progress of the job.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, columns)
+        Centres in real units; NaN where there is none.
+    sizes_ : ndarray of shape (n_clusters,)
+        Records of each cluster; 0 for fewer than min_size. Noisy with epsilon.
+    labels_ : ndarray of int
+        Cluster of each record as the last iteration assigned it, table after table. If the job
+        converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With
+        epsilon each owner finds the nearest centre itself.
+    owner_labels_ : list of ndarray
+        The labels of each table.
+    privacy_ : PrivacyReport or None
+        With epsilon, the guarantee.
+    inertia_ : float or None
+        Sum of the squared distances to the nearest centres in steps of the grid, over the clusters
+        that have one. `result_.inertia_` is the exact fraction.
+    n_iter_ : int
+        Iterations of all starts.
+    converged_ : bool
+        Whether the last iteration met tol.
+    seed_ : int
+        The seed of the initial records.
+    spec_ : Spec
+        The spec of the dataset.
+    result_ : Result or PrivateResult
+        The result as the first owner opened it.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the tables have any.
+
+    Examples
+    --------
+    >>> from ppodc import SecureKMeans, ThreadPlatform
+    >>> north, south = [[1, 2], [1, 4], [9, 8]], [[2, 2], [8, 9]]
+    >>> model = SecureKMeans(
+    ...     2, bounds=(0, 10), random_state=0, min_size=1, platform=ThreadPlatform()
+    ... )
+    >>> model.fit([north, south]).sizes_.tolist()
+    [3, 2]
+    >>> model.labels_.tolist()
+    [0, 0, 1, 0, 1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_clusters": [Interval(Integral, 1, MAX_CLUSTERS, closed="both")],
+        "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
+        "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both"), StrOptions({"auto"})],
+        "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
+        "tol": [Interval(Real, 0, None, closed="left"), str],
+        "beta": [Interval(Real, 0, None, closed="left"), str, None],
+        "random_state": SEEDS,
+        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
+        "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
+        "min_size": [Interval(Integral, 1, None, closed="left")],
+        "inertia": ["boolean"],
+        "suite": [StrOptions(set(SUITES))],
+        "pairs": [Interval(Integral, 1, None, closed="left")],
+        "dedup": [RecordLinkage, None],
+        "epsilon": [Interval(Real, 0, None, closed="neither"), None],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "platform": PLATFORMS,
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: str | ArrayLike = "k-means++",
+        n_init: int | str = 1,
+        max_iter: int | None = None,
+        tol: float | str = 0,
+        beta: float | str | None = None,
+        random_state: Any = None,
+        bounds: Bounds = None,
+        ub: int = 1000,
+        min_size: int = MIN_SIZE,
+        inertia: bool = False,
+        suite: str = "shares",
+        pairs: int = 1,
+        dedup: RecordLinkage | None = None,
+        epsilon: float | None = None,
+        delta: float = DELTA,
+        platform: Platform | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.beta = beta
+        self.random_state = random_state
+        self.bounds = bounds
+        self.ub = ub
+        self.min_size = min_size
+        self.inertia = inertia
+        self.suite = suite
+        self.pairs = pairs
+        self.dedup = dedup
+        self.epsilon = epsilon
+        self.delta = delta
+        self.platform = platform
+        self.verbose = verbose
+
+    @classmethod
+    def from_spec(cls, spec: Spec, **rest: Any) -> Self:
+        """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
+        if isinstance(spec.job, NoisyJob):
+            return cls._from_private(spec, spec.job, **rest)
+        job, dedup = job_of(spec), None
+        if job.ks:
+            raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
+        columns = job.clustered(spec.schema).columns
+        bounds: Any = [(column.low, column.high) for column in columns]
+        if job.dedup is not None:
+            dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
+            if dedup.by_name:
+                bounds = {column.name: (column.low, column.high) for column in columns}
+        return cls(
+            job.k,
+            init=job.init if isinstance(job.init, str) else np.array(job.init),
+            n_init=job.n_init,
+            max_iter=job.max_iter,
+            beta=str(job.beta),
+            random_state=job.seed,
+            bounds=bounds,
+            ub=spec.schema.ub,
+            min_size=job.min_size,
+            inertia=job.inertia,
+            dedup=dedup,
+            **rest,
+        )
+
+    @classmethod
+    def _from_private(cls, spec: Spec, job: NoisyJob, **rest: Any) -> Self:
+        made = cls(
+            job.k,
+            max_iter=job.iterations,
+            random_state=job.seed,
+            bounds=[(column.low, column.high) for column in spec.schema.columns],
+            ub=spec.schema.ub,
+            epsilon=job.epsilon,
+            delta=job.delta,
+            **rest,
+        )
+        if made._private_job() != job:
+            raise DataError("the spec asks for another number of points than 3 for each cluster.")
+        return made
+
+    def fit(
+        self,
+        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
+        y: object = None,
+        **other: object,
+    ) -> Self:
+        """Cluster the records: of one table, or of a list with a table for each owner."""
+        refuse(other)
+        ran, tables = self._run(X)
+        self._keep(ran.spec, ran.results, tables)
+        return self
+
+    def fit_each(
+        self,
+        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
+        n_clusters: Iterable[int],
+    ) -> dict[int, Self]:
+        """A fitted estimator for each number of clusters, all from one job.
+
+        The records are taken in once; with `inertia` the results can be compared (elbow).
+        """
+        counts = sorted({int(k) for k in n_clusters})
+        if len(counts) < 2:
+            raise DataError("n_clusters must be several numbers; for a single one there is `fit`.")
+        last = clone(self).set_params(n_clusters=counts[-1])
+        ran, tables = last._run(X, counts)
+        fitted = {}
+        for k in counts:
+            fitted[k] = copy(last).set_params(n_clusters=k)
+            fitted[k]._keep(ran.spec, [result.by_k[k] for result in ran.results], tables)
+        return fitted
+
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest centre of each record, the lowest on ties; exact, on the grid."""
+        with as_data_errors():
+            return self._told().predict(self._rows(X))
+
+    def transform(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:  # noqa: N803
+        """The distance of each record to each centre, in steps of the grid; NaN where none is."""
+        with as_data_errors():
+            return self._told().distances(self._rows(X))
+
+    def score(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> float:  # noqa: N803
+        """Minus the inertia of these records: squared distances to the nearest centres, summed."""
+        with as_data_errors():
+            return -self._told().inertia_of(self._rows(X))
+
+    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
+        self._validate_params()
+        tables = tables_of(self, self._clustered(data), reset=True)
+        if isinstance(self.init, str):
+            check_rows(tables, self.n_clusters)
+        names = getattr(self, "feature_names_in_", None)
+        spec = self._spec(schema_of(tables, self.bounds, self.ub, names), counts)
+        alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
+        if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
+            warnings.warn(told, stacklevel=3)
+        by_name = self.dedup is not None and self.dedup.by_name
+        ran = run_job(
+            spec,
+            named_columns(data if _is_list(data) else [data], spec.schema) if by_name else tables,
+            self.platform,
+            suite=self.suite,
+            pairs=self.pairs,
+            verbose=bool(self.verbose),
+        )
+        return ran, tables
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.sizes_)
+
+    def _told(self) -> Result | PrivateResult:
+        check_is_fitted(self)
+        return self.result_
+
+    def _rows(self, data: Any) -> NDArray[np.float64]:
+        return np.concatenate(tables_of(self, self._clustered(data), reset=False))
+
+    def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
+        first = results[0]
+        self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
+        self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
+        self.sizes_: NDArray[Any] = first.sizes_
+        self.privacy_ = first.privacy_ if isinstance(first, PrivateResult) else None
+        self.n_iter_: int = first.n_iter_
+        self.converged_: bool | None = first.converged_
+        self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
+        self.owner_labels_: list[NDArray[np.int64]] = [
+            first.predict(table) if result.labels_ is None else result.labels_
+            for result, table in zip(results, tables, strict=True)
+        ]
+        self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
+        if told := first.untold():
+            warnings.warn(told, stacklevel=3)
+
+    def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
+        """The spec that this estimator asks for, over these columns to cluster."""
+        with as_data_errors():
+            job: Job | NoisyJob = self._private_job(counts) if self.epsilon else self._job(counts)
+            if self.dedup is not None and isinstance(job, Job):
+                schema, linkage = self.dedup.inside(schema)
+                job = replace(job, dedup=linkage)
+            return Spec(NAME, schema, job)
+
+    def _clustered(self, data: Any) -> Any:
+        """The columns to cluster of tables that have some to link by name as well."""
+        if self.dedup is None or not self.dedup.by_name:
+            return data
+        if not isinstance(self.bounds, Mapping):
+            raise DataError("with a rule to link by, bounds must name the columns to cluster.")
+        names = list(self.bounds)
+        tables = [
+            table[names] if set(names) <= set(getattr(table, "columns", ())) else table
+            for table in (data if _is_list(data) else [data])
+        ]
+        return tables if _is_list(data) else tables[0]
+
+    def _job(self, counts: Sequence[int] = ()) -> Job:
+        init: Any = self.init
+        if not isinstance(init, str):
+            init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
+        return Job(
+            k=int(self.n_clusters),
+            beta=self._beta(),
+            max_iter=_MOST_ITERATIONS if self.max_iter is None else int(self.max_iter),
+            init=init,
+            seed=seed_of(self.random_state),
+            labels=True,
+            min_size=int(self.min_size),
+            n_init=self._starts(),
+            inertia=self.inertia,
+            ks=tuple(counts),
+        )
+
+    def _private_job(self, counts: Sequence[int] = ()) -> NoisyJob:
+        usual = type(self)().get_params()
+        for name in _EXACT_ALONE:
+            value = getattr(self, name)
+            if name == "n_init" and value == "auto":
+                continue
+            if not isinstance(value, type(usual[name])) or value != usual[name]:
+                raise DataError(f"{name} does not go with epsilon: leave out one of them.")
+        if counts:
+            raise DataError("with epsilon there is one number of clusters: each costs privacy.")
+        return NoisyJob(
+            k=int(self.n_clusters),
+            epsilon=0.0 if self.epsilon is None else float(self.epsilon),
+            delta=float(self.delta),
+            iterations=None if self.max_iter is None else int(self.max_iter),
+            seed=seed_of(self.random_state),
+        )
+
+    def _starts(self) -> int:
+        if isinstance(self.n_init, str):
+            random = isinstance(self.init, str) and self.init == "random"
+            return _RANDOM_STARTS if random else 1
+        return int(self.n_init)
+
+    def _beta(self) -> Fraction:
+        tol = parse_beta(self.tol)
+        if self.beta is None:
+            return tol * self.ub**2
+        if tol:
+            raise DataError("tol and beta say the same in two units: give one of them.")
+        return parse_beta(self.beta)
+
+
+def _is_list(data: Any) -> bool:
+    """Whether there is a table for each owner."""
+    return isinstance(data, list | tuple)

@@ -1,0 +1,161 @@
+"""`SecureTotals`: a look at the owners' joint records before anybody clusters them."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from client.data_errors import as_data_errors
+from client.estimators.owner_tables import (
+    Bounds,
+    Tables,
+    refuse,
+    schema_of,
+    tables_of,
+)
+from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from ppodc.records.schema import Schema
+from ppodc.records.sharing import MAX_VALUE
+from ppodc.spec import Spec
+from ppodc.totals.job import LEAST, Job
+from ppodc.totals.result import Totals
+
+_UB = 1000
+_OFF = 1e-6  # of a step, which rounding of doubles does not explain
+
+
+class SecureTotals(BaseEstimator):
+    """Number of records, sum, mean and variance of each column over several owners' records.
+
+    Neither cloud sees a record or a total; owners learn the totals and nothing else. Exact for the
+    values as rounded to 0..ub between the bounds; whole numbers between whole bounds stay whole.
+
+    Parameters
+    ----------
+    bounds : tuple, sequence of tuples, mapping or "data", default=None
+        (low, high) for all columns, one pair for each, or pairs by name. Bounds are public, so
+        they must be given. "data" takes them from the data and reveals the extremes to both clouds.
+    ub : int or None, default=None
+        Values are rounded to whole numbers 0..ub between the bounds. None: the least from 1000 on
+        with which whole numbers stay as they are, if all bounds are whole; else 1000.
+    variance : bool, default=True
+        Whether owners learn variances too.
+    least : int, default=5
+        With fewer records than this the job does not run.
+    pairs : int, default=1
+        Worker pairs, if `fit` starts a platform.
+    platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
+        Where the job runs; see `SecureKMeans`.
+    verbose : bool, default=False
+        Whether to show the progress of the job.
+
+    Attributes
+    ----------
+    count_ : int
+        Number of records of all owners together.
+    sum_ : ndarray of shape (columns,)
+        Sum of each column, in real units.
+    mean_ : ndarray of shape (columns,)
+        Mean of each column, in real units.
+    var_ : ndarray of shape (columns,) or None
+        Population variance of each column.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the tables have any.
+
+    Examples
+    --------
+    >>> from ppodc import SecureTotals, ThreadPlatform
+    >>> totals = SecureTotals(bounds=(0, 10), least=1, platform=ThreadPlatform())
+    >>> totals.fit([[[1, 2], [3, 4]], [[8, 6]]]).mean_.tolist()
+    [4.0, 4.0]
+    >>> totals.count_
+    3
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
+        "ub": [Interval(Integral, 1, MAX_VALUE, closed="both"), None],
+        "variance": ["boolean"],
+        "least": [Interval(Integral, 1, None, closed="left")],
+        "pairs": [Interval(Integral, 1, None, closed="left")],
+        "platform": PLATFORMS,
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        bounds: Bounds = None,
+        ub: int | None = None,
+        variance: bool = True,
+        least: int = LEAST,
+        pairs: int = 1,
+        platform: Platform | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.bounds = bounds
+        self.ub = ub
+        self.variance = variance
+        self.least = least
+        self.pairs = pairs
+        self.platform = platform
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
+        y: object = None,
+        **other: object,
+    ) -> Self:
+        """Total the records: of one table, or of a list with a table for each owner."""
+        refuse(other)
+        self._validate_params()
+        tables = tables_of(self, X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        schema = schema_of(tables, self.bounds, self.ub or _UB, names)
+        if self.ub is None:
+            schema = replace(schema, ub=_whole_steps(schema))
+        _warn_of_rounding(tables, schema)
+        with as_data_errors():
+            spec = Spec(NAME, schema, Job(variance=self.variance, least=self.least))
+        ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
+        totals: Totals = ran.results[0]
+        self.count_: int = totals.count_
+        self.sum_: NDArray[np.float64] = totals.sum_
+        self.mean_: NDArray[np.float64] = totals.mean_
+        self.var_: NDArray[np.float64] | None = totals.var_
+        return self
+
+
+def _whole_steps(schema: Schema) -> int:
+    """The least ub from 1000 on that keeps whole numbers whole; 1000 if there is none."""
+    widths = [column.high - column.low for column in schema.columns]
+    if not all(column.low.is_integer() and column.high.is_integer() for column in schema.columns):
+        return _UB
+    step = math.lcm(*map(int, widths))
+    ub = step * math.ceil(_UB / step)
+    return ub if ub <= MAX_VALUE else _UB
+
+
+def _warn_of_rounding(tables: Tables, schema: Schema) -> None:
+    """Warn of columns of whole numbers that the grid does not hold."""
+    rows = np.concatenate(tables)
+    for values, column in zip(rows.T, schema.columns, strict=True):
+        steps = (values - column.low) / (column.high - column.low) * schema.ub
+        if (values % 1 == 0).all() and (np.abs(steps - np.rint(steps)) > _OFF).any():
+            width = (column.high - column.low) / schema.ub
+            warnings.warn(
+                f"column {column.name!r} has whole numbers, which ub={schema.ub} rounds to steps "
+                f"of {width:g}: the totals are exact of the rounded values. Whole bounds and "
+                "ub=None, or an ub that is a multiple of high - low, keep them as they are.",
+                stacklevel=3,
+            )

@@ -1,0 +1,78 @@
+"""An estimator's job on whatever platform it has.
+
+Without a platform a small job runs in two threads of this process, and a larger one on a
+`LocalPlatform` that is started for it alone. Both run the protocols message by message and give the
+same result. Both run on one machine, so neither protects the records from whoever controls it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+from client.data_errors import as_data_errors
+from client.encoded_table import EncodedTable
+from client.platforms.local import SMALL, run_locally
+from client.platforms.outcome import Outcome
+from client.platforms.remote import RemotePlatform
+from client.platforms.threads import ThreadPlatform
+from ppodc.kinds import cloud_side
+from ppodc.local.platform import LocalPlatform
+from ppodc.pairs.progress import ignore
+from ppodc.records.owner_side import Ints
+from ppodc.service.sealed_uploads import Sealed
+from ppodc.spec import Spec
+
+NAME = "records"  # of a dataset that nobody else sees
+_KEY_BITS = 2048  # of a platform here, unless somebody asks for other ones
+
+log = logging.getLogger(__name__)
+
+Platform = ThreadPlatform | LocalPlatform | RemotePlatform
+PLATFORMS = [*get_args(Platform), None]
+
+
+def run_job(
+    spec: Spec,
+    tables: Sequence[Any],
+    platform: Platform | None = None,
+    *,
+    suite: str | None = None,
+    pairs: int = 1,
+    verbose: bool = False,
+) -> Outcome:
+    """Run the job on the platform, or on this machine if there is none."""
+    if isinstance(platform, RemotePlatform):
+        return platform.run(spec, tables, verbose)
+    with as_data_errors():  # before anything starts
+        encoded = [EncodedTable.of(spec, table) for table in tables]
+        rows, chosen = sum(map(len, tables)), spec.kind.suite(suite)
+        cloud_side(spec).check(rows, chosen, _KEY_BITS)
+    if platform is None and pairs == 1 and rows <= SMALL:
+        log.info("%d rows and no platform: both clouds run as threads of this process", rows)
+        platform = ThreadPlatform()
+    if isinstance(platform, ThreadPlatform):
+        seen: list[Sealed] = []
+        values = [table.values for table in encoded]
+        results = _in_threads(platform, spec, values, suite, verbose, seen.append)
+        names = [f"owner{number}" for number in range(1, len(tables) + 1)]
+        return Outcome(spec, names, results, *seen)
+    if platform is not None:
+        return run_locally(platform, spec, encoded, suite, verbose)
+    with LocalPlatform(owners=len(tables), pairs=pairs) as own:
+        return run_locally(own, spec, encoded, suite, verbose)
+
+
+def _in_threads(
+    platform: ThreadPlatform,
+    spec: Spec,
+    values: Sequence[Ints],
+    suite: str | None,
+    verbose: bool,
+    on_seal: Callable[[Sealed], None],
+) -> list[Any]:
+    if not verbose:
+        return platform.run(spec, values, suite, ignore, on_seal)
+    from ppodc.cli.screen import JobScreen
+
+    with JobScreen() as screen:
+        return platform.run(spec, values, suite, screen.show, on_seal)

@@ -1,0 +1,42 @@
+"""Jobs on a `LocalPlatform`: this process plays the operator and the owners."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from client.data_errors import DataError
+from client.encoded_table import EncodedTable
+from client.operator import Operator
+from client.platforms.outcome import Outcome
+from client.platforms.remote import RemotePlatform
+from ppodc.local.platform import LocalPlatform
+from ppodc.spec import Spec
+
+SMALL = 20_000  # rows: up to these the start of a worker takes longer than it saves
+
+
+def run_locally(
+    platform: LocalPlatform,
+    spec: Spec,
+    tables: Sequence[EncodedTable],
+    suite: str | None,
+    verbose: bool,
+) -> Outcome:
+    """Create the dataset, upload, run the job and open the result; then delete the dataset."""
+    names = platform.owners
+    if len(tables) > len(names):
+        raise DataError(
+            f"the platform has {len(names)} owners for {len(tables)} tables; start it with "
+            f"LocalPlatform(owners={len(tables)}) or more."
+        )
+    pairs = 1 if sum(len(table.values) for table in tables) <= SMALL else platform.pairs
+    remote = RemotePlatform(
+        *(platform.config(name) for name in names[: len(tables)]),
+        operator=platform.config("operator"),
+        start=lambda name: platform.run(name, suite, pairs=pairs, quiet=not verbose),
+    )
+    remote.trial = True
+    outcome = remote.run(spec, tables, verbose)
+    outcome = replace(outcome, sealed=platform.sealed(outcome.spec.name))
+    with Operator.connect(platform.config("operator")) as operator:
+        operator.delete(outcome.spec.name)
+    return outcome

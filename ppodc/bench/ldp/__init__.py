@@ -1,1 +1,0 @@
-"""Measurements behind `ppodc bench ldp`: published tables, noise in the clouds, others beside."""

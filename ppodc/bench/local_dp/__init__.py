@@ -1,0 +1,1 @@
+"""Measurements of clustering under differential privacy: published systems, ours, and peers."""

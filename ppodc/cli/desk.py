@@ -1,0 +1,113 @@
+"""`ppodc desk`: a page on this machine for owners, operators and whoever runs a cloud."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ppodc.cli.options import err, file_to_write, out
+from ppodc.errors import InputError
+
+desk = typer.Typer()
+PartyConfig = Annotated[
+    Path | None,
+    typer.Option("--config", help="owner.toml, operator.toml or a cloud's file."),
+]
+
+
+@desk.command("desk")
+def desk_command(
+    config: PartyConfig = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of loopback; 0: any.")] = 0,
+) -> None:
+    """Open the desk: studies, tables and results on a page that only this machine can reach.
+
+    The page is opened once, through a private file. It ends by its button or after 30 idle
+    minutes.
+    """
+    try:
+        from client.desk.start import run_desk
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f'the desk needs {error.name}. Install it with: pip install "ppodc[desk]".'
+        ) from error
+
+    def ready(page: Path, opened: bool) -> None:
+        if not opened:
+            sys.stdout.write(f"open this page in your browser: {page.absolute().as_uri()}\n")
+            sys.stdout.flush()
+
+    err.print("the desk runs; Ctrl-C ends it", markup=False)
+    run_desk(config, browser=browser, port=port, ready=ready)
+    out.print("the desk is closed")
+
+
+@desk.command("invite")
+def invite_command(
+    to: Annotated[Path, typer.Argument(help="File to write.", callback=file_to_write)],
+    config: Annotated[
+        Path, typer.Option("--config", help="operator.toml or owner.toml: both clouds' keys.")
+    ],
+    study: Annotated[str, typer.Option(help="Name of the dataset that it is about.")] = "",
+) -> None:
+    """Write an invitation: both clouds' endpoints and public keys, in one file without secrets.
+
+    Whoever gets it opens it at the desk or with `ppodc join-deployment`. Compare the six words.
+    """
+    from ppodc.service.config import OwnerConfig, load
+    from ppodc.service.invitation import Invitation
+
+    loaded = load(config, OwnerConfig)
+    invitation = Invitation(study=study, cloud1=loaded.cloud1, cloud2=loaded.cloud2)
+    to.write_text(invitation.to_toml(), encoding="utf-8")
+    out.print(f"written: {to}", markup=False)
+    out.print(f"six words: {' '.join(invitation.words())}")
+
+
+@desk.command("join-deployment")
+def join_command(
+    invitation: Annotated[Path, typer.Argument(help="The file that you were sent.")],
+    name: Annotated[str, typer.Option(help="The name that others will know you by.")],
+    folder: Annotated[Path, typer.Option(help="A new folder for your key and configuration.")],
+    role: Annotated[str, typer.Option(help="owner or operator.")] = "owner",
+) -> None:
+    """Open an invitation: make a key, write a configuration and an answer to send back.
+
+    Compare the six words with another owner, by telephone, before you send any records.
+    """
+    from ppodc.service.invitation import Invitation, join, read_file
+
+    if role not in ("owner", "operator"):
+        raise InputError("--role is owner or operator.")
+    opened = read_file(invitation, Invitation)
+    answer = join(opened, folder, name, "operator" if role == "operator" else "owner")
+    out.print(f"configuration: {folder / f'{role}.toml'}", markup=False)
+    out.print(f"send this file back: {folder / f'{name}.answer'}", markup=False)
+    out.print(f"six words of the clouds, to compare: {' '.join(opened.words())}")
+    out.print(f"six words of your key: {' '.join(answer.words())}")
+
+
+@desk.command("admit")
+def admit_command(
+    answer: Annotated[Path, typer.Argument(help="The answer file of an owner or operator.")],
+    config: Annotated[
+        Path, typer.Option("--config", help="cloud1.toml, cloud2.toml or collector.toml.")
+    ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="The party has a new key; its admitted one ends.")
+    ] = False,
+) -> None:
+    """Let a key call this cloud, without a restart; compare its six words with its owner first."""
+    from ppodc.service.admitted import admit
+    from ppodc.service.config import OwnerConfig, load_any
+    from ppodc.service.invitation import Answer, read_file
+
+    loaded = load_any(config)
+    if isinstance(loaded, OwnerConfig):
+        raise InputError(f"{config} is of an {loaded.role}; a cloud admits.")
+    given = read_file(answer, Answer)
+    new = admit(config, loaded, given, replace=replace)
+    state = "admitted" if new else "was admitted before"
+    out.print(f"{given.role} {given.name}: {state}. Six words: {' '.join(given.words())}")

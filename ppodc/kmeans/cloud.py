@@ -1,0 +1,72 @@
+"""A cloud's side of a k-means job: check it, plan it, open a half."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ppodc.errors import InputError
+from ppodc.kmeans import suites
+from ppodc.kmeans.half import Half
+from ppodc.kmeans.job import job_of
+from ppodc.kmeans.linked.rounds import Linking
+from ppodc.kmeans.perform import perform
+from ppodc.kmeans.plan import KMeansPlan
+from ppodc.kmeans.steps import table
+from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.plan import shards as linkage_shards
+from ppodc.pairs.cloud_side import CloudSide, Material
+from ppodc.pairs.plan import JobFacts, Progress, Task
+from ppodc.pairs.shards import Shard
+from ppodc.records.upload_form import Cloud
+from ppodc.service.sealed_uploads import Sealed
+from ppodc.spec import Spec
+from ppodc.transport.channel import Channel
+
+
+class KMeansCloud(CloudSide):
+    """A cloud's side of a k-means job."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self._job = job_of(spec)
+        self._linked = self._job.linked(spec.schema)
+
+    def check(self, m: int, suite: str, key_bits: int) -> None:
+        job = self._job
+        try:
+            params = job.parameters(self.spec.schema, m)
+        except InputError as error:
+            raise InputError(
+                f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
+            ) from error
+        if job.beyond_published and suite != suites.DEFAULT:
+            raise InputError(
+                f"job: {', '.join(job.beyond_published)} needs the suite {suites.DEFAULT!r}. Run "
+                'the job with it, or create a dataset without (init = "random").'
+            )
+        suites.check(suites.named(suite), params, key_bits)
+        suites.check_starts(params, several=job.n_init > 1, revealed=job.inertia)
+
+    def shards(self, sealed: Sealed, pairs: int, usual: Sequence[Shard]) -> Sequence[Shard]:
+        """Uploads stand on every pair beside the records to cluster, if they are linked first."""
+        linked = self._linked
+        sides = [] if linked is None else linkage_shards(linked.spec, sealed, pairs)
+        return [*sides, *usual]
+
+    def plan(self, facts: JobFacts) -> KMeansPlan:
+        linked, own = self._linked, [s for s in facts.shards if not is_side(s.name)]
+        linking = None if linked is None else Linking(linked, facts.sealed, facts.pairs)
+        return KMeansPlan(facts, self._job, self.spec.schema, own, table(self._job), linking)
+
+    def open_half(
+        self, suite: str, role: Cloud, channel: Channel, m: int, material: Material
+    ) -> Half:
+        params, chosen = self._job.parameters(self.spec.schema, m), suites.named(suite)
+        return suites.open_half(chosen, role, channel, params, material, linked=self._linked)
+
+    def perform(self, half: Half, task: Task, progress: Progress) -> Any:
+        return perform(half, task, progress)
+
+
+def cloud_side(spec: Spec) -> KMeansCloud:
+    """A cloud's side of the job of this spec."""
+    return KMeansCloud(spec)

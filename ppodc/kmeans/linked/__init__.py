@@ -1,0 +1,1 @@
+"""k-means in which each entity counts once: records are linked first."""

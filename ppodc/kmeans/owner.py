@@ -1,0 +1,21 @@
+"""The owner's side of a k-means job: records in two shares, and clusters opened."""
+
+from ppodc.kmeans.job import job_of
+from ppodc.kmeans.linked.owner import LinkedOwner
+from ppodc.kmeans.result import Result, ResultsByK, open_result
+from ppodc.records.owner_side import OwnerSide
+from ppodc.records.result_shares import OpenedResult
+from ppodc.spec import Spec
+
+
+class KMeansOwner(OwnerSide):
+    """An owner's side of a k-means job."""
+
+    def open_result(self, opened: OpenedResult) -> Result | ResultsByK:
+        return open_result(self.spec, opened)
+
+
+def owner_side(spec: Spec) -> OwnerSide:
+    """An owner's side of the job of this spec."""
+    linked = job_of(spec).linked(spec.schema)
+    return KMeansOwner(spec) if linked is None else LinkedOwner(spec, linked)

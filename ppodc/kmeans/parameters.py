@@ -1,0 +1,25 @@
+"""The public numbers of a k-means job, as its protocols take them."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+Products = Literal["auto", "lattice", "transfers"]  # how the shares suite multiplies records
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The public numbers of a job: m records, l attributes in 0..ub, k clusters.
+
+    Of a cluster of fewer than `min_size` records owners learn nothing. Without `stops` there is no
+    stop test: the number of iterations is public.
+    """
+
+    m: int
+    l: int
+    k: int
+    ub: int
+    beta: Fraction
+    min_size: int = 1
+    products: Products = "auto"
+    stops: bool = True

@@ -1,0 +1,1 @@
+"""Comparisons on shares: match bits of pairs of records."""

@@ -1,0 +1,100 @@
+"""Dice of bit filters on shares: 2 q |a and b| - p (|a| + |b|) >= 0 for the threshold p / q.
+
+Filters such as `clkhash` writes are taken in bit by bit (`mpc.unmask` with one bit a column).
+|a and b| is the product of a's bits with b's shares (`mpc.table_products`), |a| and |b| are local
+sums. A dummy is pushed below 0 by more than a product can lift it. Nobody sees a filter: the known
+attacks on Bloom filters have nothing to work on, and thresholds keep their meaning.
+
+Who learns what: nothing. Rounds: one for the products of each block, and a comparison for all
+blocks of a batch. Bytes per pair and direction: `top` (2 or 4) for each bit of a filter, and those
+of a comparison. Memory: 8 bytes for each bit of the filters of a stretch or of one block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
+from ppodc.linkage.compare.cost import PairCost, signs
+from ppodc.linkage.compare.matcher import Matcher, Share, blocks_of, by_block, real_shares
+from ppodc.linkage.rules.dice import Dice
+from ppodc.mpc.ot.correlated_ot import Bits, top_bytes
+from ppodc.mpc.session import Session
+from ppodc.mpc.shares import compare, unmask
+from ppodc.mpc.shares.additive import AdditiveShare, public, zeros
+from ppodc.mpc.shares.table_products import products
+from ppodc.mpc.shares.unmask import SharedTable
+from ppodc.mpc.spill import Budget
+from ppodc.mpc.supplies import Needs
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FilterRows:
+    """One cloud's shares of an owner's filters, and of p |a| (more for a dummy)."""
+
+    table: SharedTable
+    weights: AdditiveShare  # (rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterMatcher(Matcher):
+    """The rule dice."""
+
+    rule: Dice
+
+    @property
+    def _reach(self) -> int:
+        """The largest 2 q |a and b|."""
+        return 2 * self.rule.threshold.denominator * self.rule.bits
+
+    @property
+    def _width(self) -> int:
+        """|score| < 2^width: at most 2 q bits, at least -2 (p bits + 2 q bits + 1)."""
+        own = self.rule.threshold.numerator * self.rule.bits
+        return (2 * (own + self._reach + 1)).bit_length()
+
+    def cost(self) -> PairCost:
+        bits, wide = self.rule.bits, (2 * self._reach).bit_length() + 1
+        return signs(1) + PairCost(1.35e-5 * bits / 1024, bits * top_bytes(wide + 1))
+
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        return compare.needs(pairs_of(batch), self._width)
+
+    def take_in(
+        self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
+    ) -> FilterRows:
+        flags = real_shares(session, real, len(share), budget)
+        table = unmask.unmask(session, share, 1, budget)
+        # p |a| + (1 - real) (2 q bits + 1)
+        one = public([1], 1, session.role)
+        lowered = (one - flags).times(self._reach + 1)
+        return FilterRows(table, _ones(table).times(self.rule.threshold.numerator) + lowered)
+
+    def match(
+        self, session: Session, x: FilterRows, y: FilterRows, batch: Sequence[Work]
+    ) -> list[Bits]:
+        blocks = blocks_of(batch)
+        scores = [self._score(session, x, y, block).reshape(-1) for block in blocks]
+        found = compare.sign(session, AdditiveShare.concat(scores), self._width)
+        return by_block(found.negated(session.role).unpack(pairs_of(batch)), blocks)
+
+    def _score(self, session: Session, x: FilterRows, y: FilterRows, block: Block) -> AdditiveShare:
+        """2 q |a and b| - p |a| - p |b| of the pairs of a block: (height, width)."""
+        columns = block.columns
+        start, end = block.xs
+        rows = np.concatenate([y.table.additive(*span).limbs for span in block.ys])
+        matrix = AdditiveShare(np.ascontiguousarray(rows.transpose(1, 0, 2)))
+        common = products(session, x.table, start, end, matrix, self._width + 1)
+        weights = x.weights[start:end].reshape(block.height, 1) + AdditiveShare(
+            y.weights.limbs[columns]
+        ).reshape(1, block.width)
+        return common.times(2 * self.rule.threshold.denominator) - weights
+
+
+def _ones(table: SharedTable) -> AdditiveShare:
+    """|a| of every filter, a stretch of rows at a time."""
+    step = max(1, unmask.VALUES // table.columns)
+    starts = range(0, table.rows, step)
+    parts = [table.additive(at, min(at + step, table.rows)).sum(axis=1) for at in starts]
+    return AdditiveShare.concat(parts) if parts else zeros((0,), table.limbs)

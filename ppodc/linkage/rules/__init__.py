@@ -1,0 +1,52 @@
+"""Rules of record linkage: when two records match. A rule is one class in a file of its own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ppodc.errors import InputError
+from ppodc.linkage.rules.dice import Dice, dice
+from ppodc.linkage.rules.edit import EditDistance, EditPruning, edit_distance
+from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric, edit, exact, numeric
+from ppodc.linkage.rules.fields import Fields, all_equal, all_near, all_of, fields
+from ppodc.linkage.rules.rule import Record, Rule
+from ppodc.linkage.rules.sse import SquaredDistance, SquaredPruning, sse
+
+__all__ = [
+    "Dice",
+    "Edit",
+    "EditDistance",
+    "EditPruning",
+    "Exact",
+    "Field",
+    "Fields",
+    "Numeric",
+    "Record",
+    "Rule",
+    "SquaredDistance",
+    "SquaredPruning",
+    "all_of",
+    "dice",
+    "edit",
+    "edit_distance",
+    "exact",
+    "fields",
+    "from_dict",
+    "numeric",
+    "sse",
+]
+_READERS: dict[str, Callable[[dict[str, Any]], Rule]] = {
+    "sse": SquaredDistance.from_dict,
+    "edit": EditDistance.from_dict,
+    "fields": Fields.from_dict,
+    "exact": all_equal,
+    "numeric": all_near,
+    "dice": Dice.from_dict,
+}
+
+
+def from_dict(table: Any) -> Rule:
+    """Parse the rule in the table of a spec."""
+    name = table.get("rule") if isinstance(table, dict) else None
+    if not isinstance(name, str) or name not in _READERS:
+        raise InputError(f"rule must be one of {', '.join(_READERS)}")
+    return _READERS[name](table)

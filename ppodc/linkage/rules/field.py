@@ -1,0 +1,307 @@
+"""Fields of the rule `fields`: one comparison of one column, by each of three kinds.
+
+`Exact`: equal. `Edit`: within an edit distance. `Numeric`: within a difference of whole numbers. A
+missing value agrees with nothing.
+
+An owner uploads a field as columns of small numbers. The *size* of a field follows from its column:
+the most characters of a text within an edit distance, the bits of any other value.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ppodc.errors import InputError
+from ppodc.linkage.exact_codes import number_bits, text_bits, text_code
+from ppodc.linkage.rules.rule import MAX_WEIGHT, Ints
+from ppodc.linkage.symbols import MAX_LENGTH, NONE, codes, levenshtein
+from ppodc.records.schema import Column, Schema, TextColumn
+from ppodc.toml_document import check_keys, check_whole
+
+if TYPE_CHECKING:
+    from ppodc.linkage.compare.field_parts import FieldPart
+    from ppodc.linkage.owner_table import OwnerTable
+
+_COLUMN_BITS = 20  # the most bits of an uploaded number
+
+
+@dataclass(frozen=True, slots=True)
+class Field(ABC):
+    """One comparison; `most` is its tolerance."""
+
+    how: ClassVar[str]  # in a spec
+    most_allowed: ClassVar[int] = 0
+
+    column: str
+    most: int = 0
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        where = f"field {self.column!r}"
+        check_whole(self.most, f"max of {where}", 0, self.most_allowed)
+        check_whole(self.weight, f"weight of {where}", 1, MAX_WEIGHT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry that `field_from_dict` reads."""
+        values = {"max": self.most, "weight": self.weight}
+        return {"column": self.column, "compare": self.how, **values}
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a column that the field does not fit, and a tolerance that any two values meet."""
+        column = self.of(schema)
+        self._check_type(column)
+        if isinstance(column, TextColumn):
+            self._check_tolerance(column.longest)
+            return
+        if column.high - column.low >= 1 << _COLUMN_BITS or column.low % 1 or column.high % 1:
+            raise InputError(
+                f"field {self.column!r}: a field of numbers needs whole bounds less than 2^20 "
+                "apart."
+            )
+        self._check_tolerance(int(column.high - column.low))
+
+    def of(self, schema: Schema) -> Column | TextColumn:
+        """Return the column that the field compares."""
+        every: list[Column | TextColumn] = [*schema.texts, *schema.columns]
+        found = next((column for column in every if column.name == self.column), None)
+        if found is None:
+            raise InputError(f"field {self.column!r} is no column of the schema.")
+        return found
+
+    @abstractmethod
+    def _check_type(self, column: Column | TextColumn) -> None:
+        """Refuse a column of the wrong type."""
+
+    def _check_tolerance(self, largest: int) -> None:
+        """Refuse a tolerance as large as the largest difference."""
+        if self.most >= largest:
+            raise InputError(
+                f"field {self.column!r}: with max {self.most} any two values would agree: they are "
+                f"at most {largest} apart."
+            )
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say when the field agrees."""
+
+    def size(self, schema: Schema) -> int:
+        """Characters of a text within an edit distance, bits of any other value."""
+        column = self.of(schema)
+        return text_bits(column) if isinstance(column, TextColumn) else number_bits(column)
+
+    @abstractmethod
+    def width(self, size: int) -> int:
+        """Columns of a field of this size as uploaded."""
+
+    def encode(self, table: "OwnerTable", schema: Schema) -> Ints:
+        """Encode an owner's column: (rows, width)."""
+        column = self.of(schema)
+        digits = isinstance(column, TextColumn) and column.signs == "digits"
+        return self.encode_values(self._read(table, column), self.size(schema), digits=digits)
+
+    def _read(self, table: "OwnerTable", column: Column | TextColumn) -> Sequence[Any]:
+        """Read the values that `encode_values` takes."""
+        return table.column(column)
+
+    def encode_values(self, values: Sequence[Any], size: int, *, digits: bool = False) -> Ints:
+        """Encode values: (rows, width).
+
+        They are codes or whole numbers of `size` bits, texts of at most `size` characters
+        (`digits`: in a column of digits), or None where one is missing.
+        """
+        rows = []
+        for number, value in enumerate(values, 1):
+            try:
+                rows.append(self._encode(value, size, digits))
+            except InputError as error:
+                raise InputError(f"row {number}, column {self.column!r}: {error}") from None
+        return np.array(rows, np.int64).reshape(len(rows), self.width(size))
+
+    @abstractmethod
+    def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
+        """Encode one value."""
+
+    @abstractmethod
+    def decode(self, entry: Sequence[int]) -> Any:
+        """Return the value of one encoded row as `agrees` compares it; None if it is missing."""
+
+    def agrees(self, a: Any, b: Any) -> bool:
+        """Whether two values agree; a missing one agrees with nothing."""
+        return a is not None and b is not None and self._agrees(a, b)
+
+    @abstractmethod
+    def _agrees(self, a: Any, b: Any) -> bool:
+        """Whether two values that are present agree."""
+
+    @abstractmethod
+    def part(self, size: int) -> "FieldPart":
+        """Return the comparison on shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact(Field):
+    """Values are equal.
+
+    As uploaded: a bit that says whether the value is missing, then those of its code
+    (`exact_codes`), cut into columns of at most 20 bits.
+    """
+
+    how: ClassVar[str] = "exact"
+
+    def _check_type(self, column: Column | TextColumn) -> None:
+        if isinstance(column, TextColumn) and column.signs == "filter":
+            raise InputError(f"field {self.column!r}: a filter is compared by the rule dice.")
+
+    def _check_tolerance(self, largest: int) -> None:
+        """There is none."""
+
+    def describe(self) -> str:
+        return "equal"
+
+    def width(self, size: int) -> int:
+        return -(-(size + 1) // _COLUMN_BITS)
+
+    def column_bits(self, size: int) -> int:
+        """Bits in each column: they are shared out evenly."""
+        return -(-(size + 1) // self.width(size))
+
+    def _read(self, table: "OwnerTable", column: Column | TextColumn) -> Sequence[Any]:
+        values = table.column(column)
+        if not isinstance(column, TextColumn):
+            return values
+        return [None if value is None else text_code(column, value) for value in values]
+
+    def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
+        word = 1 if value is None else _number(value, size) << 1
+        each = self.column_bits(size)
+        return [word >> each * place & ((1 << each) - 1) for place in range(self.width(size))]
+
+    def decode(self, entry: Sequence[int]) -> Any:
+        return None if entry[0] & 1 else tuple(entry)
+
+    def _agrees(self, a: Any, b: Any) -> bool:
+        return bool(a == b)
+
+    def part(self, size: int) -> "FieldPart":
+        from ppodc.linkage.compare.field_parts import ExactPart
+
+        return ExactPart(self, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric(Field):
+    """Whole numbers differ by at most `most`.
+
+    As uploaded: the number, and a bit that says whether there is one.
+    """
+
+    how: ClassVar[str] = "numeric"
+    most_allowed: ClassVar[int] = 1 << _COLUMN_BITS
+
+    def _check_type(self, column: Column | TextColumn) -> None:
+        if isinstance(column, TextColumn):
+            raise InputError(f"field {self.column!r}: numeric compares columns of numbers.")
+
+    def describe(self) -> str:
+        return f"at most {self.most} apart"
+
+    def width(self, size: int) -> int:
+        return 2
+
+    def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
+        return [0, 0] if value is None else [_number(value, size), 1]
+
+    def decode(self, entry: Sequence[int]) -> Any:
+        return entry[0] if entry[1] else None
+
+    def _agrees(self, a: Any, b: Any) -> bool:
+        return abs(int(a) - int(b)) <= self.most
+
+    def part(self, size: int) -> "FieldPart":
+        from ppodc.linkage.compare.field_parts import NumericPart
+
+        return NumericPart(self, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(Field):
+    """Texts are within an edit distance of `most`.
+
+    As uploaded: codes of the characters (`symbols`), filled up to size + most with "no character",
+    and a bit that says whether the value is missing.
+    """
+
+    how: ClassVar[str] = "edit"
+    most_allowed: ClassVar[int] = MAX_LENGTH
+
+    def _check_type(self, column: Column | TextColumn) -> None:
+        if not isinstance(column, TextColumn) or column.signs == "filter":
+            raise InputError(f"field {self.column!r}: edit compares columns of words or digits.")
+
+    def describe(self) -> str:
+        return f"edit distance at most {self.most}"
+
+    def size(self, schema: Schema) -> int:
+        column = self.of(schema)
+        self._check_type(column)
+        return column.longest if isinstance(column, TextColumn) else 0
+
+    def width(self, size: int) -> int:
+        return size + self.most + 1
+
+    def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
+        if value is not None and not isinstance(value, str):
+            raise InputError("a text is needed.")
+        text = codes(value or "", digits=digits)
+        if len(text) > size:
+            raise InputError(f"the text has {len(text)} characters, more than {size}.")
+        return [*text, *[NONE] * (size + self.most - len(text)), int(value is None)]
+
+    def decode(self, entry: Sequence[int]) -> Any:
+        return None if entry[-1] else tuple(code for code in entry[:-1] if code != NONE)
+
+    def _agrees(self, a: Any, b: Any) -> bool:
+        return levenshtein(a, b) <= self.most
+
+    def part(self, size: int) -> "FieldPart":
+        from ppodc.linkage.compare.field_parts import EditPart
+
+        return EditPart(self, size)
+
+
+KINDS: dict[str, type[Field]] = {kind.how: kind for kind in (Exact, Edit, Numeric)}
+
+
+def field_from_dict(entry: Any) -> Field:
+    """Parse an entry of `fields` in a spec."""
+    check_keys(entry, "rule fields", required=("column", "compare"), optional=("max", "weight"))
+    if not isinstance(entry["column"], str):
+        raise InputError("rule fields: column must be the name of a column")
+    if entry["compare"] not in list(KINDS):
+        raise InputError(f"field {entry['column']!r}: compare must be exact, edit or numeric")
+    kind = KINDS[entry["compare"]]
+    return kind(entry["column"], entry.get("max", 0), entry.get("weight", 1))
+
+
+def exact(column: str, *, weight: int = 1) -> Exact:
+    """A field whose values must be equal."""
+    return Exact(column, 0, weight)
+
+
+def edit(column: str, *, max: int, weight: int = 1) -> Edit:  # noqa: A002 - as in the spec file
+    """A field within an edit distance."""
+    return Edit(column, max, weight)
+
+
+def numeric(column: str, *, max: int, weight: int = 1) -> Numeric:  # noqa: A002 - as above
+    """A field within a difference of encoded values."""
+    return Numeric(column, max, weight)
+
+
+def _number(value: Any, bits: int) -> int:
+    if not isinstance(value, int | np.integer) or not 0 <= value < 1 << bits:
+        raise InputError(f"a number must be whole and from 0 to {(1 << bits) - 1}.")
+    return int(value)

@@ -1,0 +1,25 @@
+"""The collector's side of a local job: cloud 1 alone clusters the reports."""
+
+import numpy as np
+
+from ppodc.errors import InputError
+from ppodc.local_dp.job import job_of
+from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
+from ppodc.local_dp.tallies import Reports
+from ppodc.records.result_shares import OutputShare, ResultShare
+from ppodc.spec import Spec
+
+
+def make_result(spec: Spec, reports: Reports, n: int) -> ResultShare:
+    """The clusters of n reports."""
+    job, mechanism = job_of(spec), form_of(spec).mechanism
+    if n < job.k:
+        raise InputError(f"the job needs at least {job.k} records, but there are {n}")
+    found = mechanism.collect(reports, n, job.k, job.seed)
+    table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
+    values = np.rint(np.maximum(table, 0.0) * FRACTION).astype(np.uint64)
+    report = form_of(spec).guarantee
+    facts = {"records": n, "guaranteed": report.guaranteed.epsilon}
+    if report.claimed is not None:  # never alone
+        facts |= {"claimed": report.claimed.epsilon, "claim_holds": report.claim_holds}
+    return ResultShare(facts, {CLUSTERS: OutputShare.of_words(values.reshape(-1))})

@@ -1,0 +1,1 @@
+"""Mechanisms as their papers publish them, for comparison."""

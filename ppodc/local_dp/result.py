@@ -1,0 +1,113 @@
+"""The result of a local job: made by the collector, opened by an owner in real units.
+
+There is one half, cloud 1's, and it holds the values themselves: k rows of centre and size, in
+encoded units as multiples of 2^-16. What it rests on is estimated; `noise_` says how much of an
+even cluster is noise, where that is known.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.local_dp.job import category_sizes, job_of
+from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
+from ppodc.local_dp.kmodes import nearest_mode
+from ppodc.privacy.guarantee import PrivacyReport
+from ppodc.privacy.weighted_kmeans import nearest
+from ppodc.records.result_shares import OpenedResult, Table
+from ppodc.records.schema import Schema
+from ppodc.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResult:
+    """Clusters of perturbed reports; `usable_` is False where they are little but noise.
+
+    A column of words has the number of its word in `cluster_centers_`; `modes_` has the words.
+    """
+
+    cluster_centers_: NDArray[np.float64]
+    sizes_: NDArray[np.float64]
+    count_: int
+    privacy_: PrivacyReport
+    noise_: float | None
+    schema: Schema
+    numeric: bool
+    encoded: NDArray[np.float64]  # the centres in units of the encoded records
+
+    @property
+    def usable_(self) -> bool:
+        return self.noise_ is None or self.noise_ <= 1.0
+
+    @property
+    def modes_(self) -> list[list[float | str]]:
+        """The centres with words where a column has them."""
+        return [
+            [column.values[int(x)] if column.values else float(x)
+             for column, x in zip(self.schema.columns, centre, strict=True)]
+            for centre in self.cluster_centers_
+        ]  # fmt: skip
+
+    def label(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cluster of each of these encoded records: the nearest centre or mode."""
+        if self.numeric:
+            return nearest(values.astype(np.float64), self.encoded)
+        return nearest_mode(values, np.rint(self.encoded).astype(np.int64))
+
+    def table(self) -> Table:
+        """Headings and rows, one for each cluster."""
+        rows = [[h, round(self.sizes_[h]), *centre] for h, centre in enumerate(self.modes_)]
+        return ["cluster", "records, estimated", *self.schema.names], rows
+
+    def summary(self) -> str:
+        """How far to trust it, in a line or two."""
+        noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
+        warning = "" if self.usable_ else " TOO FEW RECORDS: little but noise."
+        return f"{self.count_} reports{noise}.{warning} {self.privacy_}"
+
+    def own_rows(self) -> dict[str, list[int]]:
+        """Labels are computed by the owner: the nearest centre of each record."""
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "columns": self.schema.names,
+            "cluster_centers": self.modes_,
+            "sizes": self.sizes_.tolist(),
+            "count": self.count_,
+            "noise": self.noise_,
+            "usable": self.usable_,
+            "privacy": self.privacy_.to_dict(),
+        }
+
+
+def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
+    """At the owner; InputError for values that no collector could have computed."""
+    job, mechanism = job_of(spec), form_of(spec).mechanism
+    columns, count = len(spec.schema.columns), opened.facts.get("records")
+    values = np.array(opened.values.get(CLUSTERS, []), np.float64)
+    if not isinstance(count, int) or count < job.k or len(values) != job.k * (columns + 1):
+        raise InputError("the collector's result does not fit the spec; ask its operator.")
+    table = values.reshape(job.k, columns + 1) / FRACTION
+    tops = np.full(columns, spec.schema.ub)
+    if not job.numeric:
+        tops = np.array([size - 1 for size in category_sizes(spec.schema)])
+    if (table[:, :-1] > tops).any():
+        raise InputError("the collector's centres lie outside the columns; ask its operator.")
+    low = np.array([column.low for column in spec.schema.columns])
+    high = np.array([column.high for column in spec.schema.columns])
+    expected = mechanism.expectation(count, job.k)
+    return LocalResult(
+        cluster_centers_=low + table[:, :-1] / tops * (high - low),
+        sizes_=table[:, -1],
+        count_=count,
+        privacy_=form_of(spec).guarantee,
+        noise_=None if expected is None else expected.noise,
+        schema=spec.schema,
+        numeric=job.numeric,
+        encoded=table[:, :-1],
+    )

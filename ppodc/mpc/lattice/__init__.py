@@ -1,0 +1,1 @@
+"""Products under ring-LWE encryption."""

@@ -1,0 +1,1 @@
+"""Oblivious transfer: base transfers, their extension, and transfers for each use."""

@@ -1,0 +1,1 @@
+"""Arithmetic on shares: bits, numbers, comparisons, tables and circuits."""

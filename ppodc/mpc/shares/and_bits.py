@@ -1,0 +1,60 @@
+"""AND of XOR-shared bits, two at a time with a common factor: x & y0 and x & y1 (Beaver).
+
+With shared random a, b and c = a b (`and_triples`), both open d = x ^ a and e = y ^ b. Then
+x y = (d ^ a) (e ^ b) = c ^ d b ^ e a ^ d e, of which each cloud computes its share, C1 with d e.
+
+Who learns what: nothing; d and e are uniform whatever x and y are, being masked by own bits that
+the peer lacks. A peer that deviates fixes what is opened, that is, takes other shares for its own;
+no message depends on it. Rounds: 1. Bytes per two ANDs
+with a common factor and direction: 3/8. Supplies: one AND pair for them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ppodc.mpc.session import Session
+from ppodc.mpc.shares.xor_bits import XorShare
+
+_OPEN = "shares.and"
+
+
+def and_two(session: Session, x: XorShare, y0: XorShare, y1: XorShare) -> tuple[XorShare, XorShare]:
+    """(x & y0, x & y1) for shares of equal shape."""
+    ((z0, z1),) = and_all(session, [(x, (y0, y1))])
+    return z0, z1
+
+
+def and_one(session: Session, x: XorShare, y: XorShare) -> XorShare:
+    """x & y; half of each pair is not used."""
+    ((z,),) = and_all(session, [(x, (y,))])
+    return z
+
+
+def and_all(
+    session: Session, factors: Sequence[tuple[XorShare, Sequence[XorShare]]]
+) -> list[list[XorShare]]:
+    """x & y for each x and its one or two y of the same shape, all in one round."""
+    supplies = [session.supplies.take_pairs(x.words.size) for x, _ in factors]
+    # open d = x ^ a, e = y ^ b
+    own = np.concatenate(
+        [
+            share.words.reshape(-1) ^ mask
+            for (x, ys), pairs in zip(factors, supplies, strict=True)
+            for share, mask in zip((x, *ys), pairs, strict=False)
+        ]
+    )
+    opened = own ^ session.link.exchange(_OPEN, own)
+    at = 0
+    found = []
+    for (x, ys), (a, b0, b1, c0, c1) in zip(factors, supplies, strict=True):
+        size, shape = x.words.size, x.words.shape
+        d, *es = opened[at : at + (1 + len(ys)) * size].reshape(1 + len(ys), size)
+        at += (1 + len(ys)) * size
+        # z = c ^ d b ^ e a, and d e at C1: c ^ d (b ^ e) ^ e a
+        zs = [
+            c ^ (d & (b ^ e if session.role == 1 else b)) ^ (e & a)
+            for e, b, c in zip(es, (b0, b1), (c0, c1), strict=False)
+        ]
+        found.append([XorShare(z.reshape(shape)) for z in zs])
+    return found

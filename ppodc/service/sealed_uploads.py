@@ -1,0 +1,99 @@
+"""An upload of an owner, and the sealed list of uploads whose records a job works on."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from ppodc.names import Name, UploadId
+from ppodc.spec import Spec
+from ppodc.transport.wire import Body
+
+Outline = NDArray[np.uint32]
+MAX_ROWS = 1 << 40
+
+
+class Upload(Body, frozen=True):
+    """One upload of one owner, as it is kept and as it travels.
+
+    `sealed`: among the records of the job. Its place among them is not told: it would show an
+    owner how many rows others have. `removed`: withdrawn by its owner or left out by an operator;
+    its data are gone, its id stays taken.
+    """
+
+    upload_id: UploadId
+    dataset: Name
+    owner: Name
+    rows: Annotated[int, Meta(ge=0, le=MAX_ROWS)]
+    committed: bool
+    sealed: bool
+    removed: Literal["", "withdrawn", "left out"] = ""
+    outline: Annotated[str, Meta(max_length=64)] = ""  # digest of its cells, if it tells any
+
+    @property
+    def identity(self) -> tuple[str, str, int, str]:
+        """The facts that both clouds must agree on: (id, owner, rows, digest of its cells)."""
+        return self.upload_id, self.owner, self.rows, self.outline
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The fixed set of records: m rows in the order of the uploads."""
+
+    m: int
+    digest: str
+    uploads: tuple[Upload, ...]
+    outlines: Mapping[str, Outline] = field(default_factory=dict, repr=False)  # by upload
+
+    @property
+    def dataset(self) -> str:
+        """The dataset of all the uploads."""
+        return self.uploads[0].dataset
+
+    @classmethod
+    def of(cls, spec: Spec, uploads: Iterable[tuple[str, int, Outline | None]]) -> "Sealed":
+        """Seal uploads that no store keeps: (owner, rows, cells if any), in this order."""
+        listed, outlines = list[Upload](), dict[str, Outline]()
+        for number, (owner, rows, outline) in enumerate(uploads):
+            name, digest = f"{number:032x}", "" if outline is None else outline_digest(outline)
+            listed.append(Upload(name, spec.name, owner, rows, True, True, "", digest))
+            outlines |= {} if outline is None else {name: outline}
+        rows = sum(upload.rows for upload in listed)
+        return cls(rows, seal_digest(spec.digest, listed), tuple(listed), outlines)
+
+    @property
+    def owners(self) -> list[str]:
+        """In the order of their first upload; an owner's number is its place."""
+        return list(dict.fromkeys(upload.owner for upload in self.uploads))
+
+    def places_of(self, owner: str) -> list[tuple[int, int]]:
+        """(first sealed row, rows) of each of an owner's uploads."""
+        return [(first, upload.rows) for first, upload in self.places() if upload.owner == owner]
+
+    def places(self) -> Iterator[tuple[int, Upload]]:
+        """Each upload with its first sealed row."""
+        first = 0
+        for upload in self.uploads:
+            yield first, upload
+            first += upload.rows
+
+
+def seal_digest(spec_digest: str, uploads: Iterable[Upload]) -> str:
+    """SHA-256 over the spec's digest and the ordered (upload id, rows, any outline), in hex."""
+    listed = [
+        [upload.upload_id, upload.rows, *([upload.outline] if upload.outline else [])]
+        for upload in uploads
+    ]
+    content = json.dumps([spec_digest, listed], separators=(",", ":"))
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def outline_digest(outline: Outline) -> str:
+    """SHA-256 of an outline, in hex."""
+    data = np.ascontiguousarray(outline, "<u4").tobytes()
+    return hashlib.sha256(f"outline {outline.shape} ".encode() + data).hexdigest()

@@ -1,0 +1,102 @@
+"""Compares opened results with plaintext, for every kind of job on worker pairs."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.kmeans.expected import expected, is_exact
+from ppodc.kmeans.job import Job as KMeansJob
+from ppodc.kmeans.private.job import plan_of
+from ppodc.kmeans.private.reference import reference as noisy
+from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.outputs import Flags
+from ppodc.linkage.reference import distinct
+from ppodc.service.store import Role, Store
+from ppodc.spec import Spec
+from ppodc.totals.job import Job as TotalsJob
+from ppodc.totals.reference import reference as totals
+
+Tables = Sequence[NDArray[np.int64]]  # of each owner, encoded
+
+
+def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
+    """Whether all opened results equal plaintext bit for bit."""
+    records, job = np.concatenate(tables), spec.job
+    if isinstance(job, TotalsJob):
+        plain = totals(spec, records)
+        return all(_same_totals(result, plain) for result in results)
+    if isinstance(job, LinkageJob):
+        return same_links(tables, job, results)
+    assert isinstance(job, KMeansJob)
+    keep = None
+    if job.dedup is not None:
+        owners = [owner for owner, table in enumerate(tables) for _ in table]
+        keep = distinct(job.dedup.rule, list(records), owners)
+    centres = job.initial_centres(spec.schema)
+    return is_exact(job, results, expected(job, records, centres=centres, keep=keep))
+
+
+def as_noisy(
+    store_of: Callable[[Role], Store], spec: Spec, tables: Tables, results: list[Any]
+) -> bool:
+    """Whether all results equal plaintext with the clouds' noise, drawn once per iteration."""
+    keys = []
+    roles: tuple[Role, ...] = ("cloud1", "cloud2")
+    for role in roles:
+        with store_of(role) as store:
+            seal = store.seals.sealed(spec.name).digest
+            keys.append(store.noise_key.of_job(spec.digest, seal))
+            opened = [entry.detail for entry in store.ledger.entries(spec.name)]
+        asked = {
+            (detail["iteration"], detail["asked"])
+            for detail in map(json.loads, opened)
+            if "asked" in detail
+        }
+        if len(asked) != plan_of(spec).iterations:
+            return False
+    plain = noisy(spec, np.concatenate(tables), keys)
+    return all(
+        np.array_equal(result.counts_, plain.counts)
+        and np.array_equal(result.encoded_centres_, plain.centres)
+        for result in results
+    )
+
+
+def _same_totals(result: Any, plain: Any) -> bool:
+    exact = ("count_", "encoded_sums_", "encoded_squares_")
+    return all(getattr(result, name) == getattr(plain, name) for name in exact)
+
+
+def same_links(tables: Sequence[Iterable[Any]], job: LinkageJob, results: Sequence[Any]) -> bool:
+    """Whether the links of owner1, owner2, ... equal those of plaintext, by owner and row.
+
+    A key names a column of a `fields` rule. Its numbers start at 0.
+    """
+    rows = [(owner, i, row) for owner, table in enumerate(tables) for i, row in enumerate(table)]
+    partners = [
+        [
+            (f"owner{other + 1}", 0, j)
+            for other, j, y in rows
+            if other != own and _meet(job, x, y) and job.rule.matches(x, y)
+        ]
+        for own, _, x in rows
+    ]
+    if not job.output.by_row:
+        total = sum(map(len, partners)) // 2
+        return all(result.count_ == total for result in results)
+    most = 1 if job.output == Flags() else job.max_links + 1
+    counts = [min(len(each), most) for each in partners]
+    same = [n for result in results for n in result.partners_] == counts
+    if job.output == Flags():
+        return same
+    found = [sorted(links) for result in results for links in result.links_]
+    return same and found == [each if len(each) < most else [] for each in partners]
+
+
+def _meet(job: LinkageJob, x: Any, y: Any) -> bool:
+    """Whether two rows share a block."""
+    names = job.rule.named_columns
+    return job.blocking.compares(*(dict(zip(names, row, strict=False)) for row in (x, y)))

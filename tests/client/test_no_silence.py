@@ -1,0 +1,111 @@
+"""Results that are not what they seem come with a warning or an error that says it."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from client.fetched_result import JobProgress
+from ppodc import LocalPlatform, RecordLinkage, RemotePlatform, SecureKMeans, SecureTotals, rules
+from ppodc.errors import InputError
+from ppodc.kinds import cloud_side, owner_side
+from ppodc.kmeans.private.job import NoisyJob
+from ppodc.linkage.result import LinkResult
+from ppodc.service.job_state import JobState
+from ppodc.spec import Spec
+from tests.client.points import BOUNDS, SCHEMA, points
+
+ONE = [np.array([[1.0]]), np.array([[1.0], [1.0]])]
+
+
+def test_a_delta_that_protects_nobody_is_refused_before_anything_is_charged(threads, tmp_path):
+    model = SecureKMeans(2, epsilon=1, delta=0.5, bounds=BOUNDS, platform=threads)
+    with pytest.raises(ValueError, match=r"delta 0\.5 is no protection for 40 records"):
+        model.fit([points(20, 1), points(20, 2)])
+    spec = Spec("clinic", SCHEMA, NoisyJob(k=2, epsilon=1.0, delta=0.05))
+    values = np.zeros((20, 2), np.int64)
+    with pytest.raises(InputError, match="is no protection for 20 records"):
+        owner_side(spec).charge(values, tmp_path, Fraction(10))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="is no protection for 20 records"):
+        cloud_side(spec).check(20, "shares", 2048)
+    assert len(owner_side(spec).charge(values[:19], tmp_path, Fraction(10))) == 32
+    cloud_side(spec).check(19, "shares", 2048)
+
+
+def test_rows_beyond_max_links_are_counted_in_a_warning(threads):
+    model = RecordLinkage(theta=0, bounds=(0, 10), platform=threads)
+    with pytest.warns(UserWarning, match="owner 1: 1 of 1 rows have more than max_links = 1"):
+        model.fit(ONE)
+    shown = LinkResult(model.partners_[0], [()], 1).summary()  # by the command
+    assert "1 of 1 rows have more than max_links = 1" in shown
+
+
+def test_blocks_that_cost_more_than_all_pairs_are_warned_of(threads):
+    model = RecordLinkage(
+        rule=rules.sse([1], limit=0), bounds={"x0": (0, 10)}, ub=10, platform=threads
+    )
+    model.set_params(blocks=rules.adtree(epsilon=2, delta="1/100"))
+    with pytest.warns(UserWarning, match="without blocks"):
+        found = model.estimate([3, 3])
+    assert found.reduction < 0
+    assert replace(found, reduction=0.5).dearer() == ""
+    with pytest.warns(UserWarning, match="without blocks"):
+        model.fit(ONE)
+
+
+def test_clusters_below_min_size_are_warned_of(threads):
+    model = SecureKMeans(2, bounds=BOUNDS, min_size=1000, random_state=1, platform=threads)
+    with pytest.warns(UserWarning, match="2 of the 2 clusters have fewer records than min_size"):
+        model.fit(points(20, 1))
+    assert "fewer records than min_size" in model.result_.summary()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({}, "nothing says"), ({"theta": 0, "rule": rules.sse([1], limit=0)}, "both say")],
+)
+def test_a_linkage_has_either_theta_or_a_rule(given, said):
+    with pytest.raises(ValueError, match=f"{said} which rows match: give either theta"):
+        RecordLinkage(bounds=(0, 10), **given).fit(ONE)
+
+
+def test_platforms_that_cannot_be_are_refused_when_they_are_made(tmp_path):
+    with pytest.raises(InputError, match="pairs must be at least 1"):
+        LocalPlatform(pairs=0)
+    with pytest.raises(InputError, match="needs 1 to"):
+        LocalPlatform(owners=0)
+    missing = tmp_path / "owner.toml"
+    with pytest.raises(InputError, match="there is no configuration file"):
+        RemotePlatform(missing, dataset="clinic")
+
+
+def test_predict_names_its_real_limit(threads):
+    model = SecureKMeans(1, bounds=BOUNDS, random_state=1, platform=threads).fit(points(20, 1))
+    assert model.predict([[1e7, 0.0]]).tolist() == [0]
+    with pytest.raises(ValueError, match=r"above 10485770\.0, 1048576 times the column's range"):
+        model.predict([[1e9, 0.0]])
+
+
+def test_totals_of_whole_numbers_are_whole(threads):
+    ages = np.random.default_rng(3).integers(0, 111, (50, 1)).astype(float)
+    rows = np.hstack([ages, 2 * ages])
+    bounds = [(0, 110), (0, 250)]
+    model = SecureTotals(bounds=bounds, platform=threads).fit([rows[:20], rows[20:]])
+    assert model.sum_.tolist() == rows.sum(axis=0).tolist()
+    with pytest.warns(UserWarning, match="column 'x0' has whole numbers, which ub=1000 rounds"):
+        model.set_params(ub=1000).fit([rows[:20], rows[20:]])
+    assert model.sum_[0] != rows[:, 0].sum()
+
+
+def test_waiting_says_who_must_do_what():
+    told = JobProgress(JobState.CREATED, 0, "").waiting("clinic")
+    assert "the operator of cloud 1 must start it with: ppodc run clinic" in told
+    assert JobProgress(JobState.RUNNING, 3, "").waiting("clinic").endswith("(iteration 3)")
+
+
+def test_the_file_is_looked_at_before_the_agreement(platform, tmp_path):
+    """A spec counts as agreed to once there is something to send."""
+    with platform.owner() as owner, pytest.raises(InputError, match="does not exist"):
+        owner.upload("clinic", tmp_path / "none.csv", spec="0" * 64, progress=False)

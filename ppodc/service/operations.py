@@ -179,7 +179,7 @@ class _Operations:
         message = without_places(job.message)
         if not self._has_result(body.dataset):
             return ResultReply(job.state, job.iteration, message, False), ()
-        result = self._store.results.half(body.dataset)
+        result = self._store.results.half(body.dataset, owner)
         learnt = "this owner, with the other cloud's half: the result"
         self._store.ledger.append("result half given", body.dataset, {"owner": owner}, learnt)
         names = tuple(

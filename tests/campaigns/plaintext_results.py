@@ -31,12 +31,12 @@ def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     if isinstance(job, LinkageJob):
         return same_links(tables, job, results)
     assert isinstance(job, KMeansJob)
-    keep = None
+    keep, owners = None, np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     if job.dedup is not None:
-        owners = [owner for owner, table in enumerate(tables) for _ in table]
-        keep = distinct(job.dedup.rule, list(records), owners)
+        keep = distinct(job.dedup.rule, list(records), owners.tolist())
     centres = job.initial_centres(spec.schema)
-    return is_exact(job, results, expected(job, records, centres=centres, keep=keep))
+    plain = expected(job, records, centres=centres, keep=keep, owners=owners)
+    return is_exact(job, results, plain)
 
 
 def as_noisy(

@@ -24,6 +24,8 @@ from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Ta
 from ppodc.pairs.shards import Run
 from ppodc.records.result_shares import OutputShare
 
+REPEATED = 16  # stop bits of a dataset that may be opened again after a session was lost
+
 
 class Compare(BaseStep[KMeansPlan]):
     """Every pair compares a portion of the records of different owners."""
@@ -160,6 +162,13 @@ class Update(BaseStep[KMeansPlan]):
     name, uses_records = "update", False
     reveals = "both clouds: the stop bit"
 
+    def most(self, plan: KMeansPlan) -> int:
+        """Stop bits of a job that runs through, and a few for iterations that are repeated.
+
+        With each bit a cloud that alters its own shares learns one of its choice.
+        """
+        return plan.job.max_iter * len(plan.runs) + REPEATED
+
     def due(self, plan: KMeansPlan) -> bool:
         return not plan.over and not plan.run_over
 
@@ -182,6 +191,9 @@ class UpdateWithoutTest(Update):
     """New clusters alone, where the spec fixes the number of iterations: no bit is opened."""
 
     reveals = ""
+
+    def most(self, plan: KMeansPlan) -> int:
+        return 0
 
 
 class Better(BaseStep[KMeansPlan]):

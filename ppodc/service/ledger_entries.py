@@ -21,6 +21,7 @@ from ppodc.transport.wire import Body
 
 START = "0" * 64
 _SHORTEST = 16  # digits of a hash that somebody noted
+HALF_GIVEN = "half given"  # how events end by which an owner gets a half of a result
 FOR_OPERATORS = frozenset(
     {
         "dataset created",

@@ -18,7 +18,7 @@ from typing import Any
 from ppodc.errors import AccessError, ProtocolError, StateError, without_places
 from ppodc.records.result_shares import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
-from ppodc.service.ledger_entries import FOR_OPERATORS, HALF_GIVEN, Entry
+from ppodc.service.ledger_entries import FOR_OPERATORS, HALF_GIVEN, LEFT_OUT, Entry
 from ppodc.service.messages import (
     LEDGER_PAGE,
     PAGE,
@@ -243,6 +243,8 @@ class _Operations:
         if not self._store.datasets.exists(entry.dataset):
             return False
         name = self._name_in(peer, entry.dataset)
+        if name is not None and entry.event == LEFT_OUT:
+            return True  # every owner sees that there are fewer others than it thinks
         return name is not None and json.loads(entry.detail).get("owner", name) == name
 
     def _find_own(self, peer: Peer, upload_id: str) -> Upload | None:

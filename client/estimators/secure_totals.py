@@ -48,7 +48,8 @@ class SecureTotals(BaseEstimator):
     variance : bool, default=True
         Whether owners learn variances too.
     least : int, default=5
-        With fewer records than this the job does not run.
+        With fewer records than this the job does not run. If fewer are not its own, an owner learns
+        no sum: NaN.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -61,7 +62,7 @@ class SecureTotals(BaseEstimator):
     count_ : int
         Number of records of all owners together.
     sum_ : ndarray of shape (columns,)
-        Sum of each column, in real units.
+        Sum of each column, in real units, as the first owner learns it.
     mean_ : ndarray of shape (columns,)
         Mean of each column, in real units.
     var_ : ndarray of shape (columns,) or None

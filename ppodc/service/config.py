@@ -24,7 +24,7 @@ from ppodc.service.addresses import (
 from ppodc.service.quotas import Quotas
 from ppodc.toml_document import parse_toml
 from ppodc.transport.call_server import Peer
-from ppodc.transport.port_guard import Limits
+from ppodc.transport.port_guard import Limits, room_for
 
 _MAX_BYTES = 1 << 20
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
@@ -362,7 +362,7 @@ def owners_of(config: CloudConfig) -> dict[bytes, Peer]:
 def limits(config: CloudConfig) -> Limits:
     """Limits of owners and operators at this cloud's gateway."""
     return Limits(
-        connections=config.connections,
+        connections=room_for(config.connections),
         key_connections=config.key_connections,
         key_requests=config.key_requests,
         key_bytes=config.key_megabytes << 20,

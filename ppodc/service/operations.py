@@ -18,7 +18,7 @@ from typing import Any
 from ppodc.errors import AccessError, ProtocolError, StateError, without_places
 from ppodc.records.result_shares import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
-from ppodc.service.ledger_entries import FOR_OPERATORS, Entry
+from ppodc.service.ledger_entries import FOR_OPERATORS, HALF_GIVEN, LEFT_OUT, Entry
 from ppodc.service.messages import (
     LEDGER_PAGE,
     PAGE,
@@ -179,9 +179,9 @@ class _Operations:
         message = without_places(job.message)
         if not self._has_result(body.dataset):
             return ResultReply(job.state, job.iteration, message, False), ()
-        result = self._store.results.half(body.dataset)
+        result = self._store.results.half(body.dataset, owner)
         learnt = "this owner, with the other cloud's half: the result"
-        self._store.ledger.append("result half given", body.dataset, {"owner": owner}, learnt)
+        self._store.ledger.append(f"result {HALF_GIVEN}", body.dataset, {"owner": owner}, learnt)
         names = tuple(
             ShareName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
         )
@@ -203,7 +203,7 @@ class _Operations:
         )
         detail = {"owner": owner, "upload": body.upload_id, "first_row": body.first_row}
         learnt = f"this owner, with the other cloud's half: {body.name} of its own records"
-        self._store.ledger.append(f"{body.name} half given", body.dataset, detail, learnt)
+        self._store.ledger.append(f"{body.name} {HALF_GIVEN}", body.dataset, detail, learnt)
         return RowsReply(modulus_to_bytes(half.modulus)), (half.data,)
 
     # ------------------------------------------------------------ operators
@@ -243,6 +243,8 @@ class _Operations:
         if not self._store.datasets.exists(entry.dataset):
             return False
         name = self._name_in(peer, entry.dataset)
+        if name is not None and entry.event == LEFT_OUT:
+            return True  # every owner sees that there are fewer others than it thinks
         return name is not None and json.loads(entry.detail).get("owner", name) == name
 
     def _find_own(self, peer: Peer, upload_id: str) -> Upload | None:

@@ -213,7 +213,12 @@ def text_links(rule, tables, columns, same=lambda a, b: True):
 
 @pytest.mark.parametrize(
     ("limit", "blocks"),
-    [(0, {}), (1, {}), (2, {"blocks": "length", "epsilon": 8, "delta": "1/10", "shortest": 2})],
+    [
+        (0, {}),
+        (1, {}),
+        (2, {"blocks": "length", "epsilon": 8, "delta": "1/10", "shortest": 2}),
+        (1, {"blocks": "embedding", "epsilon": 40, "delta": "1/10", "lengths": [3]}),
+    ],
 )
 def test_texts_of_secret_and_of_public_lengths(tmp_path, blocks, limit):
     job = {"rule": "edit", "attributes": 2, "limit": limit, "max_links": 8, **blocks}

@@ -7,8 +7,9 @@ compares later (`check_noted`).
 
 Who learns what: an entry says it itself, under `learnt`. Owners may read the entries of their
 datasets that are about all owners or about themselves, and which uploads were left out; operators
-those about uploads and the life of a dataset, never a stop bit or who fetched what. What a reader
-may not see comes as a hidden entry, hashes alone, so that the chain still holds.
+those about uploads and the life of a dataset, never a stop bit or who fetched what; auditors all of
+them. What a reader may not see comes as a hidden entry, hashes alone, so that the chain still
+holds.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ FOR_OPERATORS = frozenset(
         "seal undone",
         "records deleted",
         "dataset deleted",
+        "key replaced",
     }
 )
 

@@ -18,6 +18,7 @@ from ppodc.errors import (
 CODES = {
     "PpodcError": "error",
     "InputError": "input",
+    "MissingExtraError": "missing-extra",
     "WidthError": "width",
     "KeyFileError": "key-file",
     "BudgetError": "budget",
@@ -65,7 +66,7 @@ def test_the_tree_at_the_top_of_the_module_is_the_tree_of_the_classes():
             parents[depth:] = [found[2]]
             tree[found[2]] = parents[depth - 1] if depth else "Exception"
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
-    assert tree == {kind.__name__: kind.__base__.__name__ for kind in classes}
+    assert tree == {kind.__name__: kind.__mro__[1].__name__ for kind in classes}
 
 
 def test_a_refusal_keeps_its_code_between_processes():

@@ -2,12 +2,12 @@
 
 import signal
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+import ppodc
 from ppodc.cli.bench import bench
 from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
@@ -21,6 +21,7 @@ from ppodc.cli.options import err
 from ppodc.cli.owners import owners
 from ppodc.cli.privacy import budget, privacy
 from ppodc.errors import ChannelError, PpodcError, ProtocolError
+from ppodc.extras import named_if_missing
 
 app = typer.Typer(
     name="ppodc",
@@ -50,7 +51,7 @@ for _name, _group in {
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"ppodc {version('ppodc')}")
+        typer.echo(f"ppodc {ppodc.__version__}")
         raise typer.Exit
 
 
@@ -68,11 +69,14 @@ def _options(
 
 def main() -> None:
     """Entry point: errors meant for the user come out in one line, Ctrl-C without a traceback."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # end in order: children, temporary folders
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup, for one, ignores SIGHUP
+    for name in ("SIGTERM", "SIGHUP"):  # end in order: children, temporary folders
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        # nohup, for one, ignores SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda got, _: sys.exit(128 + got))
     try:
-        app()
+        with named_if_missing():
+            app()
     except (ChannelError, ProtocolError) as error:
         err.print(f"[red]link:[/] {escape(str(error))}")
         sys.exit(3)

@@ -70,7 +70,7 @@ def test_an_owner_uploads_and_fetches_with_the_base_alone(platform, tmp_path, po
         tmp_path / "own.csv", rows, delimiter=",", header=",".join(spec.schema.names), comments=""
     )
     config = str(platform.deployment.party("ann").config)
-    lines = [["spec", "clinic"], ["upload", "clinic", "own.csv"], ["datasets"], ["progress", "clinic"]]
+    lines = [["spec", "clinic"], ["upload", "clinic", "own.csv"], ["datasets"]]
     for line in lines:
         code = command(*line, "--config", config)
         done = bare_python(code, tmp_path, posix=posix)

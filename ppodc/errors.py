@@ -61,6 +61,10 @@ class PpodcError(Exception):
     code = "error"
 
 
+class LedgerWarning(UserWarning):
+    """A cloud's ledger does not have any more what an owner's client saw in it."""
+
+
 # --- what a user gave, and what is stored -------------------------------------------------------
 
 

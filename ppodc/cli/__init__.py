@@ -2,18 +2,20 @@
 
 import signal
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 import ppodc
 from ppodc.cli.bench import bench
-from ppodc.cli.datasets import dataset, records
+from ppodc.cli.datasets import dataset
 from ppodc.cli.deploy import cloud1, cloud2, deploy
 from ppodc.cli.desk import desk
 from ppodc.cli.health import health
 from ppodc.cli.jobs import jobs
+from ppodc.cli.ledger import ledger
 from ppodc.cli.link import link
 from ppodc.cli.link_pair import link_pair
 from ppodc.cli.local import local
@@ -36,7 +38,7 @@ app = typer.Typer(
     add_completion=False,
 )
 link.add_typer(link_pair)
-for _commands in (deploy, desk, owners, jobs, records, health, local):
+for _commands in (deploy, desk, owners, jobs, ledger, health, local):
     app.add_typer(_commands)
 for _name, _group in {
     "cloud1": cloud1,
@@ -69,6 +71,10 @@ def _options(
     """Options common to all commands."""
 
 
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    err.print(f"warning: {escape(str(message))}")
+
+
 def main() -> None:
     """Entry point: errors meant for the user come out in one line, Ctrl-C without a traceback."""
     for name in ("SIGTERM", "SIGHUP"):  # end in order: children, temporary folders
@@ -76,6 +82,7 @@ def main() -> None:
         # nohup, for one, ignores SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda got, _: sys.exit(128 + got))
+    warnings.showwarning = _print_warning
     try:
         with named_if_missing():
             app()

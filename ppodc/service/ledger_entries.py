@@ -32,6 +32,7 @@ FOR_OPERATORS = frozenset(
         LEFT_OUT,
         "upload expired",
         "dataset sealed",
+        "job begun",
         "seal undone",
         "records deleted",
         "dataset deleted",
@@ -82,9 +83,9 @@ class Verification:
     reason: str = ""
 
 
-def verify(entries: Iterator[Entry]) -> Verification:
-    """Walk a chain from its start; also for entries that were received."""
-    previous, count = START, 0
+def verify(entries: Iterator[Entry], after: tuple[int, str] = (0, START)) -> Verification:
+    """Walk a chain from its start, or from an entry that is known; also for received entries."""
+    count, previous = after
     for entry in entries:
         reason = ""
         if entry.number != count + 1:

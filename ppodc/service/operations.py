@@ -16,6 +16,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ppodc.errors import AccessError, ProtocolError, StateError, without_places
 from ppodc.records.result_shares import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
@@ -50,6 +52,7 @@ from ppodc.service.quotas import Quotas
 from ppodc.service.sealed_uploads import Upload
 from ppodc.service.spec_check import SpecCheck
 from ppodc.service.store import Store
+from ppodc.service.store.job_lock import held
 from ppodc.service.store.uploads import check_not_removed, no_upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
@@ -103,8 +106,11 @@ class _Operations:
         page: list[Dataset] = []
         for name in self._store.datasets.names(body.after):
             owner = self._name_in(peer, name) if peer.role == "owner" else None
-            if owner is not None or peer.role == "operator":
+            if owner is not None:
                 page.append(self._store.datasets.get(name, owner))
+            elif peer.role == "operator":
+                disk = self._store.figures.disk(name, self._store.uploads.folder)
+                page.append(msgspec.structs.replace(self._store.datasets.get(name), disk=disk))
             if len(page) == PAGE:
                 break
         return DatasetList(tuple(page)), ()
@@ -179,7 +185,8 @@ class _Operations:
         job = self._store.jobs.get(body.dataset)
         iteration = job.iteration if self._has_records(owner, body.dataset) else 0
         deleted = self._store.datasets.deleted(body.dataset)
-        return ProgressReply(job.state, iteration, without_places(job.message), deleted), ()
+        message, alone = without_places(job.message), self._interrupted(body.dataset, job.state)
+        return ProgressReply(job.state, iteration, message, deleted, alone), ()
 
     def result(self, peer: Peer, body: Named) -> Answer:
         owner = self._member(peer, body.dataset)
@@ -187,7 +194,8 @@ class _Operations:
         job = self._store.jobs.get(body.dataset)
         message = without_places(job.message)
         if not self._has_result(body.dataset):
-            return ResultReply(job.state, job.iteration, message, False), ()
+            alone = self._interrupted(body.dataset, job.state)
+            return ResultReply(job.state, job.iteration, message, False, interrupted=alone), ()
         result = self._store.results.half(body.dataset, owner)
         learnt = "this owner, with the other cloud's half: the result"
         self._store.ledger.append(f"result {HALF_GIVEN}", body.dataset, {"owner": owner}, learnt)
@@ -299,6 +307,11 @@ class _Operations:
             self._store.results.has(dataset)
             and self._store.jobs.get(dataset).state == JobState.DONE
         )
+
+    def _interrupted(self, dataset: str, state: JobState) -> bool:
+        """Whether nobody runs a job that is under way; only cloud 1, which drives it, can tell."""
+        under_way = state in (JobState.PREPARING, JobState.RUNNING)
+        return under_way and self._store.role == "cloud1" and not held(self._store.folder, dataset)
 
     def _state(self, upload: Upload) -> UploadState:
         check_not_removed(upload)

@@ -60,7 +60,12 @@ def reseed(c1: Cloud1, new: Clusters, candidates: Clusters, w: Widths) -> Step[C
 
 
 def large(
-    c1: Cloud1, clusters: Clusters, least: int, w: Widths, members: Ciphertexts | None, owners: int
+    c1: Cloud1,
+    clusters: Clusters,
+    least: int,
+    w: Widths,
+    members: Ciphertexts | None = None,
+    owners: int = 1,
 ) -> Step[list[Clusters]]:
     """For each owner the clusters, zeros for those of fewer than `least` records that count.
 

@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint docs install lock wheels sbom licences peers linkage-peers faults fuzz soak hostile clean
+.PHONY: demo test lint docs pictures install lock wheels sbom licences peers linkage-peers faults fuzz soak hostile clean
 
 demo: install
 	$(BIN)/ppodc demo
@@ -40,6 +40,12 @@ lint: install
 docs: install
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs -d build/doctrees . build/docs
 	@echo "built: build/docs/index.html"
+
+# The pictures of the desk in the documentation, taken by its tests in a browser of this machine.
+pictures: install
+	@mkdir -p build/shots
+	PPODC_SHOTS=build/shots $(BIN)/python -m pytest tests/desk/test_browser.py -k owner_from_agreement
+	$(BIN)/python -m tests.desk.pictures build/shots docs/pictures
 
 install: $(STAMP)
 

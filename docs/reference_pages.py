@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -180,6 +181,40 @@ def metrics() -> str:
     return _table(["metric", "meaning", "labels"], sorted(rows))
 
 
+_CONSTANTS = {
+    "ppodc.mpc.lattice.parameters": {
+        "DEGREE": "degree N of the ring of products with records",
+        "MOST_MODULUS_BITS": "most bits of the modulus q",
+    },
+    "ppodc.mpc.ot.base_ot": {"COUNT": "base transfers of a session"},
+    "ppodc.mpc.ot.leaf_streams": {"DEPTH": "depth of the trees of the transfer extension"},
+    "ppodc.mpc.ot.code": {"ROW_BITS": "bits of a row that is hashed"},
+    "ppodc.crypto.paillier": {
+        "KEY_BITS": "sizes of a Paillier key",
+        "FACTOR_BITS": "least bits of the prime factors of (p-1)/2 and (q-1)/2",
+    },
+    "ppodc.kmeans.job": {
+        "MAX_CLUSTERS": "most clusters of a job",
+        "MAX_ITERATIONS": "most iterations of a start",
+        "MAX_STARTS": "most starts",
+    },
+    "ppodc.records.schema": {
+        "MAX_COLUMNS": "most columns",
+        "MAX_VALUE": "largest `ub`",
+    },
+}
+
+
+def parameters() -> str:
+    """Numbers that security and limits rest on, as the code has them."""
+    rows = []
+    for place, names in _CONSTANTS.items():
+        module = import_module(place)
+        for name, meaning in names.items():
+            rows.append([meaning, _code(getattr(module, name)), _code(f"{place}.{name}")])
+    return _table(["what", "value", "where"], rows)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "spec_keys": spec_keys,
@@ -187,4 +222,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "python_api": python_api,
     "error_codes": error_codes,
     "metrics": metrics,
+    "parameters": parameters,
 }

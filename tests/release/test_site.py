@@ -50,4 +50,5 @@ def test_the_reference_is_made_from_the_code(site):
     assert "ppodc link pair" in shown(site, "reference/commands.html")
     assert "max_exact_releases" in shown(site, "reference/configuration.html")
     assert "ppodc_requests_total" in shown(site, "reference/metrics.html")
+    assert "ppodc.mpc.lattice.parameters.DEGREE" in shown(site, "parameters.html")
     assert "generated:" not in shown(site, "reference/commands.html")

@@ -195,7 +195,8 @@ def _difference(known: Mapping[int, Dataset], clouds: int) -> str:
 
 
 def _connect(remote: Remote, keys: CurveKeys, timeout: float) -> Client:
-    return Client.connect(remote.endpoint, keys, remote.public_key.encode(), timeout)
+    key = remote.public_key.encode()
+    return Client.connect(remote.endpoint, keys, key, timeout, patient=False)
 
 
 def _datasets(cloud: Client) -> list[Dataset]:

@@ -96,8 +96,8 @@ def _found(place: RayPlacement) -> RayPlacement:
     ray_module()
     from ray._private.services import canonicalize_bootstrap_address, find_gcs_addresses
 
-    known = bool(os.environ.get("RAY_ADDRESS"))
-    several = [] if known else sorted(find_gcs_addresses())  # type: ignore[no-untyped-call]
+    known: Any = find_gcs_addresses
+    several = [] if os.environ.get("RAY_ADDRESS") else sorted(known())
     if len(several) > 1:
         raise RayUnusableError(
             f"several Ray clusters run on this machine ({', '.join(several)}), and one of them may "

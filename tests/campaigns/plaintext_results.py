@@ -25,8 +25,8 @@ def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     """Whether all opened results equal plaintext bit for bit."""
     records, job = np.concatenate(tables), spec.job
     if isinstance(job, TotalsJob):
-        plain = totals(spec, records)
-        return all(_same_totals(result, plain) for result in results)
+        plain = [totals(spec, records, len(table)) for table in tables]
+        return all(map(_same_totals, results, plain))
     if isinstance(job, LinkageJob):
         return same_links(tables, job, results)
     assert isinstance(job, KMeansJob)

@@ -28,7 +28,7 @@ MAY_IMPORT = {
 }
 STOREYS = (
     {"errors"},
-    {"files", "names", "toml_document"},
+    {"extras", "files", "names", "toml_document"},
     {"transport", "crypto"},
     {"privacy"},
     {"records"},

@@ -232,6 +232,8 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     if not job.labels:
         return None
     name = output_name(job, LABELS, k)
+    if name not in opened.rows:  # not asked for
+        return None
     values = opened.rows.get(name, [])
     if job.dedup is not None and job.dedup.rearranged:
         own = opened.rows.get(ROWS, [])

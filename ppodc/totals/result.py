@@ -6,7 +6,7 @@ sum = m low + u S, mean = sum / m, variance = u^2 (Q / m - (S / m)^2), the popul
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from ppodc.records.result_shares import Table
 from ppodc.records.schema import Column
 from ppodc.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,24 @@ class Totals:
             [name, *(float(values[i]) for values in listed)] for i, name in enumerate(self.columns)
         ]
         return headings, rows
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each column, with the headings of `table`, and the standard deviation."""
+        import pandas as pd
+
+        headings, rows = self.table()
+        frame = pd.DataFrame(rows, columns=headings).set_index("column")
+        return frame if self.var_ is None else frame.assign(std=np.sqrt(self.var_))
+
+    def describe(self) -> "pd.DataFrame":
+        """In the form of pandas' `describe`: count, mean and standard deviation of each column.
+
+        The deviation is the population's. Extremes and quantiles are not revealed by this job.
+        """
+        frame = self.to_frame()
+        frame.insert(0, "count", float(self.count_))
+        shown = frame[[name for name in ("count", "mean", "std") if name in frame]].T
+        return shown.rename_axis(columns=None)
 
     def summary(self) -> str:
         """A line on the table."""

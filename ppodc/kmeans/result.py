@@ -104,9 +104,9 @@ class Result:
         if not small:
             return ""
         return (
-            f"{small} of the {k} clusters have fewer records of other owners than min_size: you "
-            "learn nothing of them, and their centres are NaN. Fewer clusters help, or a smaller "
-            "min_size."
+            f"{small} of the {k} clusters have fewer records than min_size. Your own do not count "
+            "where other owners have records too. You learn nothing of these clusters, and their "
+            "centres are NaN. Fewer clusters help, or a smaller min_size."
         )
 
     def own_rows(self) -> dict[str, list[int]]:

@@ -148,7 +148,7 @@ class Starts:
         most = spread.nearer_needs(chunks[0][1], bits, exact=exact) if chunks else Needs()
         # in one run with those of the `pick` that follows: fewer rounds over the link
         session.supplies.reserve(spread.norm_needs(self._l) + most + self._pick_needs(chunks))
-        both = centre, spread.norm(session, centre)
+        square: AdditiveShare | None = None  # of the centre
         values = Spool(shard.rows, 1, U64, self._budget)
         wide = Spool(shard.rows, bits.limbs, U64, self._budget)
         total = AdditiveShare(np.zeros(bits.limbs, U64))
@@ -156,7 +156,9 @@ class Starts:
             session.supplies.reserve(spread.nearer_needs(end - first, bits, exact=exact))
             records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
             norms = self.norms(name, shard, first, end)
-            found = spread.distances(session, records, norms, both, random, exact=exact)
+            found, square = spread.distances(
+                session, records, norms, (centre, square), random, exact=exact
+            )
             if near is not None:
                 before = AdditiveShare(near.values.read(first, end))
                 found = spread.nearer(session, before, found, bits)

@@ -132,23 +132,28 @@ class Follower:
         return control_messages.Done()
 
     def poll(self, body: control_messages.Poll) -> control_messages.Progress:
-        """How far the step is; takes its results over if C1 has them all too."""
+        """How far the step is; if C1 has all results too, C2 keeps its own and goes on."""
         with self._session(body.ticket) as session:
             job = session.job
             if job.committed(body.number):  # the answer to the first asking was lost
-                return control_messages.Progress([], [], [], committed=True)
+                begun = job.begun(body.number + 1)
+                return control_messages.Progress([], [], [], committed=True, begun=begun)
             done, failed, running = job.wait(body.wait)
             committed = body.commit and job.complete()
             if committed:
                 job.commit()
-                if job.walk.next_step() is None and not job.plan.prepare:
+                coming = job.walk.next_step()
+                if coming is not None:
+                    job.begin(coming, 1, job.walk.line(coming).slots(job.plan))
+                elif not job.plan.prepare:
                     job.save_result()
+            begun = committed and job.begun(body.number + 1)
         longest = _TEXT // max(1, len(failed))
         failures = [
             control_messages.Failed(slot, without_places(f.text)[:longest], f.fatal)
             for slot, f in failed.items()
         ]
-        return control_messages.Progress(done, failures, running, committed)
+        return control_messages.Progress(done, failures, running, committed, begun)
 
     def replace(self, body: control_messages.Replace) -> PairEnd:
         """A fresh worker for a slot whose pair failed, at either cloud."""

@@ -59,6 +59,7 @@ class MasterSession:
         self.job = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
         self._setup = self.job.setup(link_timeout, config.pools)
         self._ticket = b""
+        self._begun_there = 0  # the number of the step that C2 has begun by itself
         self.seconds = 0.0  # of all iterations of this session
         self._rows = self.job.walk.rows()
         self._clock = Clock(self._rows, self.job.plan.max_iter)
@@ -152,7 +153,8 @@ class MasterSession:
         slots = job.walk.line(step).slots(job.plan)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             job.begin(step, attempt, slots)
-            self._cloud2.step(self._ticket, step, attempt, slots)
+            if attempt > 1 or self._begun_there != step.number:
+                self._cloud2.step(self._ticket, step, attempt, slots)
             failed = self._outcome(step)
             if not failed:
                 job.commit()
@@ -183,6 +185,7 @@ class MasterSession:
             )
             asked = time.monotonic()
             if answer.committed:
+                self._begun_there = step.number + 1 if answer.begun else 0
                 return {}
             theirs = {f.slot: Failure(printable(f.text), f.fatal) for f in answer.failed}
             # A half whose peer failed would notice by itself; there is nothing to wait for.

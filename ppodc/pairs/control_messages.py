@@ -120,7 +120,10 @@ class RunStep(Body, frozen=True):
 
 
 class Poll(Body, frozen=True):
-    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all."""
+    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all.
+
+    C2 then begins the next step by itself, if there is one: C1 need not ask for it.
+    """
 
     ticket: Ticket
     number: Count
@@ -143,6 +146,7 @@ class Progress(Body, frozen=True):
     failed: list[Failed]
     running: list[Number]
     committed: bool
+    begun: bool  # the next step, on all its slots, as a first attempt
 
 
 class Replace(Body, frozen=True):

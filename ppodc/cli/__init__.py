@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 import ppodc
+from ppodc.cli.advice import advice
 from ppodc.cli.bench import bench
 from ppodc.cli.datasets import dataset
 from ppodc.cli.deploy import cloud1, cloud2, deploy
@@ -35,10 +36,9 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 link.add_typer(link_pair)
-for _commands in (deploy, desk, owners, jobs, ledger, health, local):
+for _commands in (deploy, desk, owners, jobs, ledger, advice, health, local):
     app.add_typer(_commands)
 for _name, _group in {
     "cloud1": cloud1,

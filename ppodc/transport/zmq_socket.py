@@ -39,6 +39,7 @@ _ZERO_COPY_BYTES = 64 * 1024
 _POLLIN = int(zmq.POLLIN)
 # A server that refuses us may close before its answer is out; only repeated failures count.
 _HANDSHAKE_TRIES = 3
+_CONNECT_TRIES = 5  # refused so often, in about 0.8 s, nobody listens there
 _CURVE_BYTES = 33  # that CURVE adds to each part, before the 2 or 9 of its frame
 _NOT_NOW = b"500"  # answer to an allowed key that has reached its limit
 
@@ -249,11 +250,14 @@ class Connection:
         self._endpoint, self._own_public = endpoint, own_public
         self._connected = False
         self._failed_handshakes = 0
+        self._refusals = 0
 
     def on_event(self, event: int, value: int) -> bool:
         """Take an event in; True if it says that a connection was made anew."""
         if event == zmq.EVENT_CONNECTED:
             self._connected = True
+        elif event == zmq.EVENT_CONNECT_RETRIED:
+            self._refusals += 1
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             again, self.established, self.lost_since = self.established, True, None
             return again
@@ -282,6 +286,13 @@ class Connection:
     def present(self) -> bool:
         """Whether a peer is connected that could answer."""
         return self.established and self.lost_since is None
+
+    @property
+    def nobody(self) -> str:
+        """Why a caller that will not wait gives up: there never was a listener, else empty."""
+        if self._connected or self._refusals < _CONNECT_TRIES:
+            return ""
+        return f"nobody listens at {self._endpoint}. Is the service running there?"
 
     def why_silent(self, seconds: float) -> str:
         """The likely reason when no answer came in time."""

@@ -152,8 +152,8 @@ def fields_case(side: int) -> Case:
     people = People(*(Owner(rows, rows, {}, ()) for rows in tables))
     plan = list(rectangle((0, side), [(0, side)]))
     pairs = np.argwhere(np.ones((side, side), np.bool_))
-    agree = febrl.agreements(people, pairs)
-    match = (febrl.weighed(agree, RULE.fields) >= RULE.threshold).reshape(side, side)
+    apart = febrl.outcomes(people, pairs)
+    match = (febrl.weighed(apart, RULE.fields) >= RULE.threshold).reshape(side, side)
     expected = [match[slice(*block.xs)][:, block.columns] for block in plan]
     rule = RULE.to_dict()
     order = Order("fields", side, listed(plan), lengths=list(SIZES), rule=rule)

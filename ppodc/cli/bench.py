@@ -148,6 +148,10 @@ def bench_report_command(
     spu_python: Annotated[
         Path | None, typer.Option(help="Interpreter that has the package `spu`.")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of data sets, for linkage (adult/adult.data) and local privacy."),
+    ] = None,
     only: Annotated[
         str | None, typer.Option(help="Some sections only, such as primitives,simulate.")
     ] = None,
@@ -160,7 +164,7 @@ def bench_report_command(
     from ppodc.bench import report
 
     names = None if only is None else [name.strip() for name in only.split(",")]
-    failed = report.run(page, report.sections(full, kegg, spu_python, names))
+    failed = report.run(page, report.sections(full, kegg, spu_python, names, data))
     err.print(f"written: {page}", markup=False)
     if failed:
         raise typer.Exit(1)

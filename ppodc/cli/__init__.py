@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from ppodc.cli.audit import audit
 from ppodc.cli.bench import bench
 from ppodc.cli.datasets import dataset, records
 from ppodc.cli.deploy import cloud1, cloud2, deploy
@@ -40,6 +41,7 @@ for _name, _group in {
     "cloud1": cloud1,
     "cloud2": cloud2,
     "dataset": dataset,
+    "audit": audit,
     "bench": bench,
     "privacy": privacy,
     "budget": budget,

@@ -143,6 +143,13 @@ def ledger_command(
             "after it.",
         ),
     ] = None,
+    crossed: Annotated[
+        bool,
+        typer.Option(
+            "--crossed",
+            help="Compare both ledgers: each holds the heads that the other cloud has told.",
+        ),
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Print what a cloud has written down, who learnt what, and check that the chain holds.
@@ -151,10 +158,12 @@ def ledger_command(
     --since, that nothing was cut off or written anew.
     """
     from client.both_clouds import Clouds
-    from ppodc.service.ledger_entries import check_noted, verify
+    from ppodc.service.ledger_entries import check_crossed, check_noted, verify
 
     with Clouds.from_file(config)[0] as clouds:
-        entries = clouds.ledger(cloud)
+        entries, other = clouds.ledger(cloud), []
+        if crossed:
+            other = clouds.ledger(3 - cloud)
     first = 0 if since is None else max(0, since[0])
     shown = [entry for entry in entries[first:] if not entry.hidden]
     show_table(
@@ -169,6 +178,12 @@ def ledger_command(
         raise PpodcError(f"the chain breaks at entry {found.broken}: {found.reason}.")
     if since is not None:
         check_noted(entries, *since)
+    if crossed:
+        broken = verify(iter(other)).broken
+        if broken is not None:
+            raise PpodcError(f"the chain of cloud {3 - cloud} breaks at entry {broken}.")
+        notes = check_crossed(entries, other) + check_crossed(other, entries)
+        out.print(f"both ledgers fit: {notes} heads that one has of the other are there")
     hidden = sum(entry.hidden for entry in entries[first:])
     others = f", {hidden} of them not yours to read" if hidden else ""
     chain = f"chain of {found.entries} entries holds{others}; head {found.entries} {found.head}"

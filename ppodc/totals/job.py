@@ -28,6 +28,8 @@ variance = true              # and the variance of each column
 # With fewer records than this the job does not run. Every owner can subtract its own records from
 # the totals: of two owners each learns the other's. Without this key any number will do.
 least = 5
+# May an auditor run one cloud's part in the job again? Both clouds then keep a record of it.
+# audit = false
 """
 )
 
@@ -54,6 +56,10 @@ class Job(kinds.Job):
     @property
     def threshold(self) -> tuple[str, int]:
         return "least", self.least
+
+    @property
+    def unaudited(self) -> str:
+        return ""
 
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""

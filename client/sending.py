@@ -42,11 +42,20 @@ _AUDIT_ROWS = 1 << 16  # of a part that are hashed at a time
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """An earlier upload that one cloud has and this one has not: it does not count."""
+
+    upload_id: str
+    cloud: Cloud
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """A finished upload. `repeated`: it was finished before, and this call changed nothing.
 
     `privacy`: what it reveals of one record, if anything. `before`: this owner's earlier
-    uploads, which count beside it unless they were `replaced` by it.
+    uploads, which count beside it unless they were `replaced` by it. `lost`: earlier ones that a
+    cloud does not have any more, since it was restored from an older copy; they do not count.
     """
 
     dataset: str
@@ -57,6 +66,7 @@ class Receipt:
     privacy: PrivacyReport | None = None
     before: tuple[Upload, ...] = ()
     replaced: bool = False
+    lost: tuple[Lost, ...] = ()
 
     @property
     def rows_before(self) -> int:

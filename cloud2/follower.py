@@ -35,6 +35,7 @@ from ppodc.pairs.control_messages import PairEnd
 from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
 from ppodc.pairs.statements import Signed, SignedParts
 from ppodc.service.config import Cloud2Config
+from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 from ppodc.transport.wire import Array
@@ -113,9 +114,7 @@ class Follower:
             self._workers.check(job.pairs)
             resume = job.resume_point(body.checkpoints)
             if not body.prepare:
-                self._store.jobs.transition(
-                    body.dataset, JobState.PREPARING, suite=body.suite, pairs=job.pairs
-                )
+                self._store.jobs.begin(body.dataset, body.suite, job.pairs, digest(self._config))
                 job.restore(resume)
             setup = job.setup(self._link_timeout, self._config.pools)
             session = _Session(secrets.token_bytes(16), job, setup)

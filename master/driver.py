@@ -35,6 +35,7 @@ from ppodc.pairs.pair_worker import LINK_TIMEOUT
 from ppodc.pairs.progress import Event, Listener
 from ppodc.pairs.shards import usable_pairs
 from ppodc.service.config import Cloud1Config
+from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
 from ppodc.service.store import Store
 
@@ -163,7 +164,7 @@ class Master:
         """Sessions with C2 until the job is done; lost ones are opened again."""
         lost, reached = 0, -1
         jobs, dataset = self._store.jobs, self._dataset
-        jobs.transition(dataset, JobState.PREPARING, suite=self._suite, pairs=self._pairs)
+        jobs.begin(dataset, self._suite, self._pairs, digest(self._config))
         with self._means.workers(self._pairs) as workers, _interruptible():
             while True:
                 if jobs.get(dataset).cancel_requested:

@@ -79,6 +79,7 @@ class Kind(ABC):
 
     name: ClassVar[str]  # as in the spec's `job.kind`
     sample: ClassVar[str]  # a commented spec file
+    rows_are_extra: ClassVar[bool] = False  # whether a result opens without its rows (labels)
     suites: ClassVar[tuple[str, ...]] = ()  # of protocols, the default first; none: no worker pairs
 
     @abstractmethod

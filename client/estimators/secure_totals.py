@@ -5,27 +5,26 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import as_data_errors
-from client.estimators.owner_tables import (
-    Bounds,
-    Tables,
-    refuse,
-    schema_of,
-    tables_of,
-)
+from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
+from client.estimators.owner_tables import Bounds, refuse, schema_of
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 from ppodc.totals.job import LEAST, Job
 from ppodc.totals.result import Totals
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _UB = 1000
 _OFF = 1e-6  # of a step, which rounding of doubles does not explain
@@ -48,7 +47,11 @@ class SecureTotals(BaseEstimator):
     variance : bool, default=True
         Whether owners learn variances too.
     least : int, default=5
-        With fewer records than this the job does not run.
+        With fewer records than this the job does not run. If fewer are not its own, an owner learns
+        no sum: NaN.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -61,11 +64,15 @@ class SecureTotals(BaseEstimator):
     count_ : int
         Number of records of all owners together.
     sum_ : ndarray of shape (columns,)
-        Sum of each column, in real units.
+        Sum of each column, in real units, as the first owner learns it.
     mean_ : ndarray of shape (columns,)
         Mean of each column, in real units.
     var_ : ndarray of shape (columns,) or None
         Population variance of each column.
+    left_out_ : list of int
+        Rows of each owner that were left out, because a value is missing.
+    result_ : Totals
+        The result as the first owner opened it.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of str
@@ -86,6 +93,7 @@ class SecureTotals(BaseEstimator):
         "ub": [Interval(Integral, 1, MAX_VALUE, closed="both"), None],
         "variance": ["boolean"],
         "least": [Interval(Integral, 1, None, closed="left")],
+        "missing": MISSING,
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "platform": PLATFORMS,
         "verbose": ["verbose"],
@@ -98,6 +106,7 @@ class SecureTotals(BaseEstimator):
         ub: int | None = None,
         variance: bool = True,
         least: int = LEAST,
+        missing: Missing = "refuse",
         pairs: int = 1,
         platform: Platform | None = None,
         verbose: bool = False,
@@ -106,6 +115,7 @@ class SecureTotals(BaseEstimator):
         self.ub = ub
         self.variance = variance
         self.least = least
+        self.missing = missing
         self.pairs = pairs
         self.platform = platform
         self.verbose = verbose
@@ -116,24 +126,36 @@ class SecureTotals(BaseEstimator):
         y: object = None,
         **other: object,
     ) -> Self:
-        """Total the records: of one table, or of a list with a table for each owner."""
+        """Total the records: of one table, or of a list or mapping with one for each owner."""
         refuse(other)
         self._validate_params()
-        tables = tables_of(self, X, reset=True)
+        tables = tables_of(self, X, reset=True, columns=self.bounds, missing=self.missing)
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub or _UB, names)
         if self.ub is None:
             schema = replace(schema, ub=_whole_steps(schema))
+        tables.check(schema)
         _warn_of_rounding(tables, schema)
         with as_data_errors():
             spec = Spec(NAME, schema, Job(variance=self.variance, least=self.least))
         ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
         totals: Totals = ran.results[0]
+        self.result_, self.left_out_ = totals, tables.left_out
         self.count_: int = totals.count_
         self.sum_: NDArray[np.float64] = totals.sum_
         self.mean_: NDArray[np.float64] = totals.mean_
         self.var_: NDArray[np.float64] | None = totals.var_
         return self
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each column: sum, mean, and variance and deviation if they are offered."""
+        check_is_fitted(self)
+        return self.result_.to_frame()
+
+    def describe(self) -> "pd.DataFrame":
+        """As pandas' `describe`, of what totals tell: count, mean and deviation."""
+        check_is_fitted(self)
+        return self.result_.describe()
 
 
 def _whole_steps(schema: Schema) -> int:

@@ -11,7 +11,7 @@ cloud's part again (`replay`).
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -209,16 +209,20 @@ class Bundle:
             for at in self._facts.sessions
             for pair in at.pairs
         }
+        committed = {
+            (detail["upload"], detail["owner"], detail["rows"])
+            for detail in _details(entries, self.spec.name, "upload committed")
+        }
+        if {(u.upload_id, u.owner, u.rows) for u in self.sealed.uploads} - committed:
+            raise DeviationError(f"{whose} does not have the uploads of the bundle.")
         told: dict[tuple[str, str], str] = {}
         keys: dict[str, set[str]] = {}
-        for entry in entries:
-            if entry.event in (_OPENED, _REPLACED) and entry.dataset == self.spec.name:
-                detail = json.loads(entry.detail)
-                for name in (name for name in detail if name.startswith("cloud")):
-                    if name.endswith(" key"):
-                        keys.setdefault(name, set()).add(detail[name])
-                    elif name.startswith(f"cloud{self.role} "):
-                        told[detail["session"], name] = detail[name]
+        for detail in _details(entries, self.spec.name, _OPENED, _REPLACED):
+            for name in (name for name in detail if name.startswith("cloud")):
+                if name.endswith(" key"):
+                    keys.setdefault(name, set()).add(detail[name])
+                elif name.startswith(f"cloud{self.role} "):
+                    told[detail["session"], name] = detail[name]
         self._check_keys(keys, whose)
         if set(told) - set(own):
             raise DeviationError(f"{whose} has commitments to seeds that the bundle lacks.")
@@ -298,6 +302,12 @@ class Bundle:
                 step.statement, at.session.session_id, step.pair, step.step, self.role
             )
         return heads
+
+
+def _details(entries: Sequence[Entry], dataset: str, *events: str) -> Iterator[dict[str, Any]]:
+    for entry in entries:
+        if entry.event in events and entry.dataset == dataset:
+            yield json.loads(entry.detail)
 
 
 def _rows_file(folder: Path, upload: Upload) -> Path:

@@ -32,11 +32,12 @@ class Result:
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
     `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
-    cluster that is empty, or smaller than the spec's `min_size`, has size 0 and a centre of NaN.
-    Labels stand in the order in which the owner uploaded; they may name such a cluster. `inertia_`,
-    if the spec offers it, is exact, in squared encoded units, over the clusters that have a centre.
-    Of a job with several starts `n_iter_` are the iterations of all of them, and it has converged
-    if all have. `converged_` is None if the spec fixes the number of iterations: nobody tests it.
+    cluster that is empty, or in which fewer than the spec's `min_size` records are not this
+    owner's, has size 0 and a centre of NaN. Labels stand in the order in which the owner uploaded;
+    they may name such a cluster. `inertia_`, if the spec offers it, is exact, in squared encoded
+    units, over the clusters that have a centre. Of a job with several starts `n_iter_` are the
+    iterations of all of them, and it has converged if all have. `converged_` is None if the spec
+    fixes the number of iterations: nobody tests it.
     """
 
     cluster_centers_: NDArray[np.float64]
@@ -101,8 +102,9 @@ class Result:
         if not small:
             return ""
         return (
-            f"{small} of the {k} clusters have fewer records than min_size: owners learn nothing "
-            "of them, and their centres are NaN. Fewer clusters help, or a smaller min_size."
+            f"{small} of the {k} clusters have fewer records of other owners than min_size: you "
+            "learn nothing of them, and their centres are NaN. Fewer clusters help, or a smaller "
+            "min_size."
         )
 
     def own_rows(self) -> dict[str, list[int]]:
@@ -230,6 +232,8 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     if not job.labels:
         return None
     name = output_name(job, LABELS, k)
+    if name not in opened.rows:  # not asked for
+        return None
     values = opened.rows.get(name, [])
     if job.dedup is not None and job.dedup.rearranged:
         own = opened.rows.get(ROWS, [])

@@ -10,9 +10,10 @@ each iteration and at the end of a job. Whoever reads both (`check_crossed`) not
 was cut off or written anew, unless both clouds did it together.
 
 Who learns what: an entry says it itself, under `learnt`. Owners may read the entries of their
-datasets that are about all owners or about themselves; operators those about uploads and the life
-of a dataset, never a stop bit or who fetched what. What a reader may not see comes as a hidden
-entry, hashes alone, so that the chain still holds.
+datasets that are about all owners or about themselves, and which uploads were left out; operators
+those about uploads and the life of a dataset, never a stop bit or who fetched what; auditors all of
+them. What a reader may not see comes as a hidden entry, hashes alone, so that the chain still
+holds.
 """
 
 import hashlib
@@ -30,14 +31,17 @@ START = "0" * 64
 NOTED = "other ledger noted"
 CHANGED = "other ledger changed"
 _SHORTEST = 16  # digits of a hash that somebody noted
+HALF_GIVEN = "half given"  # how events end by which an owner gets a half of a result
+LEFT_OUT = "upload left out"
 FOR_OPERATORS = frozenset(
     {
         "dataset created",
         "upload committed",
         "upload withdrawn",
-        "upload left out",
+        LEFT_OUT,
         "upload expired",
         "dataset sealed",
+        "job begun",
         "seal undone",
         "records deleted",
         "dataset deleted",
@@ -47,6 +51,7 @@ FOR_OPERATORS = frozenset(
         "audit record erased",
         NOTED,
         CHANGED,
+        "key replaced",
     }
 )
 
@@ -100,9 +105,9 @@ class Verification:
     reason: str = ""
 
 
-def verify(entries: Iterator[Entry]) -> Verification:
-    """Walk a chain from its start; also for entries that were received."""
-    previous, count = START, 0
+def verify(entries: Iterator[Entry], after: tuple[int, str] = (0, START)) -> Verification:
+    """Walk a chain from its start, or from an entry that is known; also for received entries."""
+    count, previous = after
     for entry in entries:
         reason = ""
         if entry.number != count + 1:

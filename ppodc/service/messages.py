@@ -26,6 +26,7 @@ class Dataset(Body, frozen=True):
     """A dataset, as it is kept and as it travels.
 
     `uploads` and `rows` count what is committed: everyone's, or the asking owner's alone.
+    `deleted`: its data and its result are gone. `disk`: bytes of its data here, for operators.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Dataset(Body, frozen=True):
     state: JobState
     uploads: int
     rows: int
+    deleted: bool = False
+    disk: int = 0
 
 
 class Named(Body, frozen=True):
@@ -124,12 +127,16 @@ class ShareName(Body, frozen=True):
 
 
 class ProgressReply(Body, frozen=True):
-    """Where a job is; its iteration is told to those with records in it."""
+    """Where a job is; its iteration is told to those with records in it.
+
+    `interrupted`: it is under way, but the process that ran it is gone.
+    """
 
     state: JobState
     iteration: int
     message: str
     deleted: bool
+    interrupted: bool = False
 
 
 class ResultReply(Body, frozen=True):
@@ -142,6 +149,7 @@ class ResultReply(Body, frozen=True):
     session_id: str = ""  # the session in which both clouds made their halves
     facts: bytes = b""  # JSON, the same at both clouds
     halves: tuple[ShareName, ...] = ()
+    interrupted: bool = False
 
 
 class RowsAsk(Body, frozen=True):

@@ -6,7 +6,7 @@ sum = m low + u S, mean = sum / m, variance = u^2 (Q / m - (S / m)^2), the popul
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,17 @@ from ppodc.records.result_shares import Table
 from ppodc.records.schema import Column
 from ppodc.spec import Spec
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Of each column, over the records of all owners.
 
     `encoded_sums_` and `encoded_squares_` are exact, in encoded units 0..ub; the others follow
-    from them. `var_` is None if the spec does not offer it.
+    from them. `var_` is None if the spec does not offer it. To an owner without whose records fewer
+    than `least` are left nothing is told: NaN, and no encoded sums.
     """
 
     count_: int
@@ -42,9 +46,33 @@ class Totals:
         ]
         return headings, rows
 
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each column, with the headings of `table`, and the standard deviation."""
+        import pandas as pd
+
+        headings, rows = self.table()
+        frame = pd.DataFrame(rows, columns=headings).set_index("column")
+        return frame if self.var_ is None else frame.assign(std=np.sqrt(self.var_))
+
+    def describe(self) -> "pd.DataFrame":
+        """In the form of pandas' `describe`: count, mean and standard deviation of each column.
+
+        The deviation is the population's. Extremes and quantiles are not revealed by this job.
+        """
+        frame = self.to_frame()
+        frame.insert(0, "count", float(self.count_))
+        shown = frame[[name for name in ("count", "mean", "std") if name in frame]].T
+        return shown.rename_axis(columns=None)
+
     def summary(self) -> str:
         """A line on the table."""
-        return f"records: {self.count_}"
+        why = "; fewer of others than `least`: you are told no totals" if not self.told else ""
+        return f"records: {self.count_}{why}"
+
+    @property
+    def told(self) -> bool:
+        """Whether this owner is told the totals."""
+        return bool(self.encoded_sums_)
 
     def own_rows(self) -> dict[str, list[int]]:
         """Totals say nothing about single rows."""
@@ -54,7 +82,8 @@ class Totals:
         """All of it, for JSON."""
         figures = {"count": self.count_, "columns": list(self.columns)}
         arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
-        return figures | {n: None if a is None else a.tolist() for n, a in arrays.items()}
+        told = {n: a.tolist() if a is not None and self.told else None for n, a in arrays.items()}
+        return figures | told
 
 
 def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -> Totals:
@@ -74,6 +103,15 @@ def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -
         encoded_squares_=squares,
         columns=tuple(spec.schema.names),
     )
+
+
+def untold(spec: Spec, count: int) -> Totals:
+    """The result of an owner who is told no totals."""
+    nothing = np.full(len(spec.schema.columns), np.nan)
+    variance = getattr(spec.job, "variance", False)
+    variances, squares = (nothing, list[int]()) if variance else (None, None)
+    names = tuple(spec.schema.names)
+    return Totals(count, nothing, nothing, variances, [], squares, names)
 
 
 def _spread(count: int, total: int, squares: int) -> Fraction:

@@ -31,9 +31,12 @@ def passes(job: AuditedJob, cloud: int) -> int:
     assert verdict.deviation == ""
     assert verdict.result is not None
     with job.store(cloud) as store:
-        kept = store.results.half(job.name)
-    for name, half in verdict.result.halves.items():
-        assert half.data.tobytes() == kept.halves[name].data.tobytes()
+        for owner in {upload.owner for upload in store.seals.sealed(job.name).uploads}:
+            kept = store.results.half(job.name, owner).halves
+            again = verdict.result.for_owner(owner, []).halves
+            assert kept.keys() == again.keys()
+            for name, half in kept.items():
+                assert half.data.tobytes() == again[name].data.tobytes()
     return verdict.messages
 
 

@@ -1,6 +1,6 @@
 """The tables of a store, and the check that a store on disk has them.
 
-Version 2 has tables for audits. A store of any other version is refused and left as it is.
+A program reads one version of the format. A store of any other is refused and left as it is.
 """
 
 import sqlite3

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 import ppodc
 from ppodc.cli.advice import advice
+from ppodc.cli.audit import audit
 from ppodc.cli.bench import bench
 from ppodc.cli.datasets import dataset
 from ppodc.cli.deploy import cloud1, cloud2, deploy
@@ -44,6 +45,7 @@ for _name, _group in {
     "cloud1": cloud1,
     "cloud2": cloud2,
     "dataset": dataset,
+    "audit": audit,
     "owner": owner,
     "bench": bench,
     "privacy": privacy,

@@ -23,7 +23,8 @@ from ppodc.records.upload_form import UploadForm
 from ppodc.toml_document import check_keys, parse_toml
 
 _VERSION = 1
-_TABLES = ("privacy", "linkage")  # parts of a job that have tables of their own
+_TABLES = ("privacy", "linkage", "join")  # parts of a job that have tables of their own
+_JOINING = ("kmeans", "totals")  # kinds that take a table [join]
 _SAMPLE_HEAD = """\
 # A ppodc dataset: its columns and the job that all owners agree to.
 # Every owner must use this very file: its digest is the identity of the dataset.
@@ -62,6 +63,8 @@ class Spec:
         if not is_name(self.name):
             raise InputError("name must be 1 to 64 letters, digits, '.', '_' or '-'")
         self.job.check(self.schema)
+        if self.owners is not None:
+            self.schema.check_holders(self.owners.names)
 
     @classmethod
     def load(cls, path: str | Path) -> "Spec":
@@ -96,10 +99,14 @@ class Spec:
                 raise InputError(f"job: unknown key {part!r}; [{part}] is a table of its own")
             if part in document:
                 rest[part] = document[part]
+        if "join" in document and (other := [p for p in _TABLES[:2] if p in document]):
+            raise InputError(f"a spec with a table [join] takes no table [{other[0]}]")
         if "privacy" in document:
             name = kinds.with_privacy(name)
         if "linkage" in document and name != kinds.DEFAULT:
             raise InputError(f"a job of the kind {name!r} takes no table [linkage]")
+        if "join" in document and name not in _JOINING:
+            raise InputError(f"a job of the kind {name!r} takes no table [join]")
         kind = kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
         return cls(document["name"], schema, kind.parse_job(rest), owners)

@@ -26,6 +26,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.joined_tables import join_parameters, joined_tables
 from client.estimators.owner_tables import (
     SEEDS,
     Bounds,
@@ -37,6 +38,7 @@ from client.estimators.owner_tables import (
     seed_of,
     tables_of,
 )
+from client.estimators.private_job import private_job, private_parameters
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
@@ -56,13 +58,13 @@ from ppodc.kmeans.private.job import DELTA, NoisyJob
 from ppodc.kmeans.private.result import PrivateResult
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
+from ppodc.linkage.joined.join import LEAST, Relation
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
 _MOST_ITERATIONS = 100
 _RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
-_EXACT_ALONE = ("init", "n_init", "tol", "beta", "min_size", "inertia", "dedup")
 
 
 class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -111,10 +113,21 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         `rule`, tables are DataFrames with the columns that it compares and those to cluster, which
         `bounds` must name. Its blocks cost every owner some of its privacy budget. Needs the shares
         suite.
+    join : RecordLinkage or None, default=None
+        Tables are DataFrames with different columns about the same people, and all have the columns
+        that it compares. People whom all sides hold are clustered by the columns of all, which
+        `bounds` must name; nobody learns who they are. The rows of the first table count, and of
+        tables with the same columns as it. There are no labels. Needs the shares suite.
+    relation : "1:1" or "m:1", default="1:1"
+        With join: rows that have each other and nobody else, or rows of the first side that have
+        one partner, which several of them may share.
+    least : int, default=20
+        With join: if fewer rows are joined, owners are told zeros.
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
-        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia and dedup.
+        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia, dedup and
+        join.
     delta : float, default=1e-06
         See epsilon.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -134,9 +147,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     labels_ : ndarray of int
         Cluster of each record as the last iteration assigned it, table after table. If the job
         converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With
-        epsilon each owner finds the nearest centre itself.
+        epsilon each owner finds the nearest centre itself. With join None.
     owner_labels_ : list of ndarray
-        The labels of each table.
+        The labels of each table; with join None.
     privacy_ : PrivacyReport or None
         With epsilon, the guarantee.
     inertia_ : float or None
@@ -185,6 +198,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "suite": [StrOptions(set(SUITES))],
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "dedup": [RecordLinkage, None],
+        "join": [RecordLinkage, None],
+        "relation": [StrOptions(set(get_args(Relation)))],
+        "least": [Interval(Integral, 1, None, closed="left")],
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "platform": PLATFORMS,
@@ -208,6 +224,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
+        join: RecordLinkage | None = None,
+        relation: Relation = "1:1",
+        least: int = LEAST,
         epsilon: float | None = None,
         delta: float = DELTA,
         platform: Platform | None = None,
@@ -227,6 +246,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
+        self.join = join
+        self.relation = relation
+        self.least = least
         self.epsilon = epsilon
         self.delta = delta
         self.platform = platform
@@ -236,7 +258,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def from_spec(cls, spec: Spec, **rest: Any) -> Self:
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
         if isinstance(spec.job, NoisyJob):
-            return cls._from_private(spec, spec.job, **rest)
+            return cls(**private_parameters(spec, spec.job), **rest)
         job, dedup = job_of(spec), None
         if job.ks:
             raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
@@ -246,6 +268,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
             if dedup.by_name:
                 bounds = {column.name: (column.low, column.high) for column in columns}
+        if job.join is not None:
+            rest |= join_parameters(job.join, spec.schema)
+            bounds = {column.name: (column.low, column.high) for column in columns}
         return cls(
             job.k,
             init=job.init if isinstance(job.init, str) else np.array(job.init),
@@ -260,22 +285,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             dedup=dedup,
             **rest,
         )
-
-    @classmethod
-    def _from_private(cls, spec: Spec, job: NoisyJob, **rest: Any) -> Self:
-        made = cls(
-            job.k,
-            max_iter=job.iterations,
-            random_state=job.seed,
-            bounds=[(column.low, column.high) for column in spec.schema.columns],
-            ub=spec.schema.ub,
-            epsilon=job.epsilon,
-            delta=job.delta,
-            **rest,
-        )
-        if made._private_job() != job:
-            raise DataError("the spec asks for another number of points than 3 for each cluster.")
-        return made
 
     def fit(
         self,
@@ -324,25 +333,30 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         with as_data_errors():
             return -self._told().inertia_of(self._rows(X))
 
-    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
+    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables | None]:
         self._validate_params()
-        tables = tables_of(self, self._clustered(data), reset=True)
-        if isinstance(self.init, str):
-            check_rows(tables, self.n_clusters)
-        names = getattr(self, "feature_names_in_", None)
-        spec = self._spec(schema_of(tables, self.bounds, self.ub, names), counts)
-        alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
-        if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
-            warnings.warn(told, stacklevel=3)
-        by_name = self.dedup is not None and self.dedup.by_name
-        ran = run_job(
-            spec,
-            named_columns(data if _is_list(data) else [data], spec.schema) if by_name else tables,
-            self.platform,
-            suite=self.suite,
-            pairs=self.pairs,
-            verbose=bool(self.verbose),
-        )
+        tables, sent = None, None
+        if self.join is not None:
+            if self.dedup is not None or self.epsilon:
+                raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
+            joined = joined_tables(self, self.ub, data)
+            with as_data_errors():
+                job = replace(self._job(counts), labels=False, join=joined.join)
+                spec, sent = Spec(NAME, joined.schema, job), joined.tables
+        else:
+            tables = tables_of(self, self._clustered(data), reset=True)
+            if isinstance(self.init, str):
+                check_rows(tables, self.n_clusters)
+            names = getattr(self, "feature_names_in_", None)
+            spec = self._spec(schema_of(tables, self.bounds, self.ub, names), counts)
+            alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
+            if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
+                warnings.warn(told, stacklevel=3)
+            by_name = self.dedup is not None and self.dedup.by_name
+            listed = data if _is_list(data) else [data]
+            sent = named_columns(listed, spec.schema) if by_name else list(tables)
+        suite, verbose = self.suite, bool(self.verbose)
+        ran = run_job(spec, sent, self.platform, suite=suite, pairs=self.pairs, verbose=verbose)
         return ran, tables
 
     @property
@@ -356,7 +370,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _rows(self, data: Any) -> NDArray[np.float64]:
         return np.concatenate(tables_of(self, self._clustered(data), reset=False))
 
-    def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
+    def _keep(
+        self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables | None
+    ) -> None:
         first = results[0]
         self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
         self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
@@ -365,18 +381,17 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.n_iter_: int = first.n_iter_
         self.converged_: bool | None = first.converged_
         self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
-        self.owner_labels_: list[NDArray[np.int64]] = [
-            first.predict(table) if result.labels_ is None else result.labels_
-            for result, table in zip(results, tables, strict=True)
-        ]
-        self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
+        pairs = zip(results, tables or [], strict=False)
+        labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in pairs]
+        self.owner_labels_: list[NDArray[np.int64]] | None = None if tables is None else labels
+        self.labels_ = None if tables is None else np.concatenate(labels)
         if told := first.untold():
             warnings.warn(told, stacklevel=3)
 
     def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
         """The spec that this estimator asks for, over these columns to cluster."""
         with as_data_errors():
-            job: Job | NoisyJob = self._private_job(counts) if self.epsilon else self._job(counts)
+            job: Job | NoisyJob = private_job(self, counts) if self.epsilon else self._job(counts)
             if self.dedup is not None and isinstance(job, Job):
                 schema, linkage = self.dedup.inside(schema)
                 job = replace(job, dedup=linkage)
@@ -410,24 +425,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             n_init=self._starts(),
             inertia=self.inertia,
             ks=tuple(counts),
-        )
-
-    def _private_job(self, counts: Sequence[int] = ()) -> NoisyJob:
-        usual = type(self)().get_params()
-        for name in _EXACT_ALONE:
-            value = getattr(self, name)
-            if name == "n_init" and value == "auto":
-                continue
-            if not isinstance(value, type(usual[name])) or value != usual[name]:
-                raise DataError(f"{name} does not go with epsilon: leave out one of them.")
-        if counts:
-            raise DataError("with epsilon there is one number of clusters: each costs privacy.")
-        return NoisyJob(
-            k=int(self.n_clusters),
-            epsilon=0.0 if self.epsilon is None else float(self.epsilon),
-            delta=float(self.delta),
-            iterations=None if self.max_iter is None else int(self.max_iter),
-            seed=seed_of(self.random_state),
         )
 
     def _starts(self) -> int:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from client.data_errors import as_data_errors
+from client.estimators.joined_tables import joined_tables
 from client.estimators.owner_tables import (
     Bounds,
     Tables,
@@ -20,7 +21,9 @@ from client.estimators.owner_tables import (
     schema_of,
     tables_of,
 )
+from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from ppodc.linkage.joined.join import Relation
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
@@ -48,7 +51,15 @@ class SecureTotals(BaseEstimator):
     variance : bool, default=True
         Whether owners learn variances too.
     least : int, default=5
-        With fewer records than this the job does not run.
+        With fewer records than this the job does not run; with fewer joined rows, owners are told
+        zeros.
+    join : RecordLinkage or None, default=None
+        Tables are DataFrames with different columns about the same people: the totals are of the
+        people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
+    relation : "1:1" or "m:1", default="1:1"
+        With join; see `SecureKMeans`.
+    cross : bool, default=False
+        With join: whether owners learn the covariance of every two columns too.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -66,6 +77,8 @@ class SecureTotals(BaseEstimator):
         Mean of each column, in real units.
     var_ : ndarray of shape (columns,) or None
         Population variance of each column.
+    cov_, corr_ : ndarray of shape (columns, columns) or None
+        Population covariances and correlations, with cross.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of str
@@ -86,6 +99,9 @@ class SecureTotals(BaseEstimator):
         "ub": [Interval(Integral, 1, MAX_VALUE, closed="both"), None],
         "variance": ["boolean"],
         "least": [Interval(Integral, 1, None, closed="left")],
+        "join": [RecordLinkage, None],
+        "relation": [StrOptions(set(get_args(Relation)))],
+        "cross": ["boolean"],
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "platform": PLATFORMS,
         "verbose": ["verbose"],
@@ -98,6 +114,9 @@ class SecureTotals(BaseEstimator):
         ub: int | None = None,
         variance: bool = True,
         least: int = LEAST,
+        join: RecordLinkage | None = None,
+        relation: Relation = "1:1",
+        cross: bool = False,
         pairs: int = 1,
         platform: Platform | None = None,
         verbose: bool = False,
@@ -106,6 +125,9 @@ class SecureTotals(BaseEstimator):
         self.ub = ub
         self.variance = variance
         self.least = least
+        self.join = join
+        self.relation = relation
+        self.cross = cross
         self.pairs = pairs
         self.platform = platform
         self.verbose = verbose
@@ -119,21 +141,38 @@ class SecureTotals(BaseEstimator):
         """Total the records: of one table, or of a list with a table for each owner."""
         refuse(other)
         self._validate_params()
-        tables = tables_of(self, X, reset=True)
-        names = getattr(self, "feature_names_in_", None)
-        schema = schema_of(tables, self.bounds, self.ub or _UB, names)
-        if self.ub is None:
-            schema = replace(schema, ub=_whole_steps(schema))
-        _warn_of_rounding(tables, schema)
-        with as_data_errors():
-            spec = Spec(NAME, schema, Job(variance=self.variance, least=self.least))
+        spec, tables = self._plain(X) if self.join is None else self._joined(X)
         ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
         totals: Totals = ran.results[0]
         self.count_: int = totals.count_
         self.sum_: NDArray[np.float64] = totals.sum_
         self.mean_: NDArray[np.float64] = totals.mean_
         self.var_: NDArray[np.float64] | None = totals.var_
+        self.cov_: NDArray[np.float64] | None = totals.cov_
+        self.corr_: NDArray[np.float64] | None = totals.corr_
         return self
+
+    def _plain(self, data: Any) -> tuple[Spec, list[Any]]:
+        """The spec over tables of the same columns, and what each owner uploads."""
+        tables = tables_of(self, data, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        schema = schema_of(tables, self.bounds, self.ub or _UB, names)
+        if self.ub is None:
+            schema = replace(schema, ub=_whole_steps(schema))
+        _warn_of_rounding(tables, schema)
+        with as_data_errors():
+            job = Job(variance=self.variance, least=self.least, cross=self.cross)
+            return Spec(NAME, schema, job), list(tables)
+
+    def _joined(self, data: Any) -> tuple[Spec, list[Any]]:
+        """The spec over joined columns, and what each owner uploads."""
+        joined = joined_tables(self, self.ub or _UB, data)
+        if self.ub is None:
+            ub = _whole_steps(joined.schema.used_to("cluster"))
+            joined = joined_tables(self, ub, data)
+        with as_data_errors():
+            job = Job(variance=self.variance, join=joined.join, cross=self.cross)
+            return Spec(NAME, joined.schema, job), joined.tables
 
 
 def _whole_steps(schema: Schema) -> int:

@@ -10,8 +10,12 @@ from ppodc.totals.result import Totals, totals
 
 
 def reference(spec: Spec, records: NDArray[Any]) -> Totals:
-    """From encoded records (m, l)."""
-    columns = [column.tolist() for column in records.T]
-    squares = [sum(t * t for t in column) for column in columns]
-    sums = [sum(column) for column in columns]
-    return totals(spec, len(records), sums, squares if job_of(spec).variance else None)
+    """From encoded records (m, l), or the joined rows: of fewer than `least` of these, zeros."""
+    job = job_of(spec)
+    told = records if job.join is None or len(records) >= job.join.least else records[:0]
+    columns = [column.tolist() for column in told.T]
+    squares = [sum(t * t for t in column) for column in columns] if job.variance else None
+    sums, cross = [sum(column) for column in columns], None
+    if job.cross:
+        cross = [[sum(t * u for t, u in zip(a, b, strict=True)) for b in columns] for a in columns]
+    return totals(spec, len(told), sums, squares, cross)

@@ -1,17 +1,24 @@
 """Specs with a table [join]: what they mean, and what is refused before anything is sent."""
 
+import json
+import multiprocessing
 import re
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from ppodc.cli import app
+from ppodc.cluster import plain_values
 from ppodc.errors import InputError
 from ppodc.kinds import owner_side
 from ppodc.linkage.joined import reference
+from ppodc.linkage.joined.joined_rows import lane_bytes
+from ppodc.linkage.joined.joiner import Found, Joined, Uploads
 from ppodc.linkage.joined.sample import sample
+from ppodc.linkage.schedule import Rows
 from ppodc.service import deployment
 from ppodc.spec import Spec
 from tests.kmeans.joined_jobs import EVERY, spec_of, tables_of
@@ -205,3 +212,59 @@ def test_the_reference_is_a_merge_without_rows_that_break_the_relation():
     once = left[~left.key.duplicated(keep=False)]
     merged = once.merge(single, on="key", validate="1:1").set_index("row").other
     assert reference.partners(5, 5, matches, "1:1") == [merged.get(i) for i in range(5)]
+
+
+# ------------------------------------------------------------------ costs, before anything is sent
+
+COST = {"epsilon": 8, "delta": "1/1000"}
+
+
+@pytest.mark.parametrize("blocks", [{}, {"blocks": "key", "key": "year", "lossy": True, **COST}])
+def test_costs_and_own_duplicates_are_told(tmp_path, blocks):
+    spec, (_, (_, insurer)) = spec_of({**JOIN, **blocks}), tables_of()
+    (tmp_path / "spec.toml").write_text(spec.to_toml())
+    insurer.to_csv(tmp_path / "insurer.csv", index=False)
+    file, document = str(tmp_path / "spec.toml"), tmp_path / "e.json"
+    asked = ["link", "estimate", file, "--rows", "600,800", "--json", str(document)]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    told = json.loads(document.read_text())
+    assert 0 < told["joining_gigabytes"] < told["gigabytes"]
+    if not blocks:
+        assert told["pairs"] == 600 * 800
+        # two lanes of values and a count of two bytes
+        assert told["joining_gigabytes"] == pytest.approx(480_000 * (4.13 + 2 * 3 + 2.2) / 1e9)
+    shown = CliRunner().invoke(app, ["link", "preview", file, str(tmp_path / "insurer.csv")])
+    assert shown.exit_code == 0, shown.output
+    assert "of all 8" in shown.output
+    assert "none of them counts in a 1:1 join" in shown.output
+    insurer.drop(columns="cost").to_csv(tmp_path / "insurer.csv", index=False)
+    shown = CliRunner().invoke(app, ["link", "preview", file, str(tmp_path / "insurer.csv")])
+    assert shown.exit_code == 1
+    shown = CliRunner().invoke(app, ["link", "estimate", file, "--rows", "1,2,3"])
+    assert shown.exit_code == 1
+
+
+def test_work_and_findings_go_to_a_worker_without_pickle():
+    """Everything that a task of a join has, or gives, is a plain value."""
+    here, there = multiprocessing.Pipe()
+    rows = Rows(1, 0, 0, 3, (2, 1))
+    found = Found(np.zeros((2, 3), np.uint16), np.zeros(4, np.uint16), np.zeros(1, np.uint8))
+    joined = Joined(np.ones((2, 2), np.uint32), np.zeros(2, np.uint8))
+    for value in (Uploads((rows, rows), 2), found, joined):
+        plain_values.send(here, value)
+        assert repr(plain_values.receive(there)) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("ub", "candidates", "size"),
+    [(1, 63, 1), (1, 127, 1), (1, 128, 2), (255, 1, 1), (256, 1, 2), (1000, (1 << 15) - 1, 2),
+     (1000, 1 << 15, 4), (1 << 20, 1, 4), (1, (1 << 31) - 1, 4)],
+)  # fmt: skip
+def test_lanes_hold_values_and_counts_with_a_sign(ub, candidates, size):
+    assert lane_bytes(ub, candidates) == size
+
+
+def test_too_many_candidates_for_any_lane_are_refused():
+    with pytest.raises(InputError, match="too many to join"):
+        lane_bytes(1, 1 << 31)

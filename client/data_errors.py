@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from ppodc.errors import InputError
 
 
-class DataError(InputError, ValueError):
-    """An InputError of an estimator: scikit-learn's tools expect a ValueError."""
+class DataError(InputError):
+    """An InputError of an estimator."""
 
 
 @contextmanager

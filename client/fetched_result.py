@@ -155,7 +155,10 @@ def _answers(
 
 def _advice(spec: Spec, answers: Sequence[_Answer]) -> str:
     if answers:
-        return f"Cloud 1 is done; its operator tells cloud 2 with `ppodc resume {spec.name}`."
+        return (
+            "Cloud 1 is done, and cloud 2 has not heard of it yet. Ask again in a moment. If it "
+            f"stays so, the operator of cloud 1 tells cloud 2 with `ppodc resume {spec.name}`."
+        )
     return "Ask later."
 
 

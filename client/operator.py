@@ -64,8 +64,9 @@ class Operator:
                 f"the spec has no {missing} above 1, so that owners may learn a single record. Set "
                 f"{missing} = 5 or more in [job], or accept it with --accept-single-records."
             )
-        for cloud in self._clouds.all():
-            cloud.call("create", SpecText(spec.canonical()), reply=Empty)
+        for step in ("may_create", "create"):  # a refusal must not leave it at one cloud alone
+            for cloud in self._clouds.all():
+                cloud.call(step, SpecText(spec.canonical()), reply=Empty)
         return spec.digest
 
     def datasets(self) -> list[ListedDataset]:

@@ -1,7 +1,7 @@
 """Errors that a user may see. Every message says what happened and what to do; none holds a secret.
 
     PpodcError
-    ├── InputError              a file, table, option or configuration cannot be used
+    ├── InputError              a file, table, option or configuration cannot be used; a ValueError
     │   ├── WidthError            the numbers of a job do not fit the key or the ring
     │   ├── KeyFileError          a key file is missing, damaged, too open or of another key
     │   ├── BudgetError           the privacy budget does not allow this
@@ -63,7 +63,7 @@ class PpodcError(Exception):
 # --- what a user gave, and what is stored -------------------------------------------------------
 
 
-class InputError(PpodcError):
+class InputError(PpodcError, ValueError):
     """A file, table, option or configuration that cannot be used as given."""
 
     code = "input"

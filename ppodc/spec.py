@@ -116,11 +116,11 @@ class Spec:
         """From `canonical`, as received from another party; any other encoding is refused."""
         try:
             document = json.loads(data)
-            if not isinstance(document, dict) or document.pop("version", None) != _VERSION:
-                raise InputError("the spec is of another version of ppodc")
-            spec = cls.from_dict(document)
         except (ValueError, RecursionError) as error:
             raise InputError("the received spec is not readable") from error
+        if not isinstance(document, dict) or document.pop("version", None) != _VERSION:
+            raise InputError("the spec is of another version of ppodc")
+        spec = cls.from_dict(document)
         if spec.canonical() != data:
             raise InputError("the received spec is not in canonical form")
         return spec

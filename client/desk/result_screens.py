@@ -36,6 +36,7 @@ class ResultScreens:
 
     def __init__(self, desk: OwnerDesk) -> None:
         self._pages, self._owner, self._folder = desk.pages, desk.owner, desk.folder / "beside"
+        self._study = desk.study
         self._fetched: dict[str, tuple[Spec, Any]] = {}
         self._fetching = threading.Lock()
         self._tables: dict[str, Draft] = {}
@@ -97,6 +98,8 @@ class ResultScreens:
 
     def result(self, visit: Visit) -> Response:
         name = visit.path["name"]
+        if name not in self._fetched and self._study(name).at.step != "result":
+            return go(self._pages, f"/study/{name}")  # one cloud may be done before the other
         spec, result = self._result(name)
         k = _whole(visit.query.get("k", "0"))
         axes = _whole(visit.query.get("x", "0")), _whole(visit.query.get("y", "1"))

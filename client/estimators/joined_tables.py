@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.given_tables import named_owners
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import owner_names
 from ppodc.linkage.joined.columns import JoinedColumns
@@ -42,7 +43,7 @@ def joined_tables(estimator: Any, ub: int, data: Any) -> JoinedTables:
 
     `bounds` name the joined columns, on a grid of 0..ub. The estimator remembers their names.
     """
-    tables, bounds = _frames(data), estimator.bounds
+    tables, bounds = _frames(estimator, data), estimator.bounds
     owners = owner_names(estimator.platform, len(tables))
     linkage: RecordLinkage = estimator.join
     if not isinstance(bounds, Mapping):
@@ -69,8 +70,10 @@ def joined_tables(estimator: Any, ub: int, data: Any) -> JoinedTables:
     return JoinedTables(schema, join, own)
 
 
-def _frames(data: Any) -> list[Any]:
-    tables = list(data) if isinstance(data, list | tuple) else [data]
+def _frames(estimator: Any, data: Any) -> list[Any]:
+    if estimator.missing != "refuse":
+        raise DataError("with join, rows with a missing value are refused: leave them out before.")
+    _, tables = named_owners(data)
     if len(tables) < 2 or not all(hasattr(table, "columns") for table in tables):
         raise DataError("a join takes a list of DataFrames, one for each owner, two or more.")
     for number, table in enumerate(tables, 1):

@@ -10,12 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.given_tables import tables_of
 from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
-from client.estimators.owner_tables import (
-    schema_of,
-    seed_of,
-    tables_of,
-)
+from client.estimators.owner_tables import schema_of, seed_of
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.local_dp.mechanism import FlippedBits
 from ppodc.local_dp.published.bit_estimates import DistanceScale
@@ -124,6 +121,7 @@ class LocalPrivateDBSCAN(LocalEstimator):
         low, high = bounds_of(schema)
         if len(set(low)) > 1 or len(set(high)) > 1:
             raise DataError("DBSCAN needs the same bounds for all columns: one pair.")
+        tables.check(schema)
         with as_data_errors():
             check_matrix_rows(sum(map(len, tables)))
             mechanism = self._mechanism(len(schema.columns))

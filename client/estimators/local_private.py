@@ -13,14 +13,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.given_tables import tables_of
 from client.estimators.local_estimator import WHOLE, LocalEstimator, bounds_of
-from client.estimators.owner_tables import (
-    Bounds,
-    check_rows,
-    schema_of,
-    seed_of,
-    tables_of,
-)
+from client.estimators.owner_tables import Bounds, check_rows, schema_of, seed_of
 from ppodc.local_dp.job import Job, build
 from ppodc.local_dp.kmodes import nearest_mode
 from ppodc.local_dp.mechanism import Clusters, Mechanism, MechanismName
@@ -172,10 +167,11 @@ class LocalPrivateKMeans(_LocalClusters):
         """Cluster the owners' arrays: a list with one array for each owner, or one array."""
         self._validate_params()
         self.seed_ = seed_of(self.random_state)
-        tables = tables_of(self, X, reset=True)
+        tables = tables_of(self, X, reset=True, columns=self.bounds)
         rows = check_rows(tables, self.n_clusters)
         names = getattr(self, "feature_names_in_", None)
         self._schema = schema = schema_of(tables, self.bounds, self.ub, names)
+        tables.check(schema)
         with as_data_errors():
             owners = [encode(table, schema) for table in tables]
             job = self._job(rows, points=self.points or 0, bits=self.bits)
@@ -197,7 +193,7 @@ class LocalPrivateKMeans(_LocalClusters):
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each record, as its owner finds it; nothing is reported."""
         check_is_fitted(self)
-        records = np.concatenate(tables_of(self, X, reset=False))
+        records = np.concatenate(tables_of(self, X, reset=False, columns=self.bounds))
         with as_data_errors():
             whole = on_grid(records, self._schema).astype(np.float64)
         return nearest(whole, self._centres)

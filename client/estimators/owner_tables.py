@@ -1,7 +1,4 @@
-"""Owners' tables and their public bounds, checked as scikit-learn checks its input.
-
-Where scikit-learn has an error for something, it is raised here in its words.
-"""
+"""Parameters that estimators share: public bounds, numbers of records, seeds."""
 
 import secrets
 import warnings
@@ -10,10 +7,8 @@ from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import validate_data
 
 from client.data_errors import DataError, as_data_errors
 from ppodc.kmeans.row_choice import MAX_SEED
@@ -22,31 +17,9 @@ from ppodc.toml_document import quoted
 
 Pair = tuple[float, float]
 Bounds = Pair | Sequence[Pair] | Mapping[str, Pair] | Literal["data"] | None
-Tables = list[NDArray[Any]]
 
 SEEDS = [Interval(Integral, 0, MAX_SEED, closed="both"), HasMethods("randint"), None]
 _DRAWN_BELOW = 1 << 31  # what a RandomState of scikit-learn is asked for
-
-
-def tables_of(
-    estimator: BaseEstimator,
-    data: Any,
-    *,
-    reset: bool,
-    kind: DTypeLike = np.float64,
-    least: int = 1,
-) -> Tables:
-    """One array for each owner, of at least this many rows: from a list of tables, or from one.
-
-    `reset`: the estimator remembers the first one's columns; otherwise they are compared with them.
-    """
-    parts = _aligned(list(data)) if _several(data) else [data]
-    return [
-        validate_data(
-            estimator, part, dtype=kind, reset=reset and number == 0, ensure_min_samples=least
-        )
-        for number, part in enumerate(parts)
-    ]
 
 
 def refuse(given: Mapping[str, object]) -> None:
@@ -62,7 +35,7 @@ def refuse(given: Mapping[str, object]) -> None:
         raise TypeError(f"fit() got an unexpected keyword argument {wanted[0]!r}")
 
 
-def check_rows(tables: Tables, clusters: int) -> int:
+def check_rows(tables: Sequence[NDArray[Any]], clusters: int) -> int:
     """The number of records, which are enough to start that many clusters from."""
     rows = sum(map(len, tables))
     if rows < clusters:
@@ -70,49 +43,8 @@ def check_rows(tables: Tables, clusters: int) -> int:
     return rows
 
 
-def _several(data: Any) -> bool:
-    """Whether these are tables, not the rows of one."""
-    return isinstance(data, list | tuple) and bool(data) and all(_depth(x) == 2 for x in data)
-
-
-def _depth(data: Any) -> int:
-    if hasattr(data, "shape"):
-        return len(data.shape)
-    return 1 + _depth(data[0]) if isinstance(data, list | tuple) and data else 0
-
-
-def _aligned(tables: list[Any]) -> list[Any]:
-    """Columns with names stand in the first table's order in all of them."""
-    if not any(hasattr(table, "columns") for table in tables):
-        return tables
-    if not all(hasattr(table, "columns") for table in tables):
-        raise DataError("some owners' tables have column names and some have none; name them all.")
-    names = list(tables[0].columns)
-    for number, table in enumerate(tables, 1):
-        found = list(table.columns)
-        missing = [str(name) for name in names if name not in found]
-        unknown = [str(name) for name in found if name not in names]
-        if missing or unknown:
-            parts = [f"missing columns {quoted(missing)}"] if missing else []
-            parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
-            raise DataError(f"the table of owner {number}: {'; '.join(parts)}")
-        if len(set(found)) < len(found):
-            raise DataError(f"the table of owner {number}: a column name occurs more than once")
-    return [table[names] for table in tables]
-
-
-def named_columns(tables: Sequence[Any], schema: Schema) -> list[Any]:
-    """Of every owner's DataFrame the columns of the schema, in its order."""
-    names = [*schema.names, *(text.name for text in schema.texts)]
-    for number, table in enumerate(tables, 1):
-        missing = [name for name in names if name not in getattr(table, "columns", ())]
-        if missing:
-            raise DataError(f"the table of owner {number} has no column {missing[0]!r}.")
-    return [table[names] for table in tables]
-
-
 def schema_of(
-    tables: Tables, bounds: Bounds, ub: int, names: Sequence[str] | None = None
+    tables: Sequence[NDArray[Any]], bounds: Bounds, ub: int, names: Sequence[str] | None = None
 ) -> Schema:
     """The columns, x0, x1, ... if they have no names, with their public bounds."""
     known = [f"x{i}" for i in range(tables[0].shape[1])] if names is None else list(names)
@@ -122,7 +54,7 @@ def schema_of(
         return Schema(tuple(columns), ub)
 
 
-def _bounds(tables: Tables, bounds: Bounds, names: list[str]) -> list[Pair]:
+def _bounds(tables: Sequence[NDArray[Any]], bounds: Bounds, names: list[str]) -> list[Pair]:
     width = len(names)
     if bounds is None:
         raise DataError(
@@ -149,7 +81,7 @@ def _bounds(tables: Tables, bounds: Bounds, names: list[str]) -> list[Pair]:
     return [(low, high) for low, high in pairs.tolist()]
 
 
-def _extremes(tables: Tables) -> list[Pair]:
+def _extremes(tables: Sequence[NDArray[Any]]) -> list[Pair]:
     warnings.warn(
         "bounds='data' reveals to every party the smallest and largest value of every column; no "
         "epsilon covers that.",

@@ -12,12 +12,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from client.data_errors import DataError, as_data_errors
-from client.estimators.owner_tables import (
-    Bounds,
-    named_columns,
-    schema_of,
+from client.estimators.given_tables import (
+    LEFT_OUT,
+    MISSING,
+    Missing,
+    Tables,
+    frames_of,
     tables_of,
 )
+from client.estimators.owner_tables import Bounds, schema_of
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
 from ppodc.linkage.blocks import Blocking, NoBlocks
@@ -83,6 +86,13 @@ class RecordLinkage(BaseEstimator):
     max_links : int or None, default=None
         Of a row with more partners than this, of all other owners together, only that is revealed.
         None: as many as there are other owners, at most 8. A spec file means 1.
+    missing : "refuse" or "leave out", default="refuse"
+        With theta, what becomes of rows with a missing value: an error that names them, or they
+        are compared with nothing and counted in `left_out_`. In a field a missing value agrees
+        with nothing.
+    id_column : str or None, default=None
+        A column that names rows, which stays here: links have its values. Without it rows are
+        known by the index of their table.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
         Where the job runs; see `SecureKMeans`.
     verbose : bool, default=False
@@ -100,6 +110,8 @@ class RecordLinkage(BaseEstimator):
         output "flags" 0 or 1.
     count_ : int
         Number of links, with output "count".
+    left_out_ : list of int
+        Rows of each owner that were left out, because a value is missing; -1 in `partners_`.
     epsilon_, delta_ : float
         Cost to each owner.
     n_pairs_ : int or None
@@ -133,6 +145,8 @@ class RecordLinkage(BaseEstimator):
         "blocks": [Blocking, StrOptions({"none"}), None],
         "output": [StrOptions(set(OUTPUTS))],
         "max_links": [Interval(Integral, 1, MAX_LINKS, closed="both"), None],
+        "missing": MISSING,
+        "id_column": [str, None],
         "platform": PLATFORMS,
         "verbose": ["verbose"],
     }
@@ -149,6 +163,8 @@ class RecordLinkage(BaseEstimator):
         blocks: Blocking | Literal["none"] | None = None,
         output: str = "links",
         max_links: int | None = None,
+        missing: Missing = "refuse",
+        id_column: str | None = None,
         platform: Platform | None = None,
         verbose: bool = False,
     ) -> None:
@@ -161,11 +177,13 @@ class RecordLinkage(BaseEstimator):
         self.blocks = blocks
         self.output = output
         self.max_links = max_links
+        self.missing = missing
+        self.id_column = id_column
         self.platform = platform
         self.verbose = verbose
 
-    def fit(self, X: Sequence[Any], y: object = None) -> Self:  # noqa: N803
-        """Link the owners' tables: a list with one table for each of at least two owners."""
+    def fit(self, X: Any, y: object = None) -> Self:  # noqa: N803
+        """Link the tables of at least two owners: a list, or a mapping from their names."""
         self._check()
         spec, tables = self._prepared(X)
         if len(tables) < 2:
@@ -173,7 +191,7 @@ class RecordLinkage(BaseEstimator):
         if self._blocking().cost[0]:
             self._warn_of_cost(spec, list(map(len, tables)))
         ran = run_job(spec, tables, self.platform, verbose=bool(self.verbose))
-        self._keep(ran, X)
+        self._keep(ran, tables)
         for number, result in enumerate(ran.results, 1):
             if told := result.untold():
                 warnings.warn(f"owner {number}: {told}", stacklevel=2)
@@ -184,7 +202,7 @@ class RecordLinkage(BaseEstimator):
         when = f": fit gives it with {_GIVEN_WITH[name]}." if name in _GIVEN_WITH else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{when}")
 
-    def _keep(self, ran: Outcome, tables: Sequence[Any]) -> None:
+    def _keep(self, ran: Outcome, tables: Tables) -> None:
         for name in _GIVEN_WITH:
             self.__dict__.pop(name, None)
         blocks = self._blocking()
@@ -192,13 +210,15 @@ class RecordLinkage(BaseEstimator):
         self.n_pairs_: int | None
         self.reduction_: float | None
         self.n_pairs_, self.reduction_ = _compared(ran, list(map(len, tables)))
+        self.left_out_ = tables.left_out
         if self.output == "count":
             counted: LinkCount = ran.results[0]
             self.count_ = counted.count_
             return
-        self.partners_ = [result.partners_ for result in ran.results]
+        partners = [np.array(result.partners_, np.int64) for result in ran.results]
+        self.partners_ = [each.tolist() for each in tables.spread(partners, LEFT_OUT)]
         if self.output == "links":
-            labels, found = list(map(_labels, tables)), _mutual(ran.owners, ran.results)
+            labels, found = tables.kept_labels, _mutual(ran.owners, ran.results)
             self.all_links_ = _frame(found, labels)
             if len(tables) == 2:
                 self.links_ = _index(found, *labels)
@@ -304,16 +324,19 @@ class RecordLinkage(BaseEstimator):
         weights = (1,) * columns if self.weights is None else tuple(self.weights)
         return SquaredDistance.scaled(weights, fraction(self.theta, "theta"), schema.ub)
 
-    def _prepared(self, data: Sequence[Any]) -> tuple[Spec, list[Any]]:
+    def _prepared(self, data: Any) -> tuple[Spec, Tables]:
         """The spec, and what each owner uploads."""
         if not self.by_name:
-            tables = tables_of(self, data, reset=True, least=0)
+            how: Any = {"missing": self.missing, "id_column": self.id_column}
+            tables = tables_of(self, data, reset=True, least=0, columns=self.bounds, **how)
             names = getattr(self, "feature_names_in_", None)
             schema = schema_of(tables, self.bounds, self.ub, names)
-            return self._spec(schema, len(tables)), list(tables)
-        self._check_named()
-        schema = self._named_schema(None)
-        return self._spec(schema, len(data)), named_columns(data, schema)
+            tables.check(schema)
+        else:
+            self._check_named()
+            schema = self._named_schema(None)
+            tables = frames_of(data, schema, self.id_column)
+        return self._spec(schema, len(tables)), tables
 
     def _spec(self, schema: Schema, owners: int) -> Spec:
         with as_data_errors():
@@ -353,14 +376,6 @@ class RecordLinkage(BaseEstimator):
 def _text(entry: tuple[str, int | tuple[Signs, int]]) -> TextColumn:
     name, how = entry
     return TextColumn(name, "words", how) if isinstance(how, int) else TextColumn(name, *how)
-
-
-def _labels(table: Any) -> "pd.Index[Any]":
-    """How the user knows the rows of a table."""
-    import pandas as pd
-
-    index = getattr(table, "index", None)
-    return index.to_flat_index() if isinstance(index, pd.Index) else pd.RangeIndex(len(table))
 
 
 def _compared(ran: Outcome, rows: Sequence[int]) -> tuple[int, float] | tuple[None, None]:

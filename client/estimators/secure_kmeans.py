@@ -6,12 +6,12 @@ here, on the records given, from the centres: `predict`, `transform` and `score`
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,18 +26,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
-from client.estimators.joined_tables import join_parameters, joined_tables
-from client.estimators.owner_tables import (
-    SEEDS,
-    Bounds,
+from client.estimators.given_tables import (
+    LEFT_OUT,
+    MISSING,
+    Missing,
     Tables,
-    check_rows,
-    named_columns,
-    refuse,
-    schema_of,
-    seed_of,
+    frames_of,
     tables_of,
 )
+from client.estimators.joined_tables import join_parameters, joined_tables
+from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of, seed_of
 from client.estimators.private_job import private_job, private_parameters
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
@@ -62,6 +60,9 @@ from ppodc.linkage.joined.join import LEAST, Relation
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_ITERATIONS = 100
 _RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
@@ -101,9 +102,15 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     ub : int, default=1000
         Values are rounded to whole numbers 0..ub between the bounds.
     min_size : int, default=5
-        Owners learn nothing of a cluster with fewer records.
+        An owner learns nothing of a cluster in which fewer records are not its own.
     inertia : bool, default=False
         Whether owners learn the inertia too.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`.
+    id_column : str or None, default=None
+        A column that names rows. It stays here; `to_frame` has it beside what was found. Without
+        it rows are known by the index of their table.
     suite : "shares" or "paillier", default="shares"
         Fast, or as published.
     pairs : int, default=1
@@ -141,20 +148,24 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, columns)
-        Centres in real units; NaN where there is none.
+        Centres in real units as the first owner gets them; NaN where there is none.
     sizes_ : ndarray of shape (n_clusters,)
-        Records of each cluster; 0 for fewer than min_size. Noisy with epsilon.
+        Records of each cluster; 0 for fewer than min_size of others. Noisy with epsilon.
     labels_ : ndarray of int
         Cluster of each record as the last iteration assigned it, table after table. If the job
         converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With
         epsilon each owner finds the nearest centre itself. With join None.
     owner_labels_ : list of ndarray
         The labels of each table; with join None.
+    left_out_ : list of int
+        Rows of each table that were left out, because a value is missing; their label is -1.
     privacy_ : PrivacyReport or None
         With epsilon, the guarantee.
     inertia_ : float or None
         Sum of the squared distances to the nearest centres in steps of the grid, over the clusters
         that have one. `result_.inertia_` is the exact fraction.
+    inertia_in_ranges_ : float or None
+        The same with every column's range counting as 1, so that it does not depend on ub.
     n_iter_ : int
         Iterations of all starts.
     converged_ : bool
@@ -195,6 +206,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
         "min_size": [Interval(Integral, 1, None, closed="left")],
         "inertia": ["boolean"],
+        "missing": MISSING,
+        "id_column": [str, None],
         "suite": [StrOptions(set(SUITES))],
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "dedup": [RecordLinkage, None],
@@ -221,6 +234,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         ub: int = 1000,
         min_size: int = MIN_SIZE,
         inertia: bool = False,
+        missing: Missing = "refuse",
+        id_column: str | None = None,
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
@@ -243,6 +258,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.ub = ub
         self.min_size = min_size
         self.inertia = inertia
+        self.missing = missing
+        self.id_column = id_column
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
@@ -292,7 +309,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         y: object = None,
         **other: object,
     ) -> Self:
-        """Cluster the records: of one table, or of a list with a table for each owner."""
+        """Cluster the records: of one table, or of a list or mapping with one for each owner."""
         refuse(other)
         ran, tables = self._run(X)
         self._keep(ran.spec, ran.results, tables)
@@ -318,46 +335,65 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             fitted[k]._keep(ran.spec, [result.by_k[k] for result in ran.results], tables)
         return fitted
 
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each record: its owner, its label in the table, and its cluster."""
+        check_is_fitted(self)
+        if self._tables is None or self.owner_labels_ is None:
+            raise DataError("with join there are no labels: they would tell who is joined.")
+        return self._tables.frame({"label": self.owner_labels_})
+
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each record, the lowest on ties; exact, on the grid."""
         with as_data_errors():
-            return self._told().predict(self._rows(X))
+            told, rows = self._told(), self._rows(X)
+            return np.concatenate(rows.spread([told.predict(own) for own in rows], LEFT_OUT))
 
     def transform(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:  # noqa: N803
         """The distance of each record to each centre, in steps of the grid; NaN where none is."""
         with as_data_errors():
-            return self._told().distances(self._rows(X))
+            told, rows = self._told(), self._rows(X)
+            return np.concatenate(rows.spread([told.distances(own) for own in rows], np.nan))
 
     def score(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> float:  # noqa: N803
         """Minus the inertia of these records: squared distances to the nearest centres, summed."""
         with as_data_errors():
-            return -self._told().inertia_of(self._rows(X))
+            return -self._told().inertia_of(np.concatenate(self._rows(X)))
 
     def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables | None]:
         self._validate_params()
-        tables, sent = None, None
-        if self.join is not None:
-            if self.dedup is not None or self.epsilon:
-                raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
-            joined = joined_tables(self, self.ub, data)
-            with as_data_errors():
-                job = replace(self._job(counts), labels=False, join=joined.join)
-                spec, sent = Spec(NAME, joined.schema, job), joined.tables
-        else:
-            tables = tables_of(self, self._clustered(data), reset=True)
-            if isinstance(self.init, str):
-                check_rows(tables, self.n_clusters)
-            names = getattr(self, "feature_names_in_", None)
-            spec = self._spec(schema_of(tables, self.bounds, self.ub, names), counts)
-            alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
-            if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
-                warnings.warn(told, stacklevel=3)
-            by_name = self.dedup is not None and self.dedup.by_name
-            listed = data if _is_list(data) else [data]
-            sent = named_columns(listed, spec.schema) if by_name else list(tables)
+        if isinstance(data, Iterator):
+            data = list(data)
+        spec, tables, sent = (self._plain if self.join is None else self._joined)(data, counts)
         suite, verbose = self.suite, bool(self.verbose)
         ran = run_job(spec, sent, self.platform, suite=suite, pairs=self.pairs, verbose=verbose)
         return ran, tables
+
+    def _plain(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
+        """The spec over tables of the same columns, their rows, and what each owner uploads."""
+        by_name = self.dedup is not None and self.dedup.by_name
+        if by_name and not isinstance(self.bounds, Mapping):
+            raise DataError("with a rule to link by, bounds must name the columns to cluster.")
+        tables = self._rows(data, reset=True)
+        if isinstance(self.init, str):
+            check_rows(tables, self.n_clusters)
+        names = getattr(self, "feature_names_in_", None)
+        schema = schema_of(tables, self.bounds, self.ub, names)
+        spec = self._spec(schema, counts)
+        alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
+        tables.check(schema)
+        if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
+            warnings.warn(told, stacklevel=4)
+        sent = tables.among(frames_of(data, spec.schema)) if by_name else tables
+        return spec, tables, sent
+
+    def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, None, list[Any]]:
+        """The spec over joined columns, and what each owner uploads."""
+        if self.dedup is not None or self.epsilon:
+            raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
+        joined = joined_tables(self, self.ub, data)
+        with as_data_errors():
+            job = replace(self._job(counts), labels=False, join=joined.join)
+            return Spec(NAME, joined.schema, job), None, joined.tables
 
     @property
     def _n_features_out(self) -> int:
@@ -367,8 +403,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_is_fitted(self)
         return self.result_
 
-    def _rows(self, data: Any) -> NDArray[np.float64]:
-        return np.concatenate(tables_of(self, self._clustered(data), reset=False))
+    def _rows(self, data: Any, *, reset: bool = False) -> Tables:
+        how: Any = {"missing": self.missing, "id_column": self.id_column}
+        return tables_of(self, data, reset=reset, columns=self.bounds, **how)
 
     def _keep(
         self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables | None
@@ -381,10 +418,16 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.n_iter_: int = first.n_iter_
         self.converged_: bool | None = first.converged_
         self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
-        pairs = zip(results, tables or [], strict=False)
-        labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in pairs]
-        self.owner_labels_: list[NDArray[np.int64]] | None = None if tables is None else labels
-        self.labels_ = None if tables is None else np.concatenate(labels)
+        ranges = None if self.inertia_ is None else self.inertia_ / spec.schema.ub**2
+        self.inertia_in_ranges_: float | None = ranges
+        self._tables, self.left_out_ = tables, None if tables is None else tables.left_out
+        self.owner_labels_: list[NDArray[np.int64]] | None = None
+        self.labels_: NDArray[np.int64] | None = None
+        if tables is not None:
+            both = zip(results, tables, strict=True)
+            labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in both]
+            self.owner_labels_ = tables.spread(labels, LEFT_OUT)
+            self.labels_ = np.concatenate(self.owner_labels_)
         if told := first.untold():
             warnings.warn(told, stacklevel=3)
 
@@ -396,19 +439,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 schema, linkage = self.dedup.inside(schema)
                 job = replace(job, dedup=linkage)
             return Spec(NAME, schema, job)
-
-    def _clustered(self, data: Any) -> Any:
-        """The columns to cluster of tables that have some to link by name as well."""
-        if self.dedup is None or not self.dedup.by_name:
-            return data
-        if not isinstance(self.bounds, Mapping):
-            raise DataError("with a rule to link by, bounds must name the columns to cluster.")
-        names = list(self.bounds)
-        tables = [
-            table[names] if set(names) <= set(getattr(table, "columns", ())) else table
-            for table in (data if _is_list(data) else [data])
-        ]
-        return tables if _is_list(data) else tables[0]
 
     def _job(self, counts: Sequence[int] = ()) -> Job:
         init: Any = self.init
@@ -440,8 +470,3 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if tol:
             raise DataError("tol and beta say the same in two units: give one of them.")
         return parse_beta(self.beta)
-
-
-def _is_list(data: Any) -> bool:
-    """Whether there is a table for each owner."""
-    return isinstance(data, list | tuple)

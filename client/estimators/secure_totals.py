@@ -5,22 +5,18 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import as_data_errors
+from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
 from client.estimators.joined_tables import joined_tables
-from client.estimators.owner_tables import (
-    Bounds,
-    Tables,
-    refuse,
-    schema_of,
-    tables_of,
-)
+from client.estimators.owner_tables import Bounds, refuse, schema_of
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from ppodc.linkage.joined.join import Relation
@@ -29,6 +25,9 @@ from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 from ppodc.totals.job import LEAST, Job
 from ppodc.totals.result import Totals
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _UB = 1000
 _OFF = 1e-6  # of a step, which rounding of doubles does not explain
@@ -51,8 +50,8 @@ class SecureTotals(BaseEstimator):
     variance : bool, default=True
         Whether owners learn variances too.
     least : int, default=5
-        With fewer records than this the job does not run; with fewer joined rows, owners are told
-        zeros.
+        With fewer records than this the job does not run. If fewer are not its own, an owner learns
+        no sum: NaN. With fewer joined rows, owners are told zeros.
     join : RecordLinkage or None, default=None
         Tables are DataFrames with different columns about the same people: the totals are of the
         people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
@@ -60,6 +59,9 @@ class SecureTotals(BaseEstimator):
         With join; see `SecureKMeans`.
     cross : bool, default=False
         With join: whether owners learn the covariance of every two columns too.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`. With join they are refused.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -72,13 +74,17 @@ class SecureTotals(BaseEstimator):
     count_ : int
         Number of records of all owners together.
     sum_ : ndarray of shape (columns,)
-        Sum of each column, in real units.
+        Sum of each column, in real units, as the first owner learns it.
     mean_ : ndarray of shape (columns,)
         Mean of each column, in real units.
     var_ : ndarray of shape (columns,) or None
         Population variance of each column.
     cov_, corr_ : ndarray of shape (columns, columns) or None
         Population covariances and correlations, with cross.
+    left_out_ : list of int
+        Rows of each owner that were left out, because a value is missing.
+    result_ : Totals
+        The result as the first owner opened it.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of str
@@ -102,6 +108,7 @@ class SecureTotals(BaseEstimator):
         "join": [RecordLinkage, None],
         "relation": [StrOptions(set(get_args(Relation)))],
         "cross": ["boolean"],
+        "missing": MISSING,
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "platform": PLATFORMS,
         "verbose": ["verbose"],
@@ -117,6 +124,7 @@ class SecureTotals(BaseEstimator):
         join: RecordLinkage | None = None,
         relation: Relation = "1:1",
         cross: bool = False,
+        missing: Missing = "refuse",
         pairs: int = 1,
         platform: Platform | None = None,
         verbose: bool = False,
@@ -128,6 +136,7 @@ class SecureTotals(BaseEstimator):
         self.join = join
         self.relation = relation
         self.cross = cross
+        self.missing = missing
         self.pairs = pairs
         self.platform = platform
         self.verbose = verbose
@@ -138,12 +147,13 @@ class SecureTotals(BaseEstimator):
         y: object = None,
         **other: object,
     ) -> Self:
-        """Total the records: of one table, or of a list with a table for each owner."""
+        """Total the records: of one table, or of a list or mapping with one for each owner."""
         refuse(other)
         self._validate_params()
         spec, tables = self._plain(X) if self.join is None else self._joined(X)
         ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
         totals: Totals = ran.results[0]
+        self.result_, self.left_out_ = totals, tables.left_out
         self.count_: int = totals.count_
         self.sum_: NDArray[np.float64] = totals.sum_
         self.mean_: NDArray[np.float64] = totals.mean_
@@ -152,19 +162,30 @@ class SecureTotals(BaseEstimator):
         self.corr_: NDArray[np.float64] | None = totals.corr_
         return self
 
-    def _plain(self, data: Any) -> tuple[Spec, list[Any]]:
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each column: sum, mean, and variance and deviation if they are offered."""
+        check_is_fitted(self)
+        return self.result_.to_frame()
+
+    def describe(self) -> "pd.DataFrame":
+        """As pandas' `describe`, of what totals tell: count, mean and deviation."""
+        check_is_fitted(self)
+        return self.result_.describe()
+
+    def _plain(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over tables of the same columns, and what each owner uploads."""
-        tables = tables_of(self, data, reset=True)
+        tables = tables_of(self, data, reset=True, columns=self.bounds, missing=self.missing)
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub or _UB, names)
         if self.ub is None:
             schema = replace(schema, ub=_whole_steps(schema))
+        tables.check(schema)
         _warn_of_rounding(tables, schema)
         with as_data_errors():
             job = Job(variance=self.variance, least=self.least, cross=self.cross)
-            return Spec(NAME, schema, job), list(tables)
+            return Spec(NAME, schema, job), tables
 
-    def _joined(self, data: Any) -> tuple[Spec, list[Any]]:
+    def _joined(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over joined columns, and what each owner uploads."""
         joined = joined_tables(self, self.ub or _UB, data)
         if self.ub is None:
@@ -172,7 +193,7 @@ class SecureTotals(BaseEstimator):
             joined = joined_tables(self, ub, data)
         with as_data_errors():
             job = Job(variance=self.variance, join=joined.join, cross=self.cross)
-            return Spec(NAME, joined.schema, job), joined.tables
+            return Spec(NAME, joined.schema, job), Tables(joined.tables)
 
 
 def _whole_steps(schema: Schema) -> int:

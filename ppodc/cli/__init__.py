@@ -18,6 +18,7 @@ from ppodc.cli.link import link
 from ppodc.cli.link_pair import link_pair
 from ppodc.cli.local import local
 from ppodc.cli.options import err
+from ppodc.cli.owner_keys import owner
 from ppodc.cli.owners import owners
 from ppodc.cli.privacy import budget, privacy
 from ppodc.errors import ChannelError, PpodcError, ProtocolError
@@ -40,6 +41,7 @@ for _name, _group in {
     "cloud1": cloud1,
     "cloud2": cloud2,
     "dataset": dataset,
+    "owner": owner,
     "bench": bench,
     "privacy": privacy,
     "budget": budget,

@@ -15,7 +15,9 @@ from ppodc.cli.options import (
     OnlyAsked,
     OwnConfig,
     err,
+    file_to_write,
     out,
+    show_table,
     write_csv,
     write_json,
 )
@@ -137,6 +139,50 @@ def preview_command(
     join = getattr(agreed.job, "join", None)
     if join is not None and join.relation == "1:1":
         out.print("own rows that match: none of them counts in a 1:1 join if a partner has them")
+
+
+@link.command("suggest")
+def suggest_command(
+    spec: SpecFile,
+    data: Annotated[Path, typer.Argument(help="Table of own rows, or a labelled sample.")],
+    same: Annotated[
+        str, typer.Option(help="Column of which equal entries mean the same person.")
+    ] = "",
+    frequencies: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=FILE: public counts of texts (CSV with text and count)."),
+    ] = None,
+    overlap: Annotated[
+        float, typer.Option(help="Share of your people whom another owner has too.")
+    ] = 0.5,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="Write the spec with this rule here.", callback=file_to_write),
+    ] = None,
+    header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+) -> None:
+    """Suggest weights and a threshold for a rule of fields, on this machine; nothing is sent.
+
+    Weights come from a labelled sample (--same) or from duplicates among your own rows. Precision
+    and recall are expected ones, of two tables like yours, without blocks.
+    """
+    from ppodc.linkage.frequency_file import frequencies_of
+    from ppodc.linkage.suggest import suggest
+    from ppodc.spec import Spec
+
+    public = dict(frequencies_of(each) for each in frequencies or ())
+    agreed = Spec.load(spec)
+    found = suggest(agreed, data, same=same, frequencies=public, overlap=overlap, header=header)
+    show_table(*found.table())
+    source = "a labelled sample" if found.labelled else "duplicates that nobody has marked"
+    out.print(
+        f"threshold {found.rule.threshold} of {found.rule.total}; expected precision "
+        f"{found.precision:.3f}, recall {found.recall:.3f} (learnt from about {found.taught_by:,} "
+        f"pairs of {source})",
+        markup=False,
+    )
+    if to is not None:
+        to.write_text(found.spec.to_toml(), encoding="utf-8")
 
 
 @link.command("result")

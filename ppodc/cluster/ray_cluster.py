@@ -86,12 +86,23 @@ def connect(place: RayPlacement, folder: RayFolder) -> RayPlacement:
 
 
 def _found(place: RayPlacement) -> RayPlacement:
-    """The placement with HOST:PORT for "auto", looked up where Ray would: it may be dead."""
+    """The placement with HOST:PORT for "auto", looked up where Ray would: it may be dead.
+
+    Ray would take the one that was started last, whosever it is; here several are refused.
+    """
     if place.address != "auto":
         return place
     ray_module()
-    from ray._private.services import canonicalize_bootstrap_address
+    from ray._private.services import canonicalize_bootstrap_address, find_gcs_addresses
 
+    known = bool(os.environ.get("RAY_ADDRESS"))
+    several = [] if known else sorted(find_gcs_addresses())  # type: ignore[no-untyped-call]
+    if len(several) > 1:
+        raise RayUnusableError(
+            f"several Ray clusters run on this machine ({', '.join(several)}), and one of them may "
+            f"be somebody else's. Name the head of {place.resource}: HOST:PORT as ray_address in "
+            "the configuration, or in RAY_ADDRESS."
+        )
     address = None
     with contextlib.suppress(ConnectionError, ValueError):
         address = canonicalize_bootstrap_address("auto")

@@ -73,25 +73,28 @@ class JoinedHalf(SharesHalf):
         with self._session.step("join"):
             self._shards[shard].keep_only(self._session, keep, self._budget)
 
-    def output(self, sums: State, squares: State | None = None) -> OutputShare:
-        """This cloud's half of sums and sizes; zeros if fewer than `least` rows are joined."""
+    def output(
+        self,
+        sums: State,
+        squares: State | None = None,
+        members: State | None = None,
+        owners: int = 1,
+    ) -> list[OutputShare]:
+        """Halves of sums and sizes, the same for all; zeros if fewer than `least` are joined."""
         least = min(self._columns.join.least, self._p.m + 1)
         if least == 1:
-            return super().output(sums, squares)
+            return super().output(sums, squares, members, owners)
         with self._session.step("output"):
             told = self._widened(self._clusters(sums))
             k, columns = told.shape
             further = np.empty((k, 0), U64) if squares is None else squares.astype(U64)
             whole = np.hstack([told, further])
-            # all of it as one row, with the number of joined rows behind
-            row = np.append(whole.reshape(-1), told[:, -1].sum(dtype=U64))[None]
+            joined = told[:, -1].sum(dtype=U64).reshape(1, 1)
             self._session.supplies.reserve(update.small_needs(1))
-            kept = giving_out.large(self._session, row, least, row.shape[1] - 1)[0, :-1]
-            whole = kept.reshape(whole.shape)
-        left = np.ascontiguousarray(whole[:, columns:])
-        return super().output(
-            np.ascontiguousarray(whole[:, :columns]), None if squares is None else left
-        )
+            row = whole.reshape(1, -1)  # all of it is told, or nothing
+            kept = giving_out.large(self._session, row, joined, least)[0].reshape(whole.shape)
+        left = None if squares is None else np.ascontiguousarray(kept[:, columns:])
+        return super().output(np.ascontiguousarray(kept[:, :columns]), left, members, owners)
 
     def close(self) -> None:
         """End the pair's session and forget all records."""

@@ -91,7 +91,8 @@ class KMeansPlan(Plan):
     totals: tuple[State, ...] = ()  # of squared distances to the chosen, by slot
     best: dict[int, Best] = field(default_factory=dict)
     squares: dict[int, tuple[State, ...]] = field(default_factory=dict)
-    outputs: dict[int, OutputShare] = field(default_factory=dict)
+    members: dict[int, tuple[State, ...]] = field(default_factory=dict)  # of clusters, by owner
+    outputs: dict[int, list[OutputShare]] = field(default_factory=dict)  # by owner, or for all
     labels: dict[int, OutputShare] = field(default_factory=dict)
     own_rows: OutputShare | None = None  # which of its owner's each row is, where there are dummies
 
@@ -107,6 +108,16 @@ class KMeansPlan(Plan):
     def slots(self) -> list[int]:
         """The slots that hold records to cluster: all, unless a join leaves fewer than pairs."""
         return sorted({shard.slot for shard in self.shards})
+
+    @property
+    def owners(self) -> list[str]:
+        """The owners for each of whom it is decided which clusters are told; none: for all.
+
+        A joined row is nobody's own: it has columns of every side, so all rows count for all.
+        """
+        if self.job.join is not None or self.job.min_size == 1:
+            return []
+        return self.facts.sealed.told_apart
 
     @property
     def runs(self) -> list[tuple[int, int]]:
@@ -242,8 +253,9 @@ class KMeansPlan(Plan):
         return arrays
 
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        """A finished iteration is of use only with its sums and, for labels, the clusters that it
-        began with: older releases kept those in the checkpoint before, or not at all."""
+        """A finished iteration is of use only with its sums and, where records are assigned once
+        more, the clusters that it began with: older releases kept those in the checkpoint before,
+        or not at all."""
         arrays, linked = checkpoint.arrays, 0
         if self.linking is not None:
             if not self.linking.fits(arrays) or _LINKED not in arrays:
@@ -254,9 +266,9 @@ class KMeansPlan(Plan):
         final = checkpoint.stop or checkpoint.iteration - linked >= self.job.max_iter
         if not final or self.job.several_runs:
             return True
-        has_labels = not self.job.labels or checkpoint.iteration - 1 in kept
-        has_labels = has_labels or BEGAN in arrays
-        return has_labels and SUMS in arrays
+        again = self.job.labels or self.job.inertia or bool(self.owners)
+        has_began = BEGAN in arrays or checkpoint.iteration - 1 in kept
+        return (has_began or not again) and SUMS in arrays
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
         arrays = checkpoint.arrays
@@ -286,8 +298,11 @@ class KMeansPlan(Plan):
         facts = {"n_iter": self.iteration - self.linked, "converged": converged}
         rows = {} if self.own_rows is None else {ROWS: self.own_rows}
         rows |= {output_name(self.job, LABELS, k): half for k, half in self.labels.items()}
-        halves = {output_name(self.job, CLUSTERS, k): half for k, half in self.outputs.items()}
-        return ResultShare(facts, halves, rows)
+        halves = {output_name(self.job, CLUSTERS, k): by for k, by in self.outputs.items()}
+        if not self.owners:
+            return ResultShare(facts, {name: half for name, (half,) in halves.items()}, rows)
+        own = {name: dict(zip(self.owners, by, strict=True)) for name, by in halves.items()}
+        return ResultShare(facts, {}, rows, own)
 
 
 def _of_linking(linking: Linking | Joining | None, linked: int) -> dict[str, State]:

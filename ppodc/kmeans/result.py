@@ -32,11 +32,12 @@ class Result:
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
     `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
-    cluster that is empty, or smaller than the spec's `min_size`, has size 0 and a centre of NaN.
-    Labels stand in the order in which the owner uploaded; they may name such a cluster. `inertia_`,
-    if the spec offers it, is exact, in squared encoded units, over the clusters that have a centre.
-    Of a job with several starts `n_iter_` are the iterations of all of them, and it has converged
-    if all have. `converged_` is None if the spec fixes the number of iterations: nobody tests it.
+    cluster that is empty, or in which fewer than the spec's `min_size` records are not this
+    owner's, has size 0 and a centre of NaN. Labels stand in the order in which the owner uploaded;
+    they may name such a cluster. `inertia_`, if the spec offers it, is exact, in squared encoded
+    units, over the clusters that have a centre. Of a job with several starts `n_iter_` are the
+    iterations of all of them, and it has converged if all have. `converged_` is None if the spec
+    fixes the number of iterations: nobody tests it.
     """
 
     cluster_centers_: NDArray[np.float64]
@@ -47,6 +48,7 @@ class Result:
     labels_: NDArray[np.int64] | None
     schema: Schema
     inertia_: Fraction | None = None
+    joined: bool = False  # the records are joined rows, which are nobody's own
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -100,9 +102,15 @@ class Result:
         small, k = int((self.sizes_ == 0).sum()), len(self.sizes_)
         if not small:
             return ""
+        if self.joined:
+            return (
+                f"{small} of the {k} clusters have fewer joined rows than min_size, or fewer than "
+                "least are joined in all: owners learn nothing of them, and their centres are NaN."
+            )
         return (
-            f"{small} of the {k} clusters have fewer records than min_size: owners learn nothing "
-            "of them, and their centres are NaN. Fewer clusters help, or a smaller min_size."
+            f"{small} of the {k} clusters have fewer records of other owners than min_size: you "
+            "learn nothing of them, and their centres are NaN. Fewer clusters help, or a smaller "
+            "min_size."
         )
 
     def own_rows(self) -> dict[str, list[int]]:
@@ -188,6 +196,7 @@ def open_one(spec: Spec, opened: OpenedResult, k: int) -> Result:
         labels_=_labels(spec, opened, k),
         schema=schema,
         inertia_=_inertia(spec, values[count:], sums, sizes),
+        joined=job_of(spec).join is not None,
     )
 
 

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.cluster.workers import Failure, Workers, in_background
-from ppodc.errors import InputError, ProtocolError
+from ppodc.errors import BudgetError, ProtocolError, StateError
 from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
 from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
 from ppodc.pairs.tasks import ingest
 from ppodc.pairs.walk import Held, Order, Walk
 from ppodc.service.job_state import JobState
+from ppodc.service.ledger_entries import HALF_GIVEN
 from ppodc.service.store import Checkpoint, Store
 
 _REVEAL = "reveal begun"  # in the ledger
@@ -87,6 +88,7 @@ class CloudJob:
     ) -> None:
         self.store, self.workers = store, workers
         self.dataset, self.suite = dataset, suite
+        self._check_unopened()
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.seals.sealed(dataset)
         self.walk = Walk(
@@ -96,7 +98,6 @@ class CloudJob:
             shards_per_pair=shards_per_pair,
             prepare=prepare,
             save=self._save,
-            noise_key=store.noise_key.of_job(self.spec.digest, self.sealed.digest),
         )
         self.pairs = self.walk.pairs
         self.slots: dict[int, Slot] = {}
@@ -106,6 +107,7 @@ class CloudJob:
         self._counted = (0.0, 0)  # of these two, what the store's figures have
         self._ray_deaths = workers.deaths()
         self._current: _Current | None = None
+        self._opened: dict[str, int] = {}  # how often a step was begun that has a budget
 
     @property
     def plan(self) -> Plan:
@@ -194,10 +196,7 @@ class CloudJob:
                 "attempt": attempt,
                 "slots": list(slots),
             }
-            asked = line.asks(self.plan)
-            if asked:
-                self._check_asked(step, asked)
-                detail["asked"] = asked
+            self._check_budget(step.name, line.most(self.plan))
             self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
         for slot in slots:
             at = self.slots[slot]
@@ -271,19 +270,29 @@ class CloudJob:
             raise ProtocolError("no step is under way.")
         return self._current
 
-    def _check_asked(self, step: Step, asked: str) -> None:
-        """Refuse to reveal in an iteration anything else than what was begun to be."""
-        for entry in self.store.ledger.entries(self.dataset):
-            if entry.event != _REVEAL:
-                continue
-            detail = json.loads(entry.detail)
-            place = detail["step"], detail["iteration"]
-            if place == (step.name, step.iteration) and detail.get("asked") != asked:
-                raise InputError(
-                    f"{step.name} of iteration {step.iteration} was begun with other centres or "
-                    "another noise key; a second one would reveal more than the owners agreed "
-                    "to. Put the stores of both clouds back as they were, or create a new dataset."
-                )
+    def _check_unopened(self) -> None:
+        """Refuse a job of whose result this cloud has given a half, whatever state it is in."""
+        given = {entry.event for entry in self.store.ledger.entries(self.dataset)}
+        if any(event.endswith(HALF_GIVEN) for event in given):
+            raise StateError(
+                f"a half of the result of {self.dataset!r} has left this cloud. Its job never runs "
+                "again: a second result on changed shares would tell single records."
+            )
+
+    def _check_budget(self, name: str, most: int) -> None:
+        """Refuse to open more often than the job may, in all its sessions together."""
+        if not most:
+            return
+        if name not in self._opened:
+            entries = [e for e in self.store.ledger.entries(self.dataset) if e.event == _REVEAL]
+            self._opened[name] = sum(json.loads(e.detail)["step"] == name for e in entries)
+        if self._opened[name] >= most:
+            raise BudgetError(
+                f"the job of {self.dataset!r} has begun {name!r} {most} times, restarts included, "
+                "and each time tells the other cloud something. It may do so no more often. Create "
+                "a new dataset, and let the owners upload again."
+            )
+        self._opened[name] += 1
 
     def _collect(self, current: _Current, slot: int, call: Any) -> None:
         outcome = self.workers.outcome(call)

@@ -319,18 +319,17 @@ def _from_frame(frame: "pd.DataFrame", source: str, columns: _Columns) -> Table:
         else:
             values[:, s] = _objects(column.to_numpy(dtype=object), s, not_numbers, columns)
     names = [every[place] for place in others]
-    return Table(source, names, values, _row_names(frame), not_numbers, texts)
+    return Table(source, names, values, row_names(frame.index), not_numbers, texts)
 
 
 def _cells(column: "pd.Series[Any]") -> list[Any]:
     return [None if gone else entry for entry, gone in zip(column, column.isna(), strict=True)]
 
 
-def _row_names(frame: "pd.DataFrame") -> Callable[[int], str]:
+def row_names(labels: "pd.Index[Any]") -> Callable[[int], str]:
     """How the user knows a row; labels that may be names of people stay out of messages."""
     from pandas.api import types
 
-    labels = frame.index
     return (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted
 
 

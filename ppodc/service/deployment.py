@@ -20,6 +20,7 @@ from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
 from ppodc.names import is_name
 from ppodc.service.addresses import check_address, collide, one_host, port_of
+from ppodc.service.admitted import admit, callers
 from ppodc.service.config import (
     Caller,
     Cloud1Config,
@@ -28,12 +29,16 @@ from ppodc.service.config import (
     CollectorConfig,
     OwnerConfig,
     Remote,
+    load,
+    load_cloud,
 )
 from ppodc.service.config_text import save
+from ppodc.service.invitation import Answer, Invitation, join, read_file
 from ppodc.transport.curve_keys import CurveKeys, load_public
 
 MAX_OWNERS = 10_000
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
+_CLOUDS = ("cloud1", "cloud2", "collector")
 _KINDS = ("secret", "public")
 
 
@@ -185,6 +190,29 @@ def members(folder: Path, least: int | None = None) -> Members:
     if not keys:
         raise InputError(f"{folder} is no deployment of `ppodc init`: no owner's folder is in it.")
     return Members.of({name: key.decode("ascii") for name, key in keys.items()}, least)
+
+
+def add_owner(folder: Path, name: str) -> tuple[Path, Answer]:
+    """Add an owner to a deployment on this machine: its folder, and the answer all clouds admit.
+
+    Nothing is admitted unless every cloud of the deployment takes the name. Again is harmless.
+    """
+    operator, home = folder / "operator" / "operator.toml", folder / name
+    files = [file for file in (folder / at / f"{at}.toml" for at in _CLOUDS) if file.exists()]
+    if not operator.exists() or not files:
+        raise InputError(f"{folder} is no deployment of `ppodc init`: no cloud's folder is in it.")
+    known = load(operator, OwnerConfig)
+    if (home / "owner.toml").exists():
+        answer = read_file(home / f"{name}.answer", Answer)
+    else:
+        clouds = [(file, load_cloud(file)) for file in files]
+        taken = [peer for file, config in clouds for peer in callers(file, config).values()]
+        if any(peer.name == name for peer in taken):
+            raise InputError(f"{name!r} is a party of this deployment already.")
+        answer = join(Invitation(cloud1=known.cloud1, cloud2=known.cloud2), home, name)
+    for file in files:
+        admit(file, load_cloud(file), answer)
+    return home, answer
 
 
 def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, bool]]:

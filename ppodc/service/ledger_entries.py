@@ -6,9 +6,10 @@ verifies: whoever wants to notice that notes down the head (`verify().head`) fro
 compares later (`check_noted`).
 
 Who learns what: an entry says it itself, under `learnt`. Owners may read the entries of their
-datasets that are about all owners or about themselves; operators those about uploads and the life
-of a dataset, never a stop bit or who fetched what. What a reader may not see comes as a hidden
-entry, hashes alone, so that the chain still holds.
+datasets that are about all owners or about themselves, and which uploads were left out; operators
+those about uploads and the life of a dataset, never a stop bit or who fetched what; auditors all of
+them. What a reader may not see comes as a hidden entry, hashes alone, so that the chain still
+holds.
 """
 
 import hashlib
@@ -21,17 +22,20 @@ from ppodc.transport.wire import Body
 
 START = "0" * 64
 _SHORTEST = 16  # digits of a hash that somebody noted
+HALF_GIVEN = "half given"  # how events end by which an owner gets a half of a result
+LEFT_OUT = "upload left out"
 FOR_OPERATORS = frozenset(
     {
         "dataset created",
         "upload committed",
         "upload withdrawn",
-        "upload left out",
+        LEFT_OUT,
         "upload expired",
         "dataset sealed",
         "seal undone",
         "records deleted",
         "dataset deleted",
+        "key replaced",
     }
 )
 

@@ -6,13 +6,19 @@ from numpy.typing import NDArray
 
 from ppodc.spec import Spec
 from ppodc.totals.job import job_of
-from ppodc.totals.result import Totals, totals
+from ppodc.totals.result import Totals, totals, untold
 
 
-def reference(spec: Spec, records: NDArray[Any]) -> Totals:
-    """From encoded records (m, l), or the joined rows: of fewer than `least` of these, zeros."""
-    job = job_of(spec)
-    told = records if job.join is None or len(records) >= job.join.least else records[:0]
+def reference(spec: Spec, records: NDArray[Any], own: int = 0) -> Totals:
+    """From encoded records (m, l), as an owner gets it who has `own` of them.
+
+    Or from the joined rows, which are nobody's own: of fewer than `least` of these, zeros.
+    """
+    job, told = job_of(spec), records
+    if job.join is not None and len(records) < job.join.least:
+        told = records[:0]
+    elif job.join is None and own < len(records) and len(records) - own < job.least:
+        return untold(spec, len(records))
     columns = [column.tolist() for column in told.T]
     squares = [sum(t * t for t in column) for column in columns] if job.variance else None
     sums, cross = [sum(column) for column in columns], None

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
 from ppodc.totals.job import job_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -27,7 +30,8 @@ class Totals:
     `encoded_sums_` and `encoded_squares_` are exact, in encoded units 0..ub; the others follow
     from them. `var_` is None if the spec does not offer it, as `cov_` and `corr_`, the population's
     covariances and correlations of every two columns; a column that does not vary has no
-    correlation (NaN).
+    correlation (NaN). To an owner without whose records fewer than `least` are left nothing is
+    told: NaN, and no encoded sums. Of joined rows, fewer than `least` count as none.
     """
 
     count_: int
@@ -51,9 +55,33 @@ class Totals:
         ]
         return headings, rows
 
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each column, with the headings of `table`, and the standard deviation."""
+        import pandas as pd
+
+        headings, rows = self.table()
+        frame = pd.DataFrame(rows, columns=headings).set_index("column")
+        return frame if self.var_ is None else frame.assign(std=np.sqrt(self.var_))
+
+    def describe(self) -> "pd.DataFrame":
+        """In the form of pandas' `describe`: count, mean and standard deviation of each column.
+
+        The deviation is the population's. Extremes and quantiles are not revealed by this job.
+        """
+        frame = self.to_frame()
+        frame.insert(0, "count", float(self.count_))
+        shown = frame[[name for name in ("count", "mean", "std") if name in frame]].T
+        return shown.rename_axis(columns=None)
+
     def summary(self) -> str:
         """A line on the table."""
-        return f"records: {self.count_}"
+        why = "; fewer of others than `least`: you are told no totals" if not self.told else ""
+        return f"records: {self.count_}{why}"
+
+    @property
+    def told(self) -> bool:
+        """Whether this owner is told the totals."""
+        return bool(self.encoded_sums_)
 
     def own_rows(self) -> dict[str, list[int]]:
         """Totals say nothing about single rows."""
@@ -65,7 +93,8 @@ class Totals:
         arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
         if self.cov_ is not None:
             arrays |= {"cov": self.cov_, "corr": self.corr_}
-        return figures | {n: None if a is None else _listed(a) for n, a in arrays.items()}
+        told = {n: a if self.told else None for n, a in arrays.items()}
+        return figures | {n: None if a is None else _listed(a) for n, a in told.items()}
 
 
 def _listed(array: NDArray[np.float64]) -> Any:
@@ -141,6 +170,15 @@ def _of_nothing(schema: Schema, squares: list[int] | None, cross: list[list[int]
         corr_=None if table is None else table.copy(),
         encoded_cross_=cross,
     )
+
+
+def untold(spec: Spec, count: int) -> Totals:
+    """The result of an owner who is told no totals."""
+    nothing = np.full(len(spec.schema.columns), np.nan)
+    variance = getattr(spec.job, "variance", False)
+    variances, squares = (nothing, list[int]()) if variance else (None, None)
+    names = tuple(spec.schema.names)
+    return Totals(count, nothing, nothing, variances, [], squares, names)
 
 
 def _spread(count: int, total: int, squares: int) -> Fraction:

@@ -5,11 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from client.estimators.owner_tables import (
-    schema_of,
-    seed_of,
-    tables_of,
-)
+from client.estimators.given_tables import tables_of
+from client.estimators.owner_tables import schema_of, seed_of
 from ppodc.errors import InputError
 from tests.client.points import points
 
@@ -54,7 +51,10 @@ def test_a_table_is_an_array_or_a_frame_or_nested_lists():
         ([], "Expected 2D array"),
         ([FIRST.to_numpy(), np.ones((3, 3))], "3 features"),
         ([FIRST.to_numpy(), np.ones((0, 2))], "0 sample"),
-        (np.array([[1.0, np.nan]]), "contains NaN"),
+        (
+            np.array([[1.0, np.nan]]),
+            r"row 0, column 'x1': missing \(NaN\)",
+        ),
         (np.ones((2, 2, 2)), "dim 3"),
         ([["a", "b"]], "could not convert"),
     ],

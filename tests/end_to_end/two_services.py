@@ -129,7 +129,9 @@ class TwoServices:
             operator.create(agreed, single_records=True)
         for number, table in enumerate(tables, 1):
             with Owner.connect(self.parties.party(f"owner{number}").config) as owner:
-                owner.upload(spec.name, table, spec=agreed, progress=False)
+                owner.upload(
+                    spec.name, table, spec=agreed, accept_differencing=None, progress=False
+                )
 
     def run(
         self,

@@ -60,6 +60,18 @@ def matched(pair, rule, xs, ys, real_x, real_y, batch):
     return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
 
 
+def matched_rows(pair, rule, xs, ys, batch):
+    """Match bits of encoded rows that are all real."""
+    x, y = (np.column_stack([rows, np.ones(len(rows), np.int64)]) for rows in (xs, ys))
+    left, right = taken_in(pair, rule, x, True), taken_in(pair, rule, y, False)
+
+    def step(session, own, other):
+        return rule.match(session, own, other, [Work(0, 1, b) for b in batch])
+
+    first, second = pair.run(step, left, right)
+    return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
+
+
 def people(count, seed):
     random = np.random.default_rng(seed)
 

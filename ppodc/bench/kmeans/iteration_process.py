@@ -97,7 +97,7 @@ class Worker:
 
     def do_output(self, clusters: str) -> str:
         file = self._new_file()
-        save_half(file, self._half.output(_load(clusters)))
+        save_half(file, *self._half.output(_load(clusters)))
         return str(file)
 
     def do_steps(self) -> list[dict[str, Any]]:

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage import rules
-from ppodc.linkage.blocks.embedding import edit_distances
+from ppodc.linkage.blocks.embedding import coded, edit_distances
 from ppodc.linkage.blocks.key_blocks import by_key
 from ppodc.linkage.blocks.keys import NO_KEY, Key
 from ppodc.linkage.exact_codes import text_bits, text_code
 from ppodc.linkage.job import Job
 from ppodc.linkage.rules import Field, Fields
-from ppodc.linkage.symbols import LETTERS, normalise
+from ppodc.linkage.symbols import LETTERS, codes, normalise
 from ppodc.records.schema import Column, Schema, TextColumn
 from ppodc.spec import Spec
 
@@ -178,7 +178,7 @@ def _agree(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.bool
         return np.zeros(len(others), np.bool_)
     if field.how == "exact":
         return np.array([own == other for other in others])
-    distances = edit_distances(own, [other or "" for other in others])
+    distances = edit_distances(coded([other or "" for other in others]), codes(own))
     near: NDArray[np.bool_] = (distances <= field.most) & present
     return near
 

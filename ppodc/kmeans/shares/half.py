@@ -256,25 +256,52 @@ class SharesHalf(Half):
         self._states.add_centres(centres)
         return new, stop
 
-    def output(self, sums: State, squares: State | None = None) -> OutputShare:
-        """This cloud's half of the k * (l + 1) sums and counts, masked afresh at each call.
+    def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
+        """Sizes by owner of the clusters of the shard's last `assign`: (k, owners)."""
+        with self._session.step("members"):
+            held, whose = self._shard(shard), np.repeat(runs[:, 1], runs[:, 0])
+            if len(whose) != held.rows or not np.isin(whose, range(owners)).all():
+                raise InputError(f"owners of {len(whose)} rows do not fit shard {shard!r}.")
+            at, total = 0, np.zeros((len(held.hot[0][1]) if held.hot else 1, owners), U64)
+            for rows, hot in held.hot:
+                counts = held.summed(self.role, at, at + rows)[:, -1]
+                self._session.supplies.reserve(summing.needs(rows, len(hot)))
+                here = whose[at : at + rows]
+                total += giving_out.members(self._session, counts, hot, here, owners)
+                at += rows
+            return total
 
-        Clusters of fewer than `min_size` records are zeros in it. With `squares` (k, 1), the sums
-        of ||x||^2, their sum over the other clusters follows.
+    def output(
+        self,
+        sums: State,
+        squares: State | None = None,
+        members: State | None = None,
+        owners: int = 1,
+    ) -> list[OutputShare]:
+        """Halves of the k * (l + 1) sums and counts by owner, masked afresh at each call.
+
+        Clusters of fewer than `min_size` records, or with `members` (k, owners) of fewer that are
+        not the owner's own, are zeros in it. With `squares` (k, 1), the sums of ||x||^2, their sum
+        over the other clusters follows.
         """
         with self._session.step("output"):
             # more than all records is as good as any larger number
             told, least = self._widened(self._clusters(sums)), min(self._p.min_size, self._p.m + 1)
             k, columns = told.shape
+            counts = np.tile(told[:, -1], (owners, 1))
+            if members is not None:
+                counts = counts - _checked(members).T
             if squares is not None:
                 told = np.hstack([told, _checked(squares)])
             if least > 1:
-                self._session.supplies.reserve(update.small_needs(k))
-                told = giving_out.large(self._session, told, least, columns - 1)
-            flat = told[:, :columns].reshape(-1)
+                self._session.supplies.reserve(update.small_needs(owners * k))
+                by_owner = giving_out.large(self._session, told, counts, least)
+            else:
+                by_owner = np.broadcast_to(told, (owners, *told.shape))
+            flat = by_owner[:, :, :columns].reshape(owners, -1)
             if squares is not None:
-                flat = np.append(flat, told[:, columns].sum(dtype=U64))
-            return OutputShare.of_words(remask(self._session, flat))
+                flat = np.hstack([flat, by_owner[:, :, columns].sum(axis=1, dtype=U64)[:, None]])
+            return [OutputShare.of_words(row) for row in remask(self._session, flat)]
 
     def _widened(self, clusters: U64Array) -> U64Array:
         """Clusters modulo 2^64, whatever their ring is."""

@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ppodc.mpc.shares.circuits import Circuit, Gate, at_most, beside, zero
+from ppodc.mpc.shares.circuits import Circuit, Gate, above, at_most, beside, total, zero
 from ppodc.mpc.shares.xor_bits import XorShare
 
 Equal = Callable[[int, int], XorShare]  # (i, j), from 1 on, to the shared bits [x_i = y_j]
@@ -83,6 +83,28 @@ def within_secret(
     fits = yield from beside([at_most(role, [steps[s]], most - abs(s), shifts[s]) for s in whole])
     chosen = yield [Gate(fit, shifts[s]) for fit, s in zip(fits, whole, strict=True)]
     return XorShare(np.bitwise_xor.reduce([share.words for share in chosen], axis=0))
+
+
+def levels_secret(
+    role: int, equal: Equal, longest: int, most: int, shifts: Mapping[int, XorShare]
+) -> Circuit[list[XorShare]]:
+    """For each d from 0 to `most`: 1 where the distance is at most d, as `within_secret` has it.
+
+    The sum along a diagonal is added up once and compared for every d: the levels cost little.
+    """
+    whole = range(-most, most + 1)
+    steps = yield from increments(role, equal, longest, longest + most, whole)
+    sums = yield from beside([total([steps[s]]) for s in whole])
+    wanted = [(d, s) for d in range(most + 1) for s in range(-d, d + 1)]
+    digits = dict(zip(whole, sums, strict=True))
+    over = yield from beside([above(digits[s], d - abs(s)) for d, s in wanted])
+    chosen = yield [
+        Gate(each.negated(role), shifts[s]) for each, (_, s) in zip(over, wanted, strict=True)
+    ]
+    found: list[list[XorShare]] = [[] for _ in range(most + 1)]
+    for (d, _), share in zip(wanted, chosen, strict=True):
+        found[d].append(share)
+    return [XorShare(np.bitwise_xor.reduce([share.words for share in of])) for of in found]
 
 
 def _anti_diagonal(places: int, rows: int, columns: int, diagonals: range) -> list[Cell]:

@@ -1,7 +1,7 @@
 """Match bits of mixed fields on shares: the weights of those that agree reach the threshold.
 
-Each field gives the circuit of its agreement bit (`field_parts`). Agreement bits go into the
-columns of the binary digits of their weights, are added up and compared with threshold - 1; the
+Each field gives the circuit of its bits (`field_parts`, `level_parts`). Bits go into the columns of
+the binary digits of their points, are added up and compared with threshold - 1; the
 result is multiplied with real_x real_y. All blocks of a batch have the same circuit, and all fields
 run in lockstep.
 
@@ -83,13 +83,17 @@ class FieldMatcher(Matcher):
         (share,) = run(session, [self._matches(agreeing, real)])
         return by_block(share.unpack(pairs_of(batch)), blocks)
 
-    def _matches(self, agreeing: Sequence[Circuit[XorShare]], real: XorShare) -> Circuit[XorShare]:
-        bits = yield from beside(agreeing)
-        places = max(field.weight for field in self.rule.fields).bit_length()
+    def _matches(
+        self, agreeing: Sequence[Circuit[list[XorShare]]], real: XorShare
+    ) -> Circuit[XorShare]:
+        found = yield from beside(agreeing)
+        points = [each for field in self.rule.fields for each in field.points]
+        places = max(points).bit_length()
         columns: list[list[XorShare]] = [[] for _ in range(places)]
-        for field, bit in zip(self.rule.fields, bits, strict=True):
+        bits = [bit for of_field in found for bit in of_field]
+        for worth, bit in zip(points, bits, strict=True):
             for place in range(places):
-                if field.weight >> place & 1:
+                if worth >> place & 1:
                     columns[place].append(bit)
         digits = yield from total(columns)
         reached = yield from above(digits, self.rule.threshold - 1)

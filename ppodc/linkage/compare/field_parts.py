@@ -16,7 +16,7 @@ its comparisons of b + 2 bits, those of `edit_distance`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.characters import equalities
 from ppodc.linkage.compare.cost import PairCost, ands, edit_ands, signs
-from ppodc.linkage.compare.edit_distance import within_secret
+from ppodc.linkage.compare.edit_distance import Equal, within_secret
 from ppodc.linkage.compare.matcher import Share
 from ppodc.linkage.compare.public_lengths import BitRows, pair_bits
 from ppodc.linkage.compare.secret_lengths import SecretText, take_in_text
@@ -34,7 +34,7 @@ from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, unmask
 from ppodc.mpc.shares.additive import AdditiveShare, public
-from ppodc.mpc.shares.circuits import BLANK, Circuit, all_ones
+from ppodc.mpc.shares.circuits import BLANK, Circuit, all_ones, beside
 from ppodc.mpc.shares.xor_bits import XorShare, pack
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
@@ -52,11 +52,11 @@ class FieldPart(ABC):
     @abstractmethod
     def agreement(
         self, session: Session, x: Any, y: Any, batch: Sequence[Block]
-    ) -> Circuit[XorShare]:
-        """The circuit of [the field agrees] for all pairs of a batch."""
+    ) -> Circuit[list[XorShare]]:
+        """The circuit of the field's bits, one for each of its points, for all pairs of a batch."""
 
     @abstractmethod
-    def blank(self) -> Circuit[XorShare]:
+    def blank(self) -> Circuit[list[XorShare]]:
         """The circuit without shares, to count its gates."""
 
     def needs(self, pairs: int) -> Needs:
@@ -85,11 +85,11 @@ class ExactPart(FieldPart):
 
     def agreement(
         self, session: Session, x: Bits, y: Bits, batch: Sequence[Block]
-    ) -> Circuit[XorShare]:
-        return all_ones(equal_planes(session.role, x, y, batch))
+    ) -> Circuit[list[XorShare]]:
+        return beside([all_ones(equal_planes(session.role, x, y, batch))])
 
-    def blank(self) -> Circuit[XorShare]:
-        return all_ones([BLANK] * (self.bits + 2))
+    def blank(self) -> Circuit[list[XorShare]]:
+        return beside([all_ones([BLANK] * (self.bits + 2))])
 
     def cost(self) -> PairCost:
         return ands(self.bits + 1)
@@ -120,9 +120,9 @@ class NumericPart(FieldPart):
 
     def agreement(
         self, session: Session, x: NumericRows, y: NumericRows, batch: Sequence[Block]
-    ) -> Circuit[XorShare]:
+    ) -> Circuit[list[XorShare]]:
         present = close(batch, [x.present.sums(session, y.present, block) for block in batch])
-        return all_ones([*self._near(session, x, y, batch), present])
+        return beside([all_ones([*self._near(session, x, y, batch), present])])
 
     def _near(
         self, session: Session, x: NumericRows, y: NumericRows, batch: Sequence[Block]
@@ -139,8 +139,8 @@ class NumericPart(FieldPart):
         found = compare.sign(session, flat, self.bits + 2).unpack(2 * pairs)
         return [XorShare(pack(np.ascontiguousarray(part))) for part in found.reshape(2, pairs)]
 
-    def blank(self) -> Circuit[XorShare]:
-        return all_ones([BLANK] * 3)
+    def blank(self) -> Circuit[list[XorShare]]:
+        return beside([all_ones([BLANK] * 3)])
 
     def needs(self, pairs: int) -> Needs:
         return compare.needs(2 * pairs, self.bits + 2)
@@ -170,7 +170,13 @@ class EditPart(FieldPart):
 
     def agreement(
         self, session: Session, x: SecretText, y: SecretText, batch: Sequence[Block]
-    ) -> Circuit[XorShare]:
+    ) -> Circuit[list[XorShare]]:
+        return beside([within_secret(*self.inputs(session, x, y, batch))])
+
+    def inputs(
+        self, session: Session, x: SecretText, y: SecretText, batch: Sequence[Block]
+    ) -> tuple[int, Equal, int, int, Mapping[int, XorShare]]:
+        """Role, equality bits, longest text, tolerance and lengths for `edit_distance`."""
         equal = [
             equalities(session, x.strings, y.strings, block, self.longest, self._band)
             for block in batch
@@ -183,11 +189,15 @@ class EditPart(FieldPart):
         def both(i: int, j: int) -> XorShare:
             return close(batch, [of_block(i, j) for of_block in equal])
 
-        return within_secret(session.role, both, self.longest, self.field.most, chosen)
+        return session.role, both, self.longest, self.field.most, chosen
 
-    def blank(self) -> Circuit[XorShare]:
+    def blank_inputs(self) -> tuple[int, Equal, int, int, Mapping[int, XorShare]]:
+        """The same without shares."""
         shifts = dict.fromkeys(self._band, BLANK)
-        return within_secret(1, lambda _i, _j: BLANK, self.longest, self.field.most, shifts)
+        return 1, lambda _i, _j: BLANK, self.longest, self.field.most, shifts
+
+    def blank(self) -> Circuit[list[XorShare]]:
+        return beside([within_secret(*self.blank_inputs())])
 
     def cost(self) -> PairCost:
         diagonals = len(self._band)

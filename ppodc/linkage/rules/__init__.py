@@ -8,31 +8,49 @@ from ppodc.linkage.rules.dice import Dice, dice
 from ppodc.linkage.rules.edit import EditDistance, EditPruning, edit_distance
 from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric, edit, exact, numeric
 from ppodc.linkage.rules.fields import Fields, all_equal, all_near, all_of, fields
+from ppodc.linkage.rules.levels import (
+    Dates,
+    EditLevels,
+    FrequencyClasses,
+    Swapped,
+    date,
+    frequency,
+    levels,
+    swapped,
+)
 from ppodc.linkage.rules.rule import Record, Rule
 from ppodc.linkage.rules.sse import SquaredDistance, SquaredPruning, sse
 
 __all__ = [
+    "Dates",
     "Dice",
     "Edit",
     "EditDistance",
+    "EditLevels",
     "EditPruning",
     "Exact",
     "Field",
     "Fields",
+    "FrequencyClasses",
     "Numeric",
     "Record",
     "Rule",
     "SquaredDistance",
     "SquaredPruning",
+    "Swapped",
     "all_of",
+    "date",
     "dice",
     "edit",
     "edit_distance",
     "exact",
     "fields",
+    "frequency",
     "from_dict",
+    "levels",
     "numeric",
     "sse",
+    "swapped",
 ]
 _READERS: dict[str, Callable[[dict[str, Any]], Rule]] = {
     "sse": SquaredDistance.from_dict,

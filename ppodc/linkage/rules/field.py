@@ -1,7 +1,9 @@
-"""Fields of the rule `fields`: one comparison of one column, by each of three kinds.
+"""Fields of the rule `fields`: one comparison of one column, and its simple kinds.
 
 `Exact`: equal. `Edit`: within an edit distance. `Numeric`: within a difference of whole numbers. A
-missing value agrees with nothing.
+missing value agrees with nothing. `levels` has kinds with several weights.
+
+A comparison gives bits, each with its points; the points of the bits that are set add up.
 
 An owner uploads a field as columns of small numbers. The *size* of a field follows from its column:
 the most characters of a text within an edit distance, the bits of any other value.
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ppodc.linkage.compare.field_parts import FieldPart
     from ppodc.linkage.owner_table import OwnerTable
 
-_COLUMN_BITS = 20  # the most bits of an uploaded number
+COLUMN_BITS = 20  # the most bits of an uploaded number
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,37 @@ class Field(ABC):
         check_whole(self.most, f"max of {where}", 0, self.most_allowed)
         check_whole(self.weight, f"weight of {where}", 1, MAX_WEIGHT)
 
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> "Field":
+        """Parse an entry of `fields` in a spec."""
+        check_keys(entry, "rule fields", required=("column", "compare"), optional=("max", "weight"))
+        return cls(entry["column"], entry.get("max", 0), entry.get("weight", 1))
+
+    @property
+    def named(self) -> list[str]:
+        """Columns that the field compares."""
+        return [self.column]
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """Points of each bit of the comparison."""
+        return (self.weight,)
+
+    @property
+    def largest(self) -> int:
+        """The most points that a pair can get."""
+        return self.weight
+
+    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
+        """Bits of the comparison of two values: the protocols reproduce them."""
+        return (self.agrees(a, b),)
+
+    def score(self, a: Any, b: Any) -> int:
+        """Points of two values."""
+        return sum(p for p, bit in zip(self.points, self.bits(a, b), strict=True) if bit)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry that `field_from_dict` reads."""
+        """Return the entry that `from_dict` reads."""
         values = {"max": self.most, "weight": self.weight}
         return {"column": self.column, "compare": self.how, **values}
 
@@ -56,7 +87,7 @@ class Field(ABC):
         if isinstance(column, TextColumn):
             self._check_tolerance(column.longest)
             return
-        if column.high - column.low >= 1 << _COLUMN_BITS or column.low % 1 or column.high % 1:
+        if column.high - column.low >= 1 << COLUMN_BITS or column.low % 1 or column.high % 1:
             raise InputError(
                 f"field {self.column!r}: a field of numbers needs whole bounds less than 2^20 "
                 "apart."
@@ -86,6 +117,10 @@ class Field(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say when the field agrees."""
+
+    def describe_points(self) -> str:
+        """Say what the field counts for what."""
+        return f"{self.describe()}, weight {self.weight}"
 
     def size(self, schema: Schema) -> int:
         """Characters of a text within an edit distance, bits of any other value."""
@@ -162,7 +197,7 @@ class Exact(Field):
         return "equal"
 
     def width(self, size: int) -> int:
-        return -(-(size + 1) // _COLUMN_BITS)
+        return -(-(size + 1) // COLUMN_BITS)
 
     def column_bits(self, size: int) -> int:
         """Bits in each column: they are shared out evenly."""
@@ -175,7 +210,7 @@ class Exact(Field):
         return [None if value is None else text_code(column, value) for value in values]
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
-        word = 1 if value is None else _number(value, size) << 1
+        word = 1 if value is None else whole(value, size) << 1
         each = self.column_bits(size)
         return [word >> each * place & ((1 << each) - 1) for place in range(self.width(size))]
 
@@ -199,7 +234,7 @@ class Numeric(Field):
     """
 
     how: ClassVar[str] = "numeric"
-    most_allowed: ClassVar[int] = 1 << _COLUMN_BITS
+    most_allowed: ClassVar[int] = 1 << COLUMN_BITS
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if isinstance(column, TextColumn):
@@ -212,7 +247,7 @@ class Numeric(Field):
         return 2
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
-        return [0, 0] if value is None else [_number(value, size), 1]
+        return [0, 0] if value is None else [whole(value, size), 1]
 
     def decode(self, entry: Sequence[int]) -> Any:
         return entry[0] if entry[1] else None
@@ -272,20 +307,6 @@ class Edit(Field):
         return EditPart(self, size)
 
 
-KINDS: dict[str, type[Field]] = {kind.how: kind for kind in (Exact, Edit, Numeric)}
-
-
-def field_from_dict(entry: Any) -> Field:
-    """Parse an entry of `fields` in a spec."""
-    check_keys(entry, "rule fields", required=("column", "compare"), optional=("max", "weight"))
-    if not isinstance(entry["column"], str):
-        raise InputError("rule fields: column must be the name of a column")
-    if entry["compare"] not in list(KINDS):
-        raise InputError(f"field {entry['column']!r}: compare must be exact, edit or numeric")
-    kind = KINDS[entry["compare"]]
-    return kind(entry["column"], entry.get("max", 0), entry.get("weight", 1))
-
-
 def exact(column: str, *, weight: int = 1) -> Exact:
     """A field whose values must be equal."""
     return Exact(column, 0, weight)
@@ -301,7 +322,7 @@ def numeric(column: str, *, max: int, weight: int = 1) -> Numeric:  # noqa: A002
     return Numeric(column, max, weight)
 
 
-def _number(value: Any, bits: int) -> int:
+def whole(value: Any, bits: int) -> int:
     if not isinstance(value, int | np.integer) or not 0 <= value < 1 << bits:
         raise InputError(f"a number must be whole and from 0 to {(1 << bits) - 1}.")
     return int(value)

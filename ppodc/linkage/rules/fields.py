@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ppodc.errors import InputError
-from ppodc.linkage.rules.field import Exact, Field, Numeric, field_from_dict
+from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric
+from ppodc.linkage.rules.levels import LEVEL_KINDS
 from ppodc.linkage.rules.rule import MAX_LIMIT, Ints, Record, Rule, Thresholds
 from ppodc.records.schema import Schema
 from ppodc.toml_document import check_keys, check_whole
@@ -18,6 +19,19 @@ from ppodc.toml_document import check_keys, check_whole
 if TYPE_CHECKING:
     from ppodc.linkage.compare.field_match import FieldMatcher
     from ppodc.linkage.owner_table import OwnerTable
+
+
+_KINDS: tuple[type[Field], ...] = (Exact, Edit, Numeric, *LEVEL_KINDS)
+KINDS = {kind.how: kind for kind in _KINDS}
+
+
+def field_from_dict(entry: Any) -> Field:
+    """Parse an entry of `fields` in a spec."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("column"), str):
+        raise InputError("rule fields: column must be the name of a column")
+    if entry.get("compare") not in list(KINDS):
+        raise InputError(f"field {entry['column']!r}: compare must be one of {', '.join(KINDS)}")
+    return KINDS[entry["compare"]].from_dict(entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +57,8 @@ class Fields(Rule):
 
     @property
     def total(self) -> int:
-        """The sum of all weights."""
-        return sum(field.weight for field in self.fields)
+        """The most that a pair can reach."""
+        return sum(field.largest for field in self.fields)
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> Self:
@@ -63,12 +77,12 @@ class Fields(Rule):
 
     def describe(self) -> str:
         return f"the weights of these fields that agree reach {self.threshold}: " + "; ".join(
-            f"{field.column} ({field.describe()}, weight {field.weight})" for field in self.fields
+            f"{' and '.join(field.named)} ({field.describe_points()})" for field in self.fields
         )
 
     @property
     def named_columns(self) -> list[str]:
-        return [field.column for field in self.fields]
+        return list(dict.fromkeys(name for field in self.fields for name in field.named))
 
     def columns(self, schema: Schema) -> int:
         return sum(self._widths(schema))
@@ -93,7 +107,7 @@ class Fields(Rule):
 
     def score(self, x: Record, y: Record) -> int:
         parts = zip(self.fields, x, y, strict=True)
-        return sum(field.weight for field, a, b in parts if field.agrees(a, b))
+        return sum(field.score(a, b) for field, a, b in parts)
 
     def thresholds(self) -> Thresholds:
         return Thresholds(self.threshold, list(range(1, self.total + 1)), at_least=True)
@@ -111,7 +125,7 @@ def fields(parts: Sequence[Field], *, threshold: int) -> Fields:
 
 def all_of(parts: Sequence[Field]) -> Fields:
     """Rows match if every field agrees."""
-    return Fields(tuple(parts), sum(part.weight for part in parts))
+    return Fields(tuple(parts), sum(part.largest for part in parts))
 
 
 def all_equal(table: dict[str, Any]) -> Fields:

@@ -28,8 +28,10 @@ from ppodc.mpc.ot.start import Start
 from ppodc.mpc.shares.additive import U64Array
 from ppodc.mpc.shares.xor_bits import BLOCK, WORD, padded
 
-LOT_ROWS = (1 << 17) - MASK_ROWS  # at most: streams of 16 KB, matrices of 2 MB
-LOT_LEAVES = (1 << 15) - MASK_ROWS
+# At most: streams of 16 KB, matrices of 2 MB. A block less than a power of two, or the columns of a
+# matrix would fall into the same lines of a cache.
+LOT_ROWS = (1 << 17) - BLOCK - MASK_ROWS
+LOT_LEAVES = (1 << 15) - BLOCK - MASK_ROWS
 _EXTEND = "shares.extension"
 _AHEAD = 16  # lots on their way: 8 MB of messages
 _MASK_WORDS = MASK_ROWS // WORD

@@ -16,7 +16,6 @@ from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.figures import Figures
 from ppodc.service.store.jobs import Checkpoint, JobInfo, Jobs
 from ppodc.service.store.ledger import Ledger
-from ppodc.service.store.noise_key import NoiseKey
 from ppodc.service.store.removal import Removal
 from ppodc.service.store.results import Results
 from ppodc.service.store.seals import Seals
@@ -40,7 +39,6 @@ class Store:
         self.seals = Seals(database, self.ledger, self.datasets, self.uploads)
         self.jobs = Jobs(database, self.ledger, self.datasets)
         self.results = Results(database, self.ledger, self.datasets, self.seals)
-        self.noise_key = NoiseKey(folder)
         self.figures = Figures(database)
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)
 

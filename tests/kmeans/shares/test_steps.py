@@ -89,7 +89,7 @@ def test_sums_on_both_sides_of_half_a_narrow_ring(m, bits):
             clusters = half.centres(centres)
             sums = half.assign("all", clusters)
             new, stop = half.update(clusters, sums, clusters)
-            found = sums, new, stop, half.output(new)
+            found = sums, new, stop, *half.output(new)
             half.close()
             return found
 

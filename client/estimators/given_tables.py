@@ -1,0 +1,328 @@
+"""Owners' tables as a user of an estimator has them, as arrays: one reader for every form.
+
+A table is a DataFrame of pandas or polars, anything with `__arrow_c_stream__`, the path of a file,
+an array or a list of rows. Several tables come as a list, a mapping from owners' names or a
+generator. An error names the owner, the row by its label, the column and what to do.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import validate_data
+
+from client.data_errors import DataError, as_data_errors
+from ppodc.records.encode import check_values
+from ppodc.records.read_table import Table, in_pandas, read, row_names, some, word
+from ppodc.records.schema import Schema
+from ppodc.toml_document import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Missing = Literal["refuse", "leave out"]
+MISSING = [StrOptions({"refuse", "leave out"})]
+LEFT_OUT = -1  # the label of a row that was left out
+
+
+class Tables(list[Any]):
+    """Rows that count of each owner, an array or a DataFrame, with names of owners and rows."""
+
+    def __init__(
+        self,
+        arrays: Sequence[Any] = (),
+        owners: Sequence[str] = (),
+        labels: "Sequence[pd.Index[Any]]" = (),
+        kept: Sequence[NDArray[np.bool_]] = (),
+    ) -> None:
+        super().__init__(arrays)
+        self.owners, self.labels, self.kept = list(owners), list(labels), list(kept)
+
+    @property
+    def left_out(self) -> list[int]:
+        """How many rows of each owner were left out, because a value is missing."""
+        return [int((~kept).sum()) for kept in self.kept]
+
+    @property
+    def kept_labels(self) -> "list[pd.Index[Any]]":
+        """Labels of the rows that count."""
+        return [labels[kept] for labels, kept in zip(self.labels, self.kept, strict=True)]
+
+    def check(self, schema: Schema) -> None:
+        """Refuse values outside the bounds, by owner, row and column."""
+        with as_data_errors():
+            for owner, values, labels in zip(self.owners, self, self.kept_labels, strict=True):
+                source = f"the table of {owner}"
+                check_values(Table(source, schema.names, values, row_names(labels)), schema)
+
+    def among(self, frames: "Sequence[pd.DataFrame]") -> "list[pd.DataFrame]":
+        """Of other columns of the same tables the rows that count."""
+        return [frame[kept] for frame, kept in zip(frames, self.kept, strict=True)]
+
+    def spread(self, values: Sequence[NDArray[Any]], missing: Any) -> list[NDArray[Any]]:
+        """What was found of the rows that count, by all rows of each owner."""
+        found = []
+        for kept, own in zip(self.kept, values, strict=True):
+            whole = np.full((len(kept), *own.shape[1:]), missing, own.dtype)
+            whole[kept] = own
+            found.append(whole)
+        return found
+
+    def frame(self, columns: Mapping[str, Sequence[NDArray[Any]]]) -> "pd.DataFrame":
+        """What was found of every row, beside its owner and its label: (owner, row, ...)."""
+        import pandas as pd
+
+        rows = [label for labels in self.labels for label in labels]
+        owners = np.repeat(self.owners, [len(labels) for labels in self.labels])
+        found = {name: np.concatenate(parts) for name, parts in columns.items()}
+        return pd.DataFrame({"owner": owners, "row": rows, **found})
+
+
+def tables_of(
+    estimator: BaseEstimator,
+    data: Any,
+    *,
+    reset: bool,
+    kind: DTypeLike = np.float64,
+    least: int = 1,
+    columns: Any = None,
+    missing: Missing = "refuse",
+    id_column: str | None = None,
+) -> Tables:
+    """One array for each owner, of at least this many rows.
+
+    `reset`: the estimator remembers the first one's columns; otherwise they are compared with them.
+    `columns`: a mapping from the names of those that are wanted; others stay out. `id_column` has
+    the names of rows and stays out too.
+    """
+    owners, parts = named_owners(data)
+    wanted = columns if isinstance(columns, Mapping) else None
+    if kind is object:
+        return _objects(estimator, owners, parts, reset)
+    tables = [
+        _table(owner, part, wanted, id_column) for owner, part in zip(owners, parts, strict=True)
+    ]
+    names = _common_names(owners, tables)
+    found = Tables()
+    for number, (owner, (table, labels)) in enumerate(zip(owners, tables, strict=True)):
+        if names is not None and table is not None:
+            table = table.some_columns(names)
+        given = parts[number] if table is None else _framed(table)
+        values = validate_data(
+            estimator, given, dtype=np.float64, reset=reset and number == 0, **_ANY_ROWS
+        )
+        if len(values) < least:
+            _no_rows(owner, estimator, values)
+        known = _column_names(estimator, values)
+        table = table or Table(f"the table of {owner}", known, values, row_names(labels))
+        found.append(_without_missing(table, known, missing))
+        found.owners.append(owner)
+        found.labels.append(labels)
+        found.kept.append(~np.isnan(values).any(axis=1))
+    return found
+
+
+_ANY_ROWS: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": 0}
+
+
+def named_owners(data: Any) -> tuple[list[str], list[Any]]:
+    """The owners' names, "owner 1" and so on unless a mapping has others; and their tables."""
+    if isinstance(data, Mapping):
+        if not data:
+            raise DataError("the mapping holds no table: give one for each owner, by its name.")
+        return [str(name) for name in data], [in_pandas(table) for table in data.values()]
+    if isinstance(data, Iterator):
+        data = list(data)
+    parts = [in_pandas(part) for part in data] if _several(data) else [in_pandas(data)]
+    return [f"owner {number}" for number in range(1, len(parts) + 1)], parts
+
+
+def _several(data: Any) -> bool:
+    """Whether these are tables, not the rows of one."""
+    return isinstance(data, list | tuple) and bool(data) and all(map(_is_table, data))
+
+
+def _is_table(data: Any) -> bool:
+    if isinstance(data, str | Path):
+        return isinstance(data, Path) or data.lower().endswith(_ENDINGS)
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect") or _depth(data) == 2
+
+
+_ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq", ".xlsx")
+
+
+def _depth(data: Any) -> int:
+    if hasattr(data, "shape"):
+        return len(data.shape)
+    return 1 + _depth(data[0]) if isinstance(data, list | tuple) and data else 0
+
+
+def _table(
+    owner: str, data: Any, wanted: Mapping[str, Any] | None, id_column: str | None
+) -> "tuple[Table | None, pd.Index[Any]]":
+    """A table with names of columns as it is read, None if it has none; and its rows' labels."""
+    import pandas as pd
+
+    frame = hasattr(data, "columns") and hasattr(data, "iloc")
+    if frame and not any(isinstance(name, str) for name in data.columns):
+        data, frame = data.to_numpy(), False  # numbers for names, as scikit-learn takes them
+    if not frame and not isinstance(data, str | Path):
+        if id_column is not None:
+            raise DataError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
+        return None, pd.RangeIndex(_length(data))
+    texts = [] if id_column is None else [id_column]
+    with as_data_errors():
+        table = read(data, texts=texts, text_numbers=True, empty=True)
+    labels = data.index if frame else pd.RangeIndex(len(table.values))
+    if id_column is not None:
+        if id_column not in table.texts:
+            raise DataError(f"the table of {owner} has no column {id_column!r}.")
+        labels = pd.Index([word(cell) for cell in table.texts[id_column]], name=id_column)
+    names = table.names or []
+    source = f"the table of {owner}"
+    table = Table(source, names, table.values, table.row_name, table.not_numbers)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{source}: a column name occurs more than once: {quoted(twice)}")
+    if wanted is not None:
+        table = table.some_columns([name for name in names if name in wanted])
+    _check_numbers(table)
+    return table, labels
+
+
+def _length(data: Any) -> int:
+    shape = getattr(data, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if shape else 0
+    return len(data) if hasattr(data, "__len__") else 0
+
+
+def _check_numbers(table: Table) -> None:
+    """Refuse columns of texts or dates, and single values that are no numbers."""
+    names = table.names or []
+    bad = np.zeros(table.values.shape, np.bool_)
+    for place in table.not_numbers:
+        bad[place] = True
+    whole = [
+        name
+        for s, name in enumerate(names)
+        if bad[:, s].any() and (bad[:, s] | np.isnan(table.values[:, s])).all()
+    ]
+    if whole:
+        raise DataError(
+            f"{table.source}: no numbers are in {quoted(whole)} (texts or dates). Leave such "
+            "columns out, or give bounds by name: only the columns that they name are used."
+        )
+    places = [f"{table.row_name(r)}, column {names[s]!r}" for r, s in np.argwhere(bad).tolist()]
+    if places:
+        raise DataError(f"{table.source}: not a number: {some(places, len(places))}")
+
+
+def _common_names(owners: list[str], tables: Sequence[tuple[Table | None, Any]]) -> Any:
+    """Names of columns in the first table's order; None if no table has any."""
+    read_ones = [table for table, _ in tables if table is not None]
+    if not read_ones:
+        return None
+    if len(read_ones) < len(tables):
+        raise DataError("some owners' tables have column names and some have none; name them all.")
+    names = read_ones[0].names or []
+    for owner, table in zip(owners, read_ones, strict=True):
+        found = table.names or []
+        missing = [name for name in names if name not in found]
+        unknown = [name for name in found if name not in names]
+        if missing or unknown:
+            parts = [f"missing columns {quoted(missing)}"] if missing else []
+            parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
+            raise DataError(f"the table of {owner}: {'; '.join(parts)}")
+    return names
+
+
+def _framed(table: Table) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(table.values, columns=table.names)
+
+
+def _column_names(estimator: BaseEstimator, values: NDArray[Any]) -> list[str]:
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and len(known) == values.shape[1]:
+        return [str(name) for name in known]
+    return [f"x{place}" for place in range(values.shape[1])]
+
+
+def _no_rows(owner: str, estimator: BaseEstimator, values: NDArray[Any]) -> None:
+    raise DataError(
+        f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required by "
+        f"{type(estimator).__name__}: the table of {owner} has no rows. Leave that owner out."
+    )
+
+
+def _without_missing(table: Table, names: list[str], missing: Missing) -> NDArray[np.float64]:
+    """The rows without a missing value; refused if there are any, unless they may be left out."""
+    values = table.values
+    bad = np.isinf(values) if missing == "leave out" else ~np.isfinite(values)
+    if bad.any():
+        gone, places = np.isnan(values), np.argwhere(bad)[:5].tolist()
+        shown = [
+            f"{table.row_name(r)}, column {names[s]!r}: "
+            + ("missing (NaN)" if gone[r, s] else "infinite (inf)")
+            for r, s in places
+        ]
+        advice = (
+            ' Fill them in, or say missing="leave out": such rows are left out and counted.'
+            if gone.any()
+            else ""
+        )
+        total = int(bad.sum())
+        raise DataError(
+            f"{table.source}: {total} value{'s' * (total > 1)} cannot be used: "
+            f"{some(shown, total)}.{advice}"
+        )
+    return values[~np.isnan(values).any(axis=1)]
+
+
+def _objects(estimator: BaseEstimator, owners: list[str], parts: list[Any], reset: bool) -> Tables:
+    """Tables of words, as objects."""
+    import pandas as pd
+
+    found = Tables()
+    for number, (owner, part) in enumerate(zip(owners, parts, strict=True)):
+        values = validate_data(estimator, part, dtype=object, reset=reset and number == 0)
+        labels = getattr(part, "index", None)
+        found.append(values)
+        found.owners.append(owner)
+        found.labels.append(labels if isinstance(labels, pd.Index) else pd.RangeIndex(len(values)))
+        found.kept.append(np.ones(len(values), np.bool_))
+    return found
+
+
+def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables:
+    """Of each owner a DataFrame with the columns of the schema, texts among them."""
+    import pandas as pd
+
+    owners, parts = named_owners(data)
+    texts = [text.name for text in schema.texts]
+    wanted = [*schema.names, *texts]
+    found = Tables(owners=owners)
+    for owner, part in zip(owners, parts, strict=True):
+        ids = [] if id_column is None else [id_column]
+        table = _read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
+        missing = [name for name in (*wanted, *ids) if name not in getattr(table, "columns", ())]
+        if missing:
+            raise DataError(f"the table of {owner} has no column {missing[0]!r}.")
+        found.append(table[wanted])
+        labels = table.index if id_column is None else pd.Index(table[id_column])
+        found.labels.append(labels.to_flat_index())
+        found.kept.append(np.ones(len(table), np.bool_))
+    return found
+
+
+def _read_frame(path: str | Path, texts: Collection[str]) -> "pd.DataFrame":
+    """A file as a DataFrame; columns of texts have their cells as written."""
+    with as_data_errors():
+        table = read(path, texts=texts, empty=True)
+    return _framed(table).assign(**table.texts)

@@ -130,6 +130,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         one partner, which several of them may share.
     least : int, default=20
         With join: if fewer rows are joined, owners are told zeros.
+    sizes : bool, default=True
+        With join: whether owners learn sizes, and so how many rows are joined. Without, centres are
+        rounded to steps of the grid.
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
@@ -214,6 +217,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "join": [RecordLinkage, None],
         "relation": [StrOptions(set(get_args(Relation)))],
         "least": [Interval(Integral, 1, None, closed="left")],
+        "sizes": ["boolean"],
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "platform": PLATFORMS,
@@ -242,6 +246,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         join: RecordLinkage | None = None,
         relation: Relation = "1:1",
         least: int = LEAST,
+        sizes: bool = True,
         epsilon: float | None = None,
         delta: float = DELTA,
         platform: Platform | None = None,
@@ -266,6 +271,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.join = join
         self.relation = relation
         self.least = least
+        self.sizes = sizes
         self.epsilon = epsilon
         self.delta = delta
         self.platform = platform
@@ -286,7 +292,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             if dedup.by_name:
                 bounds = {column.name: (column.low, column.high) for column in columns}
         if job.join is not None:
-            rest |= join_parameters(job.join, spec.schema)
+            rest |= {**join_parameters(job.join, spec.schema), "sizes": job.sizes}
             bounds = {column.name: (column.low, column.high) for column in columns}
         return cls(
             job.k,
@@ -392,12 +398,12 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
         joined = joined_tables(self, self.ub, data)
         with as_data_errors():
-            job = replace(self._job(counts), labels=False, join=joined.join)
+            job = replace(self._job(counts), labels=False, join=joined.join, sizes=self.sizes)
             return Spec(NAME, joined.schema, job), None, joined.tables
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.sizes_)
+        return len(self.cluster_centers_)
 
     def _told(self) -> Result | PrivateResult:
         check_is_fitted(self)
@@ -413,7 +419,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         first = results[0]
         self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
         self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
-        self.sizes_: NDArray[Any] = first.sizes_
+        self.sizes_: NDArray[Any] | None = first.sizes_
+        if isinstance(first, Result) and not first.sized:
+            self.sizes_ = None
         self.privacy_ = first.privacy_ if isinstance(first, PrivateResult) else None
         self.n_iter_: int = first.n_iter_
         self.converged_: bool | None = first.converged_

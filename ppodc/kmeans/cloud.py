@@ -47,6 +47,10 @@ class KMeansCloud(CloudSide):
                 'the job with it, or create a dataset without (init = "random").'
             )
         suites.check(suites.named(suite), params, key_bits)
+        if not job.sizes:
+            from ppodc.kmeans.shares.whole_centres import width
+
+            width(m, params.ub)
         suites.check_starts(params, several=job.n_init > 1, revealed=job.inertia)
 
     def shards(self, sealed: Sealed, pairs: int, usual: Sequence[Shard]) -> Sequence[Shard]:
@@ -74,7 +78,8 @@ class KMeansCloud(CloudSide):
         if self._joined is not None:
             from ppodc.kmeans.joined_half import JoinedHalf
 
-            return JoinedHalf(role, channel, params, columns=self._joined, pools=material.pools)
+            how: Any = {"columns": self._joined, "sizes": self._job.sizes}
+            return JoinedHalf(role, channel, params, **how, pools=material.pools)
         return suites.open_half(chosen, role, channel, params, material, linked=self._linked)
 
     def perform(self, half: Half, task: Task, progress: Progress) -> Any:

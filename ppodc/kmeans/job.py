@@ -145,6 +145,7 @@ class Job(kinds.Job):
     ks: tuple[int, ...] = ()  # several numbers of clusters, of which k is the last; (): k alone
     iterations: int | None = None  # exactly this many, without a stop test; None: until it stops
     join: Join | None = None  # the columns of several sides, of the rows that all of them have
+    sizes: bool = True  # False: centres in whole steps, and nobody learns how many rows are joined
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
@@ -170,6 +171,8 @@ class Job(kinds.Job):
             raise InputError('linkage.output can only be "shared": k-means tells no links')
         if self.join is not None:
             self._check_join()
+        if not isinstance(self.sizes, bool) or not (self.sizes or self.join is not None):
+            raise InputError("job.sizes must be true, or false with a table [join]")
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
         if not self.from_records and (self.n_init > 1 or self.ks):
@@ -181,7 +184,7 @@ class Job(kinds.Job):
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
-        later = ("n_init", "inertia", "iterations")
+        later = ("n_init", "inertia", "iterations", "sizes")
         dedup = (*_SHORT, "linkage")
         known = (*optional, *later, *dedup, "join")
         check_keys(table, "job", required=("k",), optional=known)
@@ -204,6 +207,8 @@ class Job(kinds.Job):
                 "job.labels = true would tell each owner which of its rows other owners have too. "
                 "Labels of joined rows are not offered: say labels = false"
             )
+        if self.inertia and not self.sizes:
+            raise InputError("job.inertia would tell the sizes: leave it out, or sizes = false")
 
     @property
     def clusters(self) -> tuple[int, ...]:
@@ -222,6 +227,8 @@ class Job(kinds.Job):
             later |= _dedup_to_dict(self.dedup)
         if self.join is not None:
             later["join"] = self.join.to_dict()
+        if not self.sizes:
+            later["sizes"] = False
         if self.products != "auto":
             later["products"] = self.products
         if self.min_size != _ANY_SIZE:
@@ -262,7 +269,8 @@ class Job(kinds.Job):
             f"k-means with {counts} clusters, from {self._start_in_words()}, "
             f"{'at most' if self.iterations is None else 'exactly'} {self.max_iter} iterations"
             f"{' each time' * self.several_runs}.",
-            "Every owner with records in it learns, at the end, the size and centre of each "
+            "Every owner with records in it learns, at the end, the "
+            f"{'size and centre' if self.sizes else 'centre'} of each "
             f"cluster {revealed}{inertia}{several}, and the number of iterations"
             f"{' of all starts together' * self.several_runs}.",
             *(
@@ -284,7 +292,12 @@ class Job(kinds.Job):
             ),
             *([] if self.join is None else self.join.describe()),
             *(
-                ["Owners learn how many rows are joined, through the sizes."]
+                [
+                    "Owners learn how many rows are joined, through the sizes."
+                    if self.sizes
+                    else "Centres are told in whole steps and without sizes: nobody learns how "
+                    "many rows are joined."
+                ]
                 if self.join is not None
                 else []
             ),

@@ -19,21 +19,25 @@ from ppodc.kmeans.half import State
 from ppodc.kmeans.shares import output as giving_out
 from ppodc.kmeans.shares import update
 from ppodc.kmeans.shares.half import SharesHalf
+from ppodc.kmeans.shares.whole_centres import whole_centres
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.compare.comparisons import is_side
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares.additive import U64
+from ppodc.mpc.shares.remask import remask
 from ppodc.records.result_shares import OutputShare
 
 
 class JoinedHalf(SharesHalf):
     """A half of the shares suite over joined rows."""
 
-    def __init__(self, *arguments: Any, columns: JoinedColumns, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, columns: JoinedColumns, sizes: bool = True, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
-        self._columns = columns
+        self._columns, self._sizes = columns, sizes
         self._joiner = Joiner(self._session, columns)
         self._waiting: dict[str, NDArray[np.uint64]] = {}  # own columns of rows not joined yet
 
@@ -80,10 +84,22 @@ class JoinedHalf(SharesHalf):
         members: State | None = None,
         owners: int = 1,
     ) -> list[OutputShare]:
-        """Halves of sums and sizes, the same for all; zeros if fewer than `least` are joined."""
+        """Halves of sums and sizes, the same for all; zeros if fewer than `least` are joined.
+
+        Without sizes, halves of centres in whole steps, each with 1 behind it if it is told.
+        """
         least = min(self._columns.join.least, self._p.m + 1)
-        if least == 1:
+        if least > 1:
+            sums, squares = self._enough(sums, squares, least)
+        if self._sizes:
             return super().output(sums, squares, members, owners)
+        with self._session.step("output"):
+            told, p = self._widened(self._clusters(sums)), self._p
+            found = whole_centres(self._session, told, min(p.min_size, p.m + 1), p.m, p.ub)
+            return [OutputShare.of_words(remask(self._session, found.reshape(-1)))]
+
+    def _enough(self, sums: State, squares: State | None, least: int) -> tuple[State, State | None]:
+        """The sums as they are, or zeros if fewer than `least` rows are joined."""
         with self._session.step("output"):
             told = self._widened(self._clusters(sums))
             k, columns = told.shape
@@ -94,7 +110,7 @@ class JoinedHalf(SharesHalf):
             row = whole.reshape(1, -1)  # all of it is told, or nothing
             kept = giving_out.large(self._session, row, joined, least)[0].reshape(whole.shape)
         left = None if squares is None else np.ascontiguousarray(kept[:, columns:])
-        return super().output(np.ascontiguousarray(kept[:, :columns]), left, members, owners)
+        return np.ascontiguousarray(kept[:, :columns]), left
 
     def close(self) -> None:
         """End the pair's session and forget all records."""

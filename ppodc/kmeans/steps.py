@@ -272,10 +272,17 @@ class Labels(OnRecords):
             plan.own_rows = OutputShare.joined(half for part in own for half in part)
 
 
+class OutputWithoutSizes(Output):
+    """A fresh half of centres in whole steps, of the rows that are joined."""
+
+    reveals = "owners, from both halves: centres in whole steps, no sizes"
+
+
 def table(job: Job) -> Sequence[PlanStep[Any]]:
     """The steps of a job, in the order in which they are due."""
     update = Update() if job.iterations is None else UpdateWithoutTest()
     output = Output() if job.join is None else OutputOfJoined()
+    output = output if job.sizes else OutputWithoutSizes()
     return (
         Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Tally(),
         output, Labels(),

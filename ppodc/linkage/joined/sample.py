@@ -35,6 +35,7 @@ max_iter = 30                # if nobody is joined, all of them take place
 # iterations = 15            # instead: exactly so many; then nothing hints at how many are joined
 init = "k-means++"           # all but the first start are joined people
 seed = 1
+# sizes = false              # centres in whole steps, and nobody learns how many are joined
 min_size = 5                 # owners learn nothing of a cluster of fewer joined people
 
 [join]

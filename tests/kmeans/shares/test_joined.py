@@ -5,10 +5,15 @@ import pytest
 
 from ppodc.errors import InputError
 from ppodc.kinds import cloud_side
+from ppodc.kmeans.job import Job
+from ppodc.kmeans.shares.whole_centres import whole_centres
 from ppodc.kmeans.steps import table
+from ppodc.mpc.session import Session
 from ppodc.pairs.plan import JobFacts
 from ppodc.service.sealed_uploads import Sealed
+from ppodc.spec import Spec
 from tests.harness import two_clouds
+from tests.harness.together import together
 from tests.harness.two_clouds import TwoClouds
 from tests.harness.uploads import give
 from tests.kmeans.joined_jobs import (
@@ -254,3 +259,67 @@ def test_what_is_revealed_is_on_record():
         "owners, from both halves: sums and sizes of the joined records",
         "each owner, from both halves: the labels of its records",  # not due without labels
     ]
+
+
+# ----------------------------------------------------------------------------------- without sizes
+
+
+@pytest.mark.parametrize(("least", "min_size"), [(1, 1), (7, 3), (8, 1), (1, 8)])
+def test_centres_without_sizes(tmp_path, least, min_size):
+    spec = spec_of({**EXACT, "least": least}, sizes=False, min_size=min_size, max_iter=3)
+    tables = [named("hospital", list("abcdefgh")), named("insurer", list("hgfedcxa"))]
+    clouds = TwoClouds(give(spec, tables, tmp_path))
+    results = clouds.run()
+    known = Known(clouds.given, tables)
+    last = known.expected().by_k[2].iterations[-1]
+    n = last.sizes
+    told = (n >= min_size) & (n.sum() >= least)
+    centres = (2 * last.sums + n[:, None]) // np.maximum(1, 2 * n)[:, None]
+    wanted = np.where(told[:, None], centres, 0)
+    for result in results.values():
+        assert result.sums_.tolist() == wanted.tolist()
+        assert result.sizes_.tolist() == told.tolist()
+        assert not result.sized
+        assert "records" not in result.table()[0]
+        assert "records" not in result.to_frame()
+        assert result.figures()["sizes"] is None
+
+
+@pytest.mark.parametrize("ub", [1, 2, 30, 1000, 1 << 20])
+def test_quotients_are_rounded_halves_upwards(ub):
+    """Sums and sizes at all edges: 0, all, halves, just below and above."""
+    edges = [(n, {0, 1, n // 2, n * ub // 2, n * ub - 1, n * ub}) for n in (1, 2, 3, 7, 50)]
+    cases = [(s, n) for n, sums in edges for s in sums if s <= n * ub]
+    plain = np.array([*cases, (0, 0)], np.uint64)
+    random = np.random.default_rng(3)
+    other = random.integers(0, 1 << 63, plain.shape, np.uint64)
+
+    def half(role):
+        def run(channel):
+            session = Session.start(role, channel, "centres")
+            share = plain - other if role == 1 else other
+            return whole_centres(session, share, 3, 50, ub)
+
+        return run
+
+    first, second = together(half(1), half(2))
+    told = plain[:, 1] >= 3
+    n = np.where(told, plain[:, 1], 1)
+    wanted = np.where(told, (2 * plain[:, 0] + n) // (2 * n), 0)
+    assert (first + second)[:, 0].tolist() == wanted.tolist()
+    assert (first + second)[:, 1].tolist() == told.tolist()
+
+
+def test_specs_without_sizes():
+    spec = spec_of(EXACT, sizes=False)
+    assert Spec.loads(spec.to_toml()) == spec
+    assert "nobody learns how many rows are joined" in " ".join(spec.describe())
+    assert "sizes" not in spec_of(EXACT).to_dict()["job"]
+    with pytest.raises(InputError, match="inertia would tell the sizes"):
+        spec_of(EXACT, sizes=False, inertia=True)
+    with pytest.raises(InputError, match="false with a table"):
+        Job(2, sizes=False)
+    with pytest.raises(InputError, match="need more than 62 bits"):
+        cloud_side(spec_of(EXACT, ub=1 << 20, sizes=False)).check(1 << 42, "shares", 0)
+    (*_, output, _) = table(spec.job)
+    assert output.reveals == "owners, from both halves: centres in whole steps, no sizes"

@@ -86,6 +86,9 @@ min_size = 5
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
+# May an auditor run one cloud's part in the job again? Both clouds then keep a record of it. Suite
+# shares, without [linkage].
+# audit = false
 
 # A record that matches one of an owner before (in order of upload) counts once, and nobody learns
 # which. Rules and blocks are those of `ppodc sample-spec --kind linkage`; columns may say what they
@@ -227,6 +230,10 @@ class Job(kinds.Job):
     @property
     def threshold(self) -> tuple[str, int]:
         return "min_size", self.min_size
+
+    @property
+    def unaudited(self) -> str:
+        return "" if self.dedup is None else "k-means that links records cannot be audited"
 
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""

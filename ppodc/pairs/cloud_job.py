@@ -21,6 +21,7 @@ from typing import Any
 
 from ppodc.cluster.workers import Failure, Workers, in_background
 from ppodc.errors import BudgetError, ProtocolError, SessionLostError, StateError
+from ppodc.pairs.audit_trail import AuditTrail
 from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
 from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
 from ppodc.pairs.tasks import ingest
@@ -28,6 +29,7 @@ from ppodc.pairs.walk import Held, Order, Walk
 from ppodc.service.job_state import JobState
 from ppodc.service.ledger_entries import HALF_GIVEN
 from ppodc.service.store import Checkpoint, Store
+from ppodc.transport.message_log import Heads
 
 _REVEAL = "reveal begun"  # in the ledger
 _NODES_SECONDS = 10.0  # between two questions for Ray's nodes
@@ -58,6 +60,7 @@ class _Current:
         """Nothing that the slot's worker did or still does counts any more."""
         self.running = {ref: place for ref, place in self.running.items() if place != slot}
         self.results.pop(slot, None)
+        self.efforts.pop(slot, None)
         self.failed.pop(slot, None)
 
 
@@ -92,6 +95,12 @@ class CloudJob:
         self._check_unopened()
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.seals.sealed(dataset)
+        self.name = _name(self.spec.digest, self.sealed.digest)
+        self.trail: AuditTrail | None = None
+        if self.spec.audit:
+            if prepare:
+                raise StateError("an audited job takes no supplies made ahead; run it without.")
+            self.trail = AuditTrail(store, dataset, self.name, self.sealed)
         self.walk = Walk(
             self.spec,
             self.sealed,
@@ -119,9 +128,8 @@ class CloudJob:
 
     def setup(self, link_timeout: float, pools: Path) -> Setup:
         """The setup of this side's workers."""
-        job = _name(self.spec.digest, self.sealed.digest)
-        canonical = self.spec.canonical()
-        return Setup(job, canonical, self.sealed.m, self.suite, link_timeout, str(pools))
+        canonical, kept = self.spec.canonical(), "" if self.spec.audit else str(pools)
+        return Setup(self.name, canonical, self.sealed.m, self.suite, link_timeout, kept)
 
     # ------------------------------------------------------------ checkpoints
 
@@ -253,6 +261,11 @@ class CloudJob:
                 self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
                 self._count(iteration - before)
         self._behind = False
+
+    def heads(self) -> dict[str, Heads]:
+        """The running digests of each pair that took part in the step, if they keep a record."""
+        efforts = self._under_way().efforts.items()
+        return {self.pair_name(slot): effort.heads for slot, effort in efforts if effort.heads}
 
     def committed(self, number: int) -> bool:
         """Whether this step was taken over already."""

@@ -30,6 +30,7 @@ from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.session import Session
+from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.mpc.shares import select, widen
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.shares.remask import remask
@@ -60,6 +61,7 @@ class SharesHalf(Half):
         pools: Path | None = None,
         scratch: Path | None = None,
         memory: int = MEMORY_BYTES,
+        secrets: SessionSecrets | None = None,
     ) -> None:
         p = self._p = parameters
         self._rings = Rings.of(p)
@@ -71,7 +73,7 @@ class SharesHalf(Half):
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
-        self._session = Session.start(role, channel, job, pools=pools)
+        self._session = Session.start(role, channel, job, pools=pools, secrets=secrets)
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,

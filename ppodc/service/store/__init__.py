@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ppodc.files import private_folder
+from ppodc.service.store.audits import Audits
 from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.figures import Figures
@@ -41,6 +42,7 @@ class Store:
         self.seals = Seals(database, self.ledger, self.datasets, self.uploads)
         self.jobs = Jobs(database, self.ledger, self.datasets)
         self.results = Results(database, self.ledger, self.datasets, self.seals)
+        self.audits = Audits(database, self.ledger, self.uploads, folder)
         self.figures = Figures(database)
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)
 

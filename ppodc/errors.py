@@ -81,6 +81,10 @@ class MissingExtraError(InputError, ImportError):
 
     code = "missing-extra"
 
+    def __init__(self, text: str, package: str = "") -> None:
+        super().__init__(text)
+        self.name = package  # as an ImportError has it
+
 
 class WidthError(InputError):
     """A job whose numbers do not fit the key or the ring."""

@@ -39,5 +39,5 @@ def named_if_missing() -> Iterator[None]:
             raise
         lines = " or ".join(f'pip install "ppodc[{extra}]"' for extra in _EXTRAS[package])
         raise MissingExtraError(
-            f"the package {package} is not installed. Install it with: {lines}", name=package
+            f"the package {package} is not installed. Install it with: {lines}", package
         ) from error

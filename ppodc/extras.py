@@ -17,7 +17,6 @@ _EXTRAS = {
     "matplotlib": ("plot",),
     "numba": ("sklearn", "cloud"),
     "pandas": ("sklearn", "parquet"),
-    "phe": ("bench",),
     "prometheus_client": ("cloud",),
     "psutil": ("bench",),
     "pyarrow": ("parquet",),

@@ -44,7 +44,6 @@ KMEANS = {
     "simulate": ("kmeans.simulate:run", "SIMULATION of many pairs: time and money of a job."),
     "kegg": ("kmeans.kegg:run", "KEGG, a real data set, to convergence."),
     "peers": ("kmeans.peers:run", "The same iteration in SecretFlow SPU."),
-    "paillier": ("kmeans.paillier:run", "Paillier operations beside `phe`."),
 }
 LINKAGE = {
     "linkage": ("linkage.adult:run", "Pairs that private cells leave to compare, in the clear."),

@@ -89,6 +89,9 @@ min_size = 5
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
+# May an auditor run one cloud's part in the job again? Both clouds then keep a record of it. Suite
+# shares, without [linkage].
+# audit = false
 
 # A record that matches one of an owner before (in order of upload) counts once, and nobody learns
 # which. Rules and blocks are those of `ppodc sample-spec --kind linkage`; columns may say what they
@@ -255,6 +258,11 @@ class Job(kinds.Job):
     @property
     def threshold(self) -> tuple[str, int]:
         return "min_size", self.min_size
+
+    @property
+    def unaudited(self) -> str:
+        links = self.dedup is not None or self.join is not None
+        return "k-means that links or joins records cannot be audited" if links else ""
 
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.extras import named_if_missing
 from ppodc.kmeans import placement
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.kind import CLUSTERS, LABELS, ending, output_name
@@ -69,7 +70,8 @@ class Result:
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each cluster: its number of records and its centre."""
-        import pandas as pd
+        with named_if_missing():
+            import pandas as pd
 
         frame = pd.DataFrame(self.cluster_centers_, columns=list(self.columns))
         if self.sized:
@@ -112,9 +114,9 @@ class Result:
                 "least are joined in all: owners learn nothing of them, and their centres are NaN."
             )
         return (
-            f"{small} of the {k} clusters have fewer records of other owners than min_size: you "
-            "learn nothing of them, and their centres are NaN. Fewer clusters help, or a smaller "
-            "min_size."
+            f"{small} of the {k} clusters have fewer records than min_size. Your own do not count "
+            "where other owners have records too. You learn nothing of these clusters, and their "
+            "centres are NaN. Fewer clusters help, or a smaller min_size."
         )
 
     def own_rows(self) -> dict[str, list[int]]:
@@ -244,6 +246,8 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     if not job.labels:
         return None
     name = output_name(job, LABELS, k)
+    if name not in opened.rows:  # not asked for
+        return None
     values = opened.rows.get(name, [])
     if job.dedup is not None and job.dedup.rearranged:
         own = opened.rows.get(ROWS, [])

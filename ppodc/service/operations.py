@@ -2,7 +2,7 @@
 
 Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
 it), missing, commit, withdraw, progress, result, rows, ledger. Operators: datasets, spec, uploads,
-may_create, create, leave_out, delete, ledger. Auditors: spec, ledger.
+may_create, create, leave_out, delete, ledger. Auditors: spec, ledger. All: known_as.
 
 Who learns what: only an owner whose key the spec names, or whose key has replaced that one, can do
 anything with a dataset; for anyone else there is none of that name. An owner sees its own uploads
@@ -16,6 +16,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ppodc.errors import AccessError, ProtocolError, StateError, without_places
 from ppodc.records.result_shares import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
@@ -26,9 +28,11 @@ from ppodc.service.messages import (
     ROWS_PIECE,
     Begin,
     ChunkPlace,
+    Commit,
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LeaveOut,
     LedgerAsk,
     LedgerReply,
@@ -50,10 +54,11 @@ from ppodc.service.quotas import Quotas
 from ppodc.service.sealed_uploads import Upload
 from ppodc.service.spec_check import SpecCheck
 from ppodc.service.store import Store
+from ppodc.service.store.job_lock import held
 from ppodc.service.store.uploads import check_not_removed, no_upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
-from ppodc.transport.wire import Array, Body
+from ppodc.transport.wire import Array, Body, Empty
 
 
 def owner_operations(
@@ -78,6 +83,7 @@ class _Operations:
         return [
             _operation("datasets", both, DatasetsAsk, self.datasets),
             _operation("spec", readers, Named, self.spec),
+            _operation("known_as", readers, Empty, self.known_as),
             _operation("uploads", both, UploadsAsk, self.uploads),
             _operation("room", owner, Named, self.room),
             _operation("extents", owner, Named, self.extents),
@@ -85,7 +91,7 @@ class _Operations:
             _operation("chunk", owner, ChunkPlace, self.chunk, arrays=(1,)),
             _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
-            _operation("commit", owner, UploadRef, self.commit),
+            _operation("commit", owner, Commit, self.commit),
             _operation("withdraw", owner, UploadRef, self.withdraw),
             _operation("progress", owner, Named, self.progress),
             _operation("result", owner, Named, self.result),
@@ -103,11 +109,17 @@ class _Operations:
         page: list[Dataset] = []
         for name in self._store.datasets.names(body.after):
             owner = self._name_in(peer, name) if peer.role == "owner" else None
-            if owner is not None or peer.role == "operator":
+            if owner is not None:
                 page.append(self._store.datasets.get(name, owner))
+            elif peer.role == "operator":
+                disk = self._store.figures.disk(name, self._store.uploads.folder)
+                page.append(msgspec.structs.replace(self._store.datasets.get(name), disk=disk))
             if len(page) == PAGE:
                 break
         return DatasetList(tuple(page)), ()
+
+    def known_as(self, peer: Peer, _: Empty) -> Answer:
+        return KnownAs(peer.role, peer.name), ()
 
     def spec(self, peer: Peer, body: Named) -> Answer:
         if peer.role == "owner":
@@ -162,9 +174,9 @@ class _Operations:
             return UploadState(False), ()
         return self._state(upload), ()
 
-    def commit(self, peer: Peer, body: UploadRef) -> Answer:
+    def commit(self, peer: Peer, body: Commit) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.uploads.commit(body.upload_id)
+        self._store.uploads.commit(body.upload_id, body.salt, body.other)
         return None, ()
 
     def withdraw(self, peer: Peer, body: UploadRef) -> Answer:
@@ -179,7 +191,8 @@ class _Operations:
         job = self._store.jobs.get(body.dataset)
         iteration = job.iteration if self._has_records(owner, body.dataset) else 0
         deleted = self._store.datasets.deleted(body.dataset)
-        return ProgressReply(job.state, iteration, without_places(job.message), deleted), ()
+        message, alone = without_places(job.message), self._interrupted(body.dataset, job.state)
+        return ProgressReply(job.state, iteration, message, deleted, alone), ()
 
     def result(self, peer: Peer, body: Named) -> Answer:
         owner = self._member(peer, body.dataset)
@@ -187,7 +200,8 @@ class _Operations:
         job = self._store.jobs.get(body.dataset)
         message = without_places(job.message)
         if not self._has_result(body.dataset):
-            return ResultReply(job.state, job.iteration, message, False), ()
+            alone = self._interrupted(body.dataset, job.state)
+            return ResultReply(job.state, job.iteration, message, False, interrupted=alone), ()
         result = self._store.results.half(body.dataset, owner)
         learnt = "this owner, with the other cloud's half: the result"
         self._store.ledger.append(f"result {HALF_GIVEN}", body.dataset, {"owner": owner}, learnt)
@@ -299,6 +313,11 @@ class _Operations:
             self._store.results.has(dataset)
             and self._store.jobs.get(dataset).state == JobState.DONE
         )
+
+    def _interrupted(self, dataset: str, state: JobState) -> bool:
+        """Whether nobody runs a job that is under way; only cloud 1, which drives it, can tell."""
+        under_way = state in (JobState.PREPARING, JobState.RUNNING)
+        return under_way and self._store.role == "cloud1" and not held(self._store.folder, dataset)
 
     def _state(self, upload: Upload) -> UploadState:
         check_not_removed(upload)

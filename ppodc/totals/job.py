@@ -36,6 +36,8 @@ variance = true              # and the variance of each column
 # are not its own: it can subtract its own records from the totals. Of two owners each learns the
 # other's totals. Without this key any number will do.
 least = 5
+# May an auditor run one cloud's part in the job again? Both clouds then keep a record of it.
+# audit = false
 """
 )
 
@@ -78,6 +80,10 @@ class Job(kinds.Job):
     @property
     def threshold(self) -> tuple[str, int]:
         return "least", self.least
+
+    @property
+    def unaudited(self) -> str:
+        return "" if self.join is None else "totals of joined records cannot be audited"
 
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""

@@ -29,8 +29,8 @@ def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
         return _exact_join(spec, tables, results)
     records = np.concatenate(tables)
     if isinstance(job, TotalsJob):
-        plain = totals(spec, records)
-        return all(_same_totals(result, plain) for result in results)
+        plain = [totals(spec, records, len(table)) for table in tables]
+        return all(map(_same_totals, results, plain))
     if isinstance(job, LinkageJob):
         return same_links(tables, job, results)
     assert isinstance(job, KMeansJob)

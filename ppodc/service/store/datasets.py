@@ -94,7 +94,10 @@ class Datasets:
             row = self.row(sql, name)
             count = sql.execute(query + " AND owner = ?" * len(of_owner), (name, *of_owner))
             uploads, rows = count.fetchone()
-        return Dataset(name, row["digest"], JobState(row["state"]), uploads, rows)
+        deleted = row["deleted"] == "all"
+        if deleted:
+            uploads = rows = 0
+        return Dataset(name, row["digest"], JobState(row["state"]), uploads, rows, deleted)
 
     def spec(self, name: str) -> Spec:
         """The spec as created."""

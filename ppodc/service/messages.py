@@ -86,6 +86,14 @@ class UploadRef(Body, frozen=True):
     upload_id: UploadId
 
 
+class Commit(Body, frozen=True):
+    """Count an upload. Of an audited dataset: the salt of this part, the digest of the other."""
+
+    upload_id: UploadId
+    salt: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    other: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+
+
 class ChunkPlace(Body, frozen=True):
     """Where the rows in the array belong."""
 

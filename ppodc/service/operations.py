@@ -28,6 +28,7 @@ from ppodc.service.messages import (
     ROWS_PIECE,
     Begin,
     ChunkPlace,
+    Commit,
     Dataset,
     DatasetList,
     DatasetsAsk,
@@ -90,7 +91,7 @@ class _Operations:
             _operation("chunk", owner, ChunkPlace, self.chunk, arrays=(1,)),
             _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
-            _operation("commit", owner, UploadRef, self.commit),
+            _operation("commit", owner, Commit, self.commit),
             _operation("withdraw", owner, UploadRef, self.withdraw),
             _operation("progress", owner, Named, self.progress),
             _operation("result", owner, Named, self.result),
@@ -173,9 +174,9 @@ class _Operations:
             return UploadState(False), ()
         return self._state(upload), ()
 
-    def commit(self, peer: Peer, body: UploadRef) -> Answer:
+    def commit(self, peer: Peer, body: Commit) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.uploads.commit(body.upload_id)
+        self._store.uploads.commit(body.upload_id, body.salt, body.other)
         return None, ()
 
     def withdraw(self, peer: Peer, body: UploadRef) -> Answer:

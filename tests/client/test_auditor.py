@@ -138,7 +138,7 @@ def test_an_owners_client_notices_a_cut_ledger_by_itself(audited):
             ann.result("clinic")
         ann.result("clinic")  # told once; the evidence stays
     assert "had lost entry" in ledger(config)
-    heads = json.loads((config.parent / "uploads" / "ledger_heads.json").read_text())
+    heads = json.loads((config.parent / "uploads" / "ledger" / "heads.json").read_text())
     assert [each["cloud"] for each in heads["lost"]] == [1]
 
 

@@ -46,6 +46,7 @@ class Receipt:
     privacy: PrivacyReport | None = None
     before: tuple[Upload, ...] = ()
     replaced: bool = False
+    left_out: int = 0  # rows of the table that lack a value
 
     @property
     def rows_before(self) -> int:

@@ -3,10 +3,9 @@
 Whatever both report must agree; a difference is an error that names it, never a choice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
-
-import msgspec
 
 from ppodc.errors import InputError, ProtocolError
 from ppodc.records.upload_form import Cloud, Part
@@ -16,6 +15,7 @@ from ppodc.service.messages import (
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LedgerAsk,
     LedgerReply,
     Named,
@@ -29,10 +29,20 @@ from ppodc.transport.call_client import Client
 from ppodc.transport.curve_keys import CurveKeys
 
 
-class ListedDataset(Dataset, frozen=True):
-    """A dataset as cloud 1 shows it; `agreed`: cloud 2 presents the same spec."""
+class ListedDataset(Dataset, frozen=True, kw_only=True):
+    """A dataset of either cloud; `agreed`: all clouds have it, with the same spec.
+
+    `uploads` and `rows` are the least that any cloud counts, `state` is cloud 1's. `note` says how
+    the clouds differ: after one was restored from an older copy, or a deletion was interrupted.
+    """
 
     agreed: bool
+    note: str = ""
+
+    @property
+    def shown_state(self) -> str:
+        """The state for people."""
+        return "deleted" if self.deleted else str(self.state)
 
 
 class Clouds:
@@ -91,20 +101,30 @@ class Clouds:
             client.close()
 
     def datasets(self) -> list[ListedDataset]:
-        """The datasets of cloud 1, by name."""
-        first, *others = (_datasets(client) for client in self.all())
-        theirs = [{dataset.name: dataset.digest for dataset in listed} for listed in others]
+        """The datasets that any cloud has, by name."""
+        by_cloud = {
+            number: {dataset.name: dataset for dataset in _datasets(client)}
+            for number, client in self._by_number.items()
+        }
+        names = sorted({name for listed in by_cloud.values() for name in listed})
         return [
-            ListedDataset(
-                **msgspec.structs.asdict(dataset),
-                agreed=all(known.get(dataset.name) == dataset.digest for known in theirs),
-            )
-            for dataset in first
+            _together({number: listed.get(name) for number, listed in by_cloud.items()})
+            for name in names
         ]
+
+    def known_as(self, cloud: int) -> tuple[str, str]:
+        """The role and the name by which a cloud knows this party's key."""
+        reply = self.at(cloud).call("known_as", reply=KnownAs)[0]
+        return reply.role, reply.name
 
     def listed(self, cloud: int) -> list[Dataset]:
         """The datasets of one cloud, by name."""
         return _datasets(self.at(cloud))
+
+    def having(self, dataset: str) -> list[int]:
+        """The clouds that have this dataset, or all of them if none has."""
+        known = [n for n in self.numbers if dataset in {each.name for each in self.listed(n)}]
+        return known or self.numbers
 
     def spec(self, dataset: str) -> Spec:
         """The spec that all clouds present; InputError if they differ."""
@@ -133,19 +153,56 @@ class Clouds:
             yield from page
             seen += len(page)
 
-    def ledger(self, cloud: int) -> list[Entry]:
-        """The ledger of one cloud, as far as the caller may read it."""
+    def ledger(self, cloud: int, after: int = 0, pages: int | None = None) -> list[Entry]:
+        """The ledger of one cloud, as far as the caller may read it: the next so many pages."""
         entries: list[Entry] = []
-        while True:
-            ask = LedgerAsk(entries[-1].number if entries else 0)
+        for _ in count() if pages is None else range(pages):
+            ask = LedgerAsk(entries[-1].number if entries else after)
             page = self.at(cloud).call("ledger", ask, reply=LedgerReply)[0].entries
             if not page:
-                return entries
+                break
             entries += page
+        return entries
+
+
+def _together(shown: Mapping[int, Dataset | None]) -> ListedDataset:
+    """One dataset as all clouds show it, and how they differ."""
+    known = {number: dataset for number, dataset in shown.items() if dataset is not None}
+    first = next(iter(known.values()))
+    agreed = len(known) == len(shown) and len({each.digest for each in known.values()}) == 1
+    return ListedDataset(
+        name=first.name,
+        digest=first.digest,
+        state=first.state,
+        uploads=min(each.uploads for each in known.values()),
+        rows=min(each.rows for each in known.values()),
+        deleted=all(each.deleted for each in known.values()),
+        disk=sum(each.disk for each in known.values()),
+        agreed=agreed,
+        note=_difference(known, len(shown)),
+    )
+
+
+def _difference(known: Mapping[int, Dataset], clouds: int) -> str:
+    """The way in which the clouds tell different stories of a dataset, and what to do."""
+    where = " and ".join(f"cloud {number}" for number in known)
+    if len(known) < clouds:
+        return f"only at {where}: the other cloud never had it, or was restored from an older copy"
+    if len({each.digest for each in known.values()}) > 1:
+        return "the clouds have different specs: create it at both from the same file"
+    gone = [f"cloud {number}" for number, each in known.items() if each.deleted]
+    if 0 < len(gone) < clouds:
+        return f"deleted at {gone[0]} alone: delete it again to end it at both"
+    counts = {number: (each.uploads, each.rows) for number, each in known.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"cloud {n} has {c[0]} of {c[1]} records" for n, c in counts.items())
+        return f"uploads differ ({told}): one is under way, or a cloud was restored from a copy"
+    return ""
 
 
 def _connect(remote: Remote, keys: CurveKeys, timeout: float) -> Client:
-    return Client.connect(remote.endpoint, keys, remote.public_key.encode(), timeout)
+    key = remote.public_key.encode()
+    return Client.connect(remote.endpoint, keys, key, timeout, patient=False)
 
 
 def _datasets(cloud: Client) -> list[Dataset]:

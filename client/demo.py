@@ -23,6 +23,12 @@ from ppodc.spec import Spec
 
 _MARK = ".ppodc-demo"  # only a folder that carries it is ever deleted
 OWNERS = ("north", "south")
+_NEXT = """
+What to try next:
+  ppodc demo --desk                   the same as pages in your browser: you play every party
+  ppodc init trial --owners 2         a deployment of your own (docs/operate.md)
+  docs/tutorials/                     your own tables in five lines of Python
+  ppodc sample-spec --kind linkage    find the people that two registers have in common"""
 
 
 def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
@@ -45,9 +51,11 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
                 results.append(owner.result(spec.name))
     encoded = encode(records, spec.schema)
     job = job_of(spec)
+    owners = np.repeat(np.arange(len(OWNERS)), [len(part) for part in parts])
     plain = kmeans(
-        encoded, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, min_size=job.min_size
-    )
+        encoded, job.k, beta=job.beta, max_iter=job.max_iter, seed=job.seed,
+        min_size=job.min_size, owners=owners,
+    )  # fmt: skip
     labels = np.concatenate([result.labels_ for result in results])
     same = _identical(results, labels, plain, spec)
     _show(console, spec, results[0], plain, same=same)
@@ -55,6 +63,7 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
     _plot(plot, records, results[0])
     console.print(f"plot: {plot}")
     console.print(f"files of every party: {folder / 'platform'}")
+    console.print(_NEXT)
     return same
 
 
@@ -78,12 +87,16 @@ def _upload(
 
 
 def _identical(results: list[Result], labels: NDArray[np.int64], plain: Trace, spec: Spec) -> bool:
-    expected = decode_centres(plain.sums, plain.sizes, spec.schema)
+    told = [plain.for_owner(number) for number in range(len(results))]
     return np.array_equal(labels, plain.labels) and all(
-        np.array_equal(result.cluster_centers_, expected, equal_nan=True)
-        and np.array_equal(result.sizes_, plain.sizes)
+        np.array_equal(
+            result.cluster_centers_,
+            decode_centres(own.sums, own.sizes, spec.schema),
+            equal_nan=True,
+        )
+        and np.array_equal(result.sizes_, own.sizes)
         and result.n_iter_ == plain.n_iter
-        for result in results
+        for result, own in zip(results, told, strict=True)
     )
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.both_clouds import Clouds, parts_of
-from ppodc.errors import JobEndedError, ProtocolError, StateError, printable
+from ppodc.errors import (
+    AccessError,
+    JobEndedError,
+    ProtocolError,
+    RefusedError,
+    StateError,
+    printable,
+)
 from ppodc.records.result_shares import (
     OpenedResult,
     OutputShare,
@@ -38,15 +45,21 @@ class JobProgress:
     iteration: int
     message: str
     deleted: bool = False
+    interrupted: bool = False
 
     def __str__(self) -> str:
         if self.deleted:
             return "deleted"
+        if self.interrupted:
+            after = f" after iteration {self.iteration}" if self.iteration else ""
+            return f"interrupted{after}"
         return f"{self.state} (iteration {self.iteration})" if self.iteration else str(self.state)
 
     def waiting(self, dataset: str) -> str:
         """What is waited for, and who must do what."""
         text = f"waiting for the job of {dataset}: it is {self}"
+        if self.interrupted:
+            return f"{text}. The operator of cloud 1 goes on with it: ppodc resume {dataset}"
         if self.deleted or self.state is not JobState.CREATED:
             return text
         return (
@@ -59,13 +72,28 @@ OnWait = Callable[[JobProgress], None] | None
 
 
 def progress_of(clouds: Clouds, dataset: str) -> JobProgress:
-    """How far a job is, as cloud 1 reports it; takes no half of a result."""
-    reply, _ = clouds.at(1).call("progress", Named(dataset), reply=ProgressReply)
-    return JobProgress(reply.state, reply.iteration, printable(reply.message), reply.deleted)
+    """How far a job is, as cloud 1 reports it; takes no half of a result.
+
+    Where cloud 1 has lost the dataset, cloud 2 is asked.
+    """
+    try:
+        reply, _ = clouds.at(1).call("progress", Named(dataset), reply=ProgressReply)
+    except RefusedError as error:
+        if error.code != AccessError.code or len(clouds.numbers) == 1:
+            raise
+        reply, _ = clouds.at(2).call("progress", Named(dataset), reply=ProgressReply)
+    message = printable(reply.message)
+    return JobProgress(reply.state, reply.iteration, message, reply.deleted, reply.interrupted)
 
 
 def fetch(
-    clouds: Clouds, spec: Spec, wait: bool, timeout: float | None, on_wait: OnWait
+    clouds: Clouds,
+    spec: Spec,
+    wait: bool,
+    timeout: float | None,
+    on_wait: OnWait,
+    *,
+    rows: bool = True,
 ) -> OpenedResult:
     """The opened result with this owner's rows, once there is one; JobEndedError if never."""
     clouds_of = sorted(parts_of(spec))
@@ -80,7 +108,7 @@ def fetch(
                 answer.outputs,
                 {
                     name: _rows(clouds, spec, name, uploads, cloud)
-                    for name in spec.kind.row_outputs(spec)
+                    for name in (spec.kind.row_outputs(spec) if rows else ())
                 },
             )
             for cloud, answer in zip(clouds_of, answers, strict=True)
@@ -140,7 +168,12 @@ def _answers(
             answers.append(_answer(cloud, reply, arrays))
         else:
             return answers
-        progress = JobProgress(reply.state, reply.iteration, printable(reply.message))
+        progress = JobProgress(
+            reply.state,
+            reply.iteration,
+            printable(reply.message),
+            interrupted=reply.interrupted,
+        )
         late = deadline is not None and time.monotonic() + pause > deadline
         if late or not wait:
             raise StateError(
@@ -155,7 +188,10 @@ def _answers(
 
 def _advice(spec: Spec, answers: Sequence[_Answer]) -> str:
     if answers:
-        return f"Cloud 1 is done; its operator tells cloud 2 with `ppodc resume {spec.name}`."
+        return (
+            "Cloud 1 is done, and cloud 2 has not heard of it yet. Ask again in a moment. If it "
+            f"stays so, the operator of cloud 1 tells cloud 2 with `ppodc resume {spec.name}`."
+        )
     return "Ask later."
 
 

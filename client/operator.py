@@ -64,21 +64,31 @@ class Operator:
                 f"the spec has no {missing} above 1, so that owners may learn a single record. Set "
                 f"{missing} = 5 or more in [job], or accept it with --accept-single-records."
             )
-        for cloud in self._clouds.all():
-            cloud.call("create", SpecText(spec.canonical()), reply=Empty)
+        for step in ("may_create", "create"):  # a refusal must not leave it at one cloud alone
+            for cloud in self._clouds.all():
+                cloud.call(step, SpecText(spec.canonical()), reply=Empty)
         return spec.digest
 
     def datasets(self) -> list[ListedDataset]:
-        """All datasets of cloud 1, by name; `uploads` and `rows` are all owners'."""
+        """All datasets of both clouds, by name; `uploads` and `rows` are all owners'."""
         return self._clouds.datasets()
 
     def uploads(self, dataset: str) -> list[Upload]:
         """All uploads that either cloud has, in order of arrival at cloud 1."""
-        listed: dict[str, Upload] = {}
-        for cloud in self._clouds.numbers:
+        return [upload for upload, _ in self.uploads_by_cloud(dataset)]
+
+    def uploads_by_cloud(self, dataset: str) -> list[tuple[Upload, dict[int, Upload]]]:
+        """All uploads that either cloud has, each with what every cloud has of it."""
+        listed: dict[str, dict[int, Upload]] = {}
+        for cloud in self._clouds.having(dataset):
             for upload in self._clouds.uploads(dataset, cloud):
-                listed.setdefault(upload.upload_id, upload)
-        return list(listed.values())
+                listed.setdefault(upload.upload_id, {})[cloud] = upload
+        return [(next(iter(known.values())), known) for known in listed.values()]
+
+    @property
+    def clouds(self) -> list[int]:
+        """Which clouds there are."""
+        return self._clouds.numbers
 
     def leave_out(self, dataset: str, upload_id: str) -> None:
         """Take an upload out at both clouds, before sealing; again is harmless."""
@@ -95,8 +105,8 @@ class Operator:
 
     def delete(self, dataset: str, cloud: int | None = None) -> None:
         """Delete a dataset's data at both clouds, or at one; again is harmless."""
-        for at in self._clouds.all() if cloud is None else [self._clouds.at(cloud)]:
-            at.tell("delete", Named(dataset))
+        for at in self._clouds.having(dataset) if cloud is None else [cloud]:
+            self._clouds.at(at).tell("delete", Named(dataset))
 
     def ledger(self, cloud: int) -> list[Entry]:
         """The ledger of cloud 1 or 2: uploads and the life of datasets."""

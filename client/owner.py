@@ -6,7 +6,8 @@ here, before anything is sent. The result comes in halves that only the owner ad
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,14 @@ from client.both_clouds import Clouds, ListedDataset, parts_of
 from client.encoded_table import EncodedTable
 from client.fetched_result import JobProgress, fetch, progress_of
 from client.home_rows import HomeRows
+from client.ledger_heads import LedgerHeads
 from client.releases import Release, Releases
-from client.sending import OnSent, Receipt, Sender
-from ppodc.errors import InputError, NotFoundError
+from client.sending import Lost, OnSent, Receipt, Sender
+from ppodc.errors import InputError, LedgerWarning, NotFoundError
 from ppodc.kinds import owner_side
 from ppodc.privacy.budget import charged_for
 from ppodc.records.read_table import Only
+from ppodc.records.upload_form import Cloud
 from ppodc.service.config import OwnerConfig
 from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import UploadRef
@@ -67,6 +70,7 @@ class Owner:
         self._privacy = config.privacy
         self._accepted = AcceptedSpecs(config.uploads / "accepted")
         self._home = HomeRows(config.uploads / "rows")
+        self._heads = LedgerHeads(config)
         self._releases = Releases(config.uploads / "releases", config.max_exact_releases)
 
     @classmethod
@@ -132,6 +136,7 @@ class Owner:
         one person is all owners.
         `on_sent` hears how many rows each cloud has; an exception of it interrupts the upload.
         """
+        self.check_ledgers()
         shown = self._clouds.spec(dataset)
         given: Any = data
         if not isinstance(data, EncodedTable):
@@ -141,7 +146,7 @@ class Owner:
         if spec is not None:  # once there is something to send
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
-        earlier = self.uploads(dataset)
+        earlier = self._by_cloud(shown)
         if accept_differencing is not None:
             self._releases.begin(shown, values, replace=replace, accepted=accept_differencing)
         with charged_for(dataset, data):
@@ -151,13 +156,24 @@ class Owner:
             receipt = dataclasses.replace(receipt, left_out=given.home.left_out)
         if accept_differencing is not None:
             self._releases.sent(shown, values, receipt.upload_id)
-        before = tuple(upload for upload in earlier if upload.upload_id != receipt.upload_id)
+        earlier.pop(receipt.upload_id, None)
         if replace:
-            for upload in before:
-                self._withdraw(shown, upload.upload_id)
-        else:
-            before = tuple(upload for upload in before if upload.committed)
-        return dataclasses.replace(receipt, before=before, replaced=replace and bool(before))
+            for upload_id in earlier:
+                self._withdraw(shown, upload_id)
+        whole = {
+            upload_id: all(upload is not None and upload.committed for upload in known.values())
+            for upload_id, known in earlier.items()
+        }
+        before = tuple(_any(known) for each, known in earlier.items() if replace or whole[each])
+        lost = tuple(
+            Lost(each, cloud)
+            for each, known in earlier.items()
+            for cloud, upload in known.items()
+            if upload is None and any(other and other.committed for other in known.values())
+        )
+        return dataclasses.replace(
+            receipt, before=before, replaced=replace and bool(before), lost=lost
+        )
 
     def check(
         self,
@@ -187,14 +203,21 @@ class Owner:
 
     def uploads(self, dataset: str) -> list[Upload]:
         """This owner's uploads that either cloud has and that were not removed there."""
-        spec = self._clouds.spec(dataset)
-        listed = {
-            upload.upload_id: upload
-            for cloud in parts_of(spec)
-            for upload in self._clouds.uploads(dataset, cloud)
-            if not upload.removed
+        return [_any(known) for known in self._by_cloud(self._clouds.spec(dataset)).values()]
+
+    def _by_cloud(self, spec: Spec) -> dict[str, dict[Cloud, Upload | None]]:
+        """This owner's uploads by id, as each cloud has them; None where a cloud has none."""
+        clouds = sorted(parts_of(spec))
+        listed: dict[str, dict[Cloud, Upload | None]] = {}
+        for cloud in clouds:
+            for upload in self._clouds.uploads(spec.name, cloud):
+                known = listed.setdefault(upload.upload_id, dict.fromkeys(clouds))
+                known[cloud] = upload
+        return {
+            each: known
+            for each, known in listed.items()
+            if any(upload is not None and not upload.removed for upload in known.values())
         }
-        return list(listed.values())
 
     def withdraw(self, dataset: str, upload_id: str | None = None) -> list[str]:
         """Take back one upload or all of this owner's, before sealing; their ids.
@@ -225,6 +248,14 @@ class Owner:
         """The ledger of a cloud: entries on this owner's datasets, the rest as hashes."""
         return self._clouds.ledger(cloud)
 
+    def check_ledgers(self) -> None:
+        """Warn if a ledger has lost entries that this owner's client saw before; note the heads.
+
+        `upload` and `result` do it by themselves.
+        """
+        for told in self._heads.check(self._clouds):
+            warnings.warn(told, LedgerWarning, stacklevel=3)
+
     def progress(self, dataset: str) -> JobProgress:
         """How far the job of a dataset is, as cloud 1 reports it."""
         return progress_of(self._clouds, dataset)
@@ -235,14 +266,18 @@ class Owner:
         wait: bool = True,
         timeout: float | None = None,
         on_wait: Callable[[JobProgress], None] | None = None,
+        rows: bool = True,
     ) -> Any:
         """The result as the dataset's kind opens it, with this owner's rows if they are offered.
 
         Waits until the job is done, at most `timeout` seconds, and reports to `on_wait` meanwhile
-        how far it is; a job that failed or was cancelled is a JobEndedError.
+        how far it is; a job that failed or was cancelled is a JobEndedError. Without `rows`, what
+        it tells of own rows is not fetched where the kind can do without (labels of k-means).
         """
+        self.check_ledgers()
         spec = self._clouds.spec(dataset)
-        opened = fetch(self._clouds, spec, wait, timeout, on_wait)
+        with_rows = rows or not spec.kind.rows_are_extra
+        opened = fetch(self._clouds, spec, wait, timeout, on_wait, rows=with_rows)
         return owner_side(spec).open_result(opened)
 
     def row_names(self, dataset: str, rows: int) -> dict[str, list[str]]:
@@ -287,3 +322,8 @@ class Owner:
             )
         labels: NDArray[np.int64] = result.label(values)
         return labels
+
+
+def _any(known: Mapping[Cloud, Upload | None]) -> Upload:
+    """An upload as any cloud has it that has not removed it."""
+    return next(upload for upload in known.values() if upload is not None and not upload.removed)

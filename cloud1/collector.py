@@ -110,7 +110,7 @@ def _reports(
 
 
 def _cluster(store: Store, dataset: str, m: int, reports: Reports) -> None:
-    store.jobs.transition(dataset, JobState.PREPARING)
+    store.jobs.begin(dataset, "", 0)
     store.jobs.transition(dataset, JobState.RUNNING)
     try:
         result = make_result(store.datasets.spec(dataset), reports, m)

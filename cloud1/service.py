@@ -13,6 +13,7 @@ from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
 from ppodc.service.running import forget_old, raise_descriptor_limit, regularly, until_signal
+from ppodc.service.spec_check import spec_check
 from ppodc.service.store import Store
 from ppodc.transport.curve_keys import CurveKeys
 from ppodc.transport.gateway import Gateway
@@ -30,10 +31,10 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
             config.listen,
             CurveKeys.load(config.key),
             callers(config_file, config),
-            owner_operations(store, config.quotas),
+            owner_operations(store, config.quotas, spec_check(config_file, config)),
             limits=limits(config),
         ) as gateway,
-        regularly(Doorkeeper(config_file, config, gateway).look, seconds=LOOK_SECONDS),
+        regularly(Doorkeeper(config_file, config, gateway, store).look, seconds=LOOK_SECONDS),
         health_endpoint(
             config.health,
             ServiceMetrics(store, {"owners": gateway}, pools),

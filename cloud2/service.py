@@ -23,6 +23,7 @@ from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
 from ppodc.service.running import forget_old, raise_descriptor_limit, regularly, until_signal
+from ppodc.service.spec_check import spec_check
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Answer, Handler, Operation, Peer
 from ppodc.transport.curve_keys import CurveKeys
@@ -55,7 +56,7 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
             config.listen,
             keys,
             callers(config_file, config),
-            owner_operations(store, config.quotas),
+            owner_operations(store, config.quotas, spec_check(config_file, config)),
             limits=limits(config),
         )
         gateways = {"owners": gateway, "cloud 1": control}
@@ -65,7 +66,9 @@ def serve(config_file: Path, ready: Callable[[str], None]) -> None:
                 regularly(*chores),
                 control,
                 gateway,
-                regularly(Doorkeeper(config_file, config, gateway).look, seconds=LOOK_SECONDS),
+                regularly(
+                    Doorkeeper(config_file, config, gateway, store).look, seconds=LOOK_SECONDS
+                ),
                 health_endpoint(
                     config.health,
                     ServiceMetrics(

@@ -3,9 +3,10 @@
 Rules say which rows match: `fields` of `exact`, `edit` and `numeric` parts (`all_of`: every part
 must agree) or of parts with several weights (`levels`, `date`, `swapped`, `frequency`), `sse`,
 `edit_distance`, `dice`. Blocks say which pairs are compared at all: `by_key` (`key` for a part of a
-text), `by_length`, `adtree`, `adtree_shared`; "none" compares all of them.
+text), `by_length`, `by_embedding`, `adtree`, `adtree_shared`; "none" compares all of them.
 """
 
+from ppodc.linkage.blocks.embedding_blocks import by_embedding
 from ppodc.linkage.blocks.key_blocks import by_key, key
 from ppodc.linkage.blocks.length_blocks import by_length
 from ppodc.linkage.blocks.tree_blocks import adtree, adtree_shared
@@ -28,6 +29,7 @@ __all__ = [
     "adtree",
     "adtree_shared",
     "all_of",
+    "by_embedding",
     "by_key",
     "by_length",
     "date",

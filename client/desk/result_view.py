@@ -197,12 +197,12 @@ def _limits(column: Any) -> str:
 
 
 def _hidden(min_size: int) -> str:
-    return f"below {min_size}" if min_size > 1 else "0"
+    return "not told" if min_size > 1 else "0"
 
 
 def _why(min_size: int) -> str:
     if min_size > 1:
-        return f"No centre: it has fewer than {min_size} records, as agreed."
+        return f"No centre: fewer than {min_size} of its records are of others, as agreed."
     return "No centre: no record is in it."
 
 

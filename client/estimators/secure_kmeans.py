@@ -100,7 +100,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     ub : int, default=1000
         Values are rounded to whole numbers 0..ub between the bounds.
     min_size : int, default=5
-        Owners learn nothing of a cluster with fewer records.
+        An owner learns nothing of a cluster in which fewer records are not its own.
     inertia : bool, default=False
         Whether owners learn the inertia too.
     missing : "refuse" or "leave out", default="refuse"
@@ -135,9 +135,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, columns)
-        Centres in real units; NaN where there is none.
+        Centres in real units as the first owner gets them; NaN where there is none.
     sizes_ : ndarray of shape (n_clusters,)
-        Records of each cluster; 0 for fewer than min_size. Noisy with epsilon.
+        Records of each cluster; 0 for fewer than min_size of others. Noisy with epsilon.
     labels_ : ndarray of int
         Cluster of each record as the last iteration assigned it, table after table. If the job
         converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With

@@ -47,7 +47,8 @@ class SecureTotals(BaseEstimator):
     variance : bool, default=True
         Whether owners learn variances too.
     least : int, default=5
-        With fewer records than this the job does not run.
+        With fewer records than this the job does not run. If fewer are not its own, an owner learns
+        no sum: NaN.
     missing : "refuse" or "leave out", default="refuse"
         What becomes of rows with a missing value: an error that names them, or they are left out
         and counted in `left_out_`.
@@ -63,7 +64,7 @@ class SecureTotals(BaseEstimator):
     count_ : int
         Number of records of all owners together.
     sum_ : ndarray of shape (columns,)
-        Sum of each column, in real units.
+        Sum of each column, in real units, as the first owner learns it.
     mean_ : ndarray of shape (columns,)
         Mean of each column, in real units.
     var_ : ndarray of shape (columns,) or None

@@ -95,8 +95,10 @@ class ThreadPlatform:
         shared = _both(
             partial(walked, 1, first, public, progress), partial(walked, 2, second, key, ignore)
         )
-        places = map(sealed.places_of, sealed.owners)
-        opened = [open_shares(*(share.of_rows(own) for share in shared)) for own in places]
+        places = {owner: sealed.places_of(owner) for owner in sealed.owners}
+        opened = [
+            open_shares(*(share.for_owner(*place) for share in shared)) for place in places.items()
+        ]
         return [owner_side(spec).open_result(each) for each in opened]
 
     def _key(self) -> SecretKey:

@@ -256,9 +256,9 @@ class DirectLinkage:
 
     def _open(self, link: PeerLink, result: ResultShare, sealed: Sealed) -> LinkResult | LinkCount:
         """Hand over halves of the other's outputs, take those of one's own, add up."""
-        own = result.of_rows(sealed.places_of(self.owner))
+        own = result.for_owner(self.owner, sealed.places_of(self.owner))
         other = next(name for name in sealed.owners if name != self.owner)
-        others = result.of_rows(sealed.places_of(other))
+        others = result.for_owner(other, sealed.places_of(other))
         values = _exchanged(link, own.halves, others.halves)
         rows = _exchanged(link, own.row_halves, others.row_halves)
         theirs = ResultShare(result.facts, values, rows)

@@ -1,30 +1,29 @@
 """Commands of operators: datasets and what is on record about them."""
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import to_builtins
 
 from ppodc.cli.options import (
     AcceptEpsilon,
     Config1,
     Dataset,
     JobSuite,
-    JsonFile,
     OperatorConfig,
     out,
     show_table,
-    write_json,
 )
 from ppodc.cli.privacy import show_explanation
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import InputError
+
+if TYPE_CHECKING:
+    from client.both_clouds import ListedDataset
+    from ppodc.service.sealed_uploads import Upload
 
 dataset = typer.Typer(
     help="Datasets: create, list, leave uploads out, seal, delete.", no_args_is_help=True
 )
-records = typer.Typer()
 
 
 @dataset.command("create")
@@ -55,16 +54,29 @@ def dataset_create_command(
 
 @dataset.command("list")
 def dataset_list_command(config: OperatorConfig) -> None:
-    """List the datasets of both clouds, with state, uploads and records."""
+    """List the datasets of both clouds, with state, uploads, records and the disk they take.
+
+    Records are those that both clouds have. A dataset that one cloud alone has is listed too.
+    """
     from client.operator import Operator
 
     rows = []
     with Operator.connect(config) as operator:
         for entry in operator.datasets():
-            counts = (str(entry.uploads), str(entry.rows), entry.digest[:12])
-            agree = "yes" if entry.agreed else "NO: create it at both from the same file"
-            rows.append((entry.name, entry.state, *counts, agree))
-    show_table(("dataset", "state", "uploads", "records", "digest", "clouds agree"), rows)
+            counts = (str(entry.uploads), str(entry.rows), _size(entry.disk), entry.digest[:12])
+            rows.append((entry.name, entry.shown_state, *counts, clouds_agree(entry)))
+    show_table(("dataset", "state", "uploads", "records", "disk", "digest", "clouds agree"), rows)
+
+
+def clouds_agree(entry: "ListedDataset") -> str:
+    """Whether the clouds tell the same of a dataset, for people."""
+    if not entry.note:
+        return "yes"
+    return f"yes, but {entry.note}" if entry.agreed else f"NO: {entry.note}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count} B"
 
 
 @dataset.command("uploads")
@@ -74,10 +86,23 @@ def dataset_uploads_command(name: Dataset, config: OperatorConfig) -> None:
 
     rows = []
     with Operator.connect(config) as operator:
-        for upload in operator.uploads(name):
-            state = upload.removed or ("committed" if upload.committed else "unfinished")
+        for upload, known in operator.uploads_by_cloud(name):
+            states = {n: _state(each) for n, each in known.items()}
+            state = _both(states, len(operator.clouds))
             rows.append((upload.upload_id, upload.owner, str(upload.rows), state))
     show_table(("upload", "owner", "records", "state"), rows)
+
+
+def _state(upload: "Upload") -> str:
+    return upload.removed or ("committed" if upload.committed else "unfinished")
+
+
+def _both(states: dict[int, str], clouds: int) -> str:
+    """The state of an upload at all clouds; where they differ it does not count."""
+    if len(set(states.values())) == 1 and len(states) == clouds:
+        return next(iter(states.values()))
+    told = ", ".join(f"{state} at cloud {number}" for number, state in states.items())
+    return f"{told}, not at the other" if len(states) < clouds else told
 
 
 @dataset.command("leave-out")
@@ -127,51 +152,3 @@ def dataset_seal_command(name: Dataset, config: Config1, suite: JobSuite = None)
     out.print(f"sealed: {found}")
     for upload in report.left_out:
         out.print(f"left out: upload {upload}, which only one cloud has")
-
-
-@records.command("ledger")
-def ledger_command(
-    config: Annotated[
-        Path, typer.Option(help="owner.toml or operator.toml; each reads what concerns it.")
-    ],
-    cloud: Annotated[int, typer.Option(min=1, max=2, help="Whose ledger: 1 or 2.")] = 1,
-    since: Annotated[
-        tuple[int, str] | None,
-        typer.Option(
-            metavar="ENTRY HASH",
-            help="Check that it still has this entry, which you noted as its head; show what came "
-            "after it.",
-        ),
-    ] = None,
-    json_file: JsonFile = None,
-) -> None:
-    """Print what a cloud has written down, who learnt what, and check that the chain holds.
-
-    The last line has the number of entries and the head. Whoever notes them can later see, with
-    --since, that nothing was cut off or written anew.
-    """
-    from client.both_clouds import Clouds
-    from ppodc.service.ledger_entries import check_noted, verify
-
-    with Clouds.from_file(config)[0] as clouds:
-        entries = clouds.ledger(cloud)
-    first = 0 if since is None else max(0, since[0])
-    shown = [entry for entry in entries[first:] if not entry.hidden]
-    show_table(
-        ("no.", "time", "event", "dataset", "detail", "who learnt what", "hash"),
-        [
-            (str(e.number), e.time[:19], e.event, e.dataset, *e.describe(), e.hash[:16])
-            for e in shown
-        ],
-    )
-    found = verify(iter(entries))
-    if found.broken is not None:
-        raise PpodcError(f"the chain breaks at entry {found.broken}: {found.reason}.")
-    if since is not None:
-        check_noted(entries, *since)
-    hidden = sum(entry.hidden for entry in entries[first:])
-    others = f", {hidden} of them not yours to read" if hidden else ""
-    chain = f"chain of {found.entries} entries holds{others}; head {found.entries} {found.head}"
-    out.print(chain)
-    lines = [{**to_builtins(entry), "detail": json.loads(entry.detail)} for entry in shown]
-    write_json(json_file, {"entries": lines, "length": found.entries, "head": found.head})

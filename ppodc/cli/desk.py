@@ -2,14 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ppodc.cli.options import err, file_to_write, out
-from ppodc.errors import InputError
 
 desk = typer.Typer()
+Role = Literal["owner", "operator", "auditor"]
 PartyConfig = Annotated[
     Path | None,
     typer.Option("--config", help="owner.toml, operator.toml or a cloud's file."),
@@ -27,12 +27,7 @@ def desk_command(
     The page is opened once, through a private file. It ends by its button or after 30 idle
     minutes.
     """
-    try:
-        from client.desk.start import run_desk
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f'the desk needs {error.name}. Install it with: pip install "ppodc[desk]".'
-        ) from error
+    from client.desk.start import run_desk
 
     def ready(page: Path, opened: bool) -> None:
         if not opened:
@@ -71,7 +66,7 @@ def join_command(
     invitation: Annotated[Path, typer.Argument(help="The file that you were sent.")],
     name: Annotated[str, typer.Option(help="The name that others will know you by.")],
     folder: Annotated[Path, typer.Option(help="A new folder for your key and configuration.")],
-    role: Annotated[str, typer.Option(help="owner or operator.")] = "owner",
+    role: Annotated[Role, typer.Option(help="What you are to the clouds.")] = "owner",
 ) -> None:
     """Open an invitation: make a key, write a configuration and an answer to send back.
 
@@ -79,10 +74,8 @@ def join_command(
     """
     from ppodc.service.invitation import Invitation, join, read_file
 
-    if role not in ("owner", "operator"):
-        raise InputError("--role is owner or operator.")
     opened = read_file(invitation, Invitation)
-    answer = join(opened, folder, name, "operator" if role == "operator" else "owner")
+    answer = join(opened, folder, name, role)
     out.print(f"configuration: {folder / f'{role}.toml'}", markup=False)
     out.print(f"send this file back: {folder / f'{name}.answer'}", markup=False)
     out.print(f"six words of the clouds, to compare: {' '.join(opened.words())}")
@@ -96,18 +89,20 @@ def admit_command(
         Path, typer.Option("--config", help="cloud1.toml, cloud2.toml or collector.toml.")
     ],
     replace: Annotated[
-        bool, typer.Option("--replace", help="The party has a new key; its admitted one ends.")
+        bool,
+        typer.Option("--replace", help="The party has a new key: its datasets pass to it."),
     ] = False,
 ) -> None:
-    """Let a key call this cloud, without a restart; compare its six words with its owner first."""
+    """Let a key call this cloud, without a restart; compare its six words with its owner first.
+
+    With --replace it takes the place of the party's earlier keys, which are refused from then on.
+    The party keeps its datasets, uploads and results once every cloud has done so.
+    """
     from ppodc.service.admitted import admit
-    from ppodc.service.config import OwnerConfig, load_any
+    from ppodc.service.config import load_cloud
     from ppodc.service.invitation import Answer, read_file
 
-    loaded = load_any(config)
-    if isinstance(loaded, OwnerConfig):
-        raise InputError(f"{config} is of an {loaded.role}; a cloud admits.")
     given = read_file(answer, Answer)
-    new = admit(config, loaded, given, replace=replace)
+    new = admit(config, load_cloud(config), given, replace=replace)
     state = "admitted" if new else "was admitted before"
     out.print(f"{given.role} {given.name}: {state}. Six words: {' '.join(given.words())}")

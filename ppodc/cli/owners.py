@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ppodc.cli.datasets import clouds_agree
 from ppodc.cli.opened_results import show_result, waiting
 from ppodc.cli.options import (
     AcceptEpsilon,
@@ -139,6 +140,12 @@ def _show_earlier(receipt: "Receipt", command: str) -> None:
     """Show earlier uploads: a corrected table must not count beside the wrong one."""
     padded = any(upload.outline for upload in receipt.before)
     records = "records (dummies of cells among them)" if padded else "records"
+    for lost in receipt.lost:
+        err.print(
+            f"note: cloud {lost.cloud} has lost your earlier upload {lost.upload_id}; it was "
+            "restored from an older copy. That upload does not count, this one does.",
+            markup=False,
+        )
     if receipt.replaced:
         for upload in receipt.before:
             out.print(f"withdrawn: {upload.rows} {records}, upload {upload.upload_id}")
@@ -201,9 +208,9 @@ def datasets_command(config: OwnConfig) -> None:
     rows = []
     with Owner.connect(config) as owner:
         for entry in owner.datasets():
-            agree = "yes" if entry.agreed else "NO: ask the operators"
             counts = [str(entry.uploads), str(entry.rows), entry.digest[:12]]
-            rows.append([entry.name, str(owner.progress(entry.name)), *counts, agree])
+            progress = str(owner.progress(entry.name))
+            rows.append([entry.name, progress, *counts, clouds_agree(entry)])
     if not rows:
         out.print("no dataset names your key among its owners")
         return
@@ -249,7 +256,7 @@ def result_command(
     from client.owner import Owner
 
     with Owner.connect(config) as owner, waiting(name) as tell:
-        result = owner.result(name, wait=wait, on_wait=tell)
+        result = owner.result(name, wait=wait, on_wait=tell, rows=labels is not None)
         own = result.own_rows()
         names = owner.row_names(name, len(next(iter(own.values())))) if own and labels else {}
     if elbow is not None:

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from ppodc.cluster.offspring import children
 from ppodc.cluster.ray_folder import RayFolder, private_files
 from ppodc.errors import RayUnusableError
+from ppodc.extras import named_if_missing
 
 NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
@@ -86,12 +87,23 @@ def connect(place: RayPlacement, folder: RayFolder) -> RayPlacement:
 
 
 def _found(place: RayPlacement) -> RayPlacement:
-    """The placement with HOST:PORT for "auto", looked up where Ray would: it may be dead."""
+    """The placement with HOST:PORT for "auto", looked up where Ray would: it may be dead.
+
+    Ray would take the one that was started last, whosever it is; here several are refused.
+    """
     if place.address != "auto":
         return place
     ray_module()
-    from ray._private.services import canonicalize_bootstrap_address
+    from ray._private.services import canonicalize_bootstrap_address, find_gcs_addresses
 
+    known: Any = find_gcs_addresses
+    several = [] if os.environ.get("RAY_ADDRESS") else sorted(known())
+    if len(several) > 1:
+        raise RayUnusableError(
+            f"several Ray clusters run on this machine ({', '.join(several)}), and one of them may "
+            f"be somebody else's. Name the head of {place.resource}: HOST:PORT as ray_address in "
+            "the configuration, or in RAY_ADDRESS."
+        )
     address = None
     with contextlib.suppress(ConnectionError, ValueError):
         address = canonicalize_bootstrap_address("auto")
@@ -214,7 +226,8 @@ def _environment(place: RayPlacement) -> None:
 
 def ray_module() -> Any:
     """Ray, loaded when it is used: it reads its settings from the environment then."""
-    import ray
+    with named_if_missing():
+        import ray
 
     return ray
 

@@ -43,6 +43,11 @@ class KMeansCloud(CloudSide):
                 f"job: {', '.join(job.beyond_published)} needs the suite {suites.DEFAULT!r}. Run "
                 'the job with it, or create a dataset without (init = "random").'
             )
+        if self.spec.audit and suite != suites.DEFAULT:
+            raise InputError(
+                f"job.audit needs the suite {suites.DEFAULT!r}. Run the job with it, or create a "
+                "dataset without audit."
+            )
         suites.check(suites.named(suite), params, key_bits)
         suites.check_starts(params, several=job.n_init > 1, revealed=job.inertia)
 

@@ -27,10 +27,12 @@ def expected(
     *,
     centres: NDArray[Any] | None = None,
     keep: NDArray[np.bool_] | None = None,
+    owners: NDArray[np.int64] | None = None,
 ) -> Expected:
     """Of encoded records; `centres` are the public ones of the spec, `keep` the distinct records.
 
-    The least inertia over all clusters wins, whatever their sizes; the earliest start on ties.
+    `owners` has the number of each record's owner; without, all are one owner's. The least inertia
+    over all clusters wins, whatever their sizes; the earliest start on ties.
     """
     init = job.init if isinstance(job.init, str) else "random"
     runs = {
@@ -38,7 +40,7 @@ def expected(
             kmeans(
                 records, k, beta=job.beta, max_iter=job.max_iter, seed=job.seed, centres=centres,
                 keep=keep, min_size=job.min_size, init=init, start=start,
-                stops=job.iterations is None,
+                stops=job.iterations is None, owners=owners,
             )
             for start in range(job.n_init)
         ]
@@ -52,7 +54,10 @@ def expected(
 
 
 def is_exact(job: Job, results: Sequence[Result | ResultsByK], plain: Expected) -> bool:
-    """Whether what all owners opened, in the order of their records, equals it to the last bit."""
+    """Whether what all owners opened, in the order of their records, equals it to the last bit.
+
+    There is one result for each owner.
+    """
     return all(
         _same(job, [r if isinstance(r, Result) else r.by_k[k] for r in results], plain, k)
         for k in job.clusters
@@ -61,12 +66,13 @@ def is_exact(job: Job, results: Sequence[Result | ResultsByK], plain: Expected) 
 
 def _same(job: Job, results: Sequence[Result], plain: Expected, k: int) -> bool:
     trace = plain.by_k[k]
+    told = [trace.for_owner(number) for number in range(len(results))]
     same = all(
-        np.array_equal(result.sums_, trace.sums)
-        and np.array_equal(result.sizes_, trace.sizes)
+        np.array_equal(result.sums_, own.sums)
+        and np.array_equal(result.sizes_, own.sizes)
         and (result.n_iter_, result.converged_) == (plain.n_iter, plain.converged)
-        and result.inertia_ == (trace.inertia if job.inertia else None)
-        for result in results
+        and result.inertia_ == (own.inertia if job.inertia else None)
+        for result, own in zip(results, told, strict=True)
     )
     labels = [np.empty(0, np.int64), *(r.labels_ for r in results if r.labels_ is not None)]
     return same and (not job.labels or np.array_equal(np.concatenate(labels), trace.labels))

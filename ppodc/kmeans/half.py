@@ -8,7 +8,7 @@ at both in the shares suite). States of the same cloud from several pairs add up
 
 Who learns what: both clouds learn the shapes in `Parameters` and the stop bit that `update`
 returns. `output` and `labels` give each cloud one half of a value that only an owner adds up;
-neither cloud learns whether a cluster was empty or too small to be revealed.
+neither cloud learns whether a cluster was empty or too small to be revealed, to whomever.
 """
 
 from abc import abstractmethod
@@ -67,10 +67,25 @@ class Half(PairHalf):
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
 
     @abstractmethod
-    def output(self, sums: State, squares: State | None = None) -> OutputShare:
-        """This cloud's share of the k * (l + 1) sums and counts of `add`, row by row.
+    def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
+        """How many records of each owner each cluster has, by the shard's last `assign`.
 
-        They are those before re-seeding, with zeros for clusters of fewer than `min_size` records.
+        `runs` says whose the shard's rows are: (rows in a row, number of their owner).
+        """
+
+    @abstractmethod
+    def output(
+        self,
+        sums: State,
+        squares: State | None = None,
+        members: State | None = None,
+        owners: int = 1,
+    ) -> list[OutputShare]:
+        """This cloud's share of the k * (l + 1) sums and counts of `add`, row by row, by owner.
+
+        They are those before re-seeding. Clusters of fewer than `min_size` records are zeros in
+        them; with `members`, those of fewer that are not the owner's own. Without, the one share is
+        for every owner.
         Behind them, where `squares` are given, is their sum over the clusters that are revealed.
         """
 

@@ -2,7 +2,7 @@
 
 `min_size` is younger than the other keys. A written spec (TOML, canonical bytes) means what it
 says: without the key there is no threshold, which is 1, and 1 is left out of the canonical bytes,
-so that every older spec keeps its digest and its meaning. Whoever makes a new one gets MIN_SIZE
+so that every older spec keeps its digest. Whoever makes a new one gets MIN_SIZE
 written out: the sample has it, and so has a `Job` made in Python without saying otherwise.
 `n_init`, `inertia` and a list of several k are younger still; a spec without them means one start,
 no inertia and one k. A spec file without `init` means "random"; the sample and the estimator say
@@ -75,9 +75,10 @@ seed = 1                     # public; the same seed gives the same result to th
 # clouds learn how many iterations each took. Suite shares.
 # n_init = 1
 labels = true                # may owners fetch the cluster of each of their own records?
-# Owners learn nothing of a cluster with fewer records than this: its size is reported as 0. The
-# centre of a small cluster is nearly a record, and an owner of all records but one in it learns
-# that one. Without this key every cluster is revealed.
+# An owner learns nothing of a cluster in which fewer records than this are not its own: the size
+# is reported as 0. It knows its own records and subtracts them, made-up ones too; what is left of
+# a small cluster is nearly a record. Where one owner has all records, all count. Owners who put
+# their results together are one owner. Without this key every cluster is revealed.
 min_size = 5
 # May owners learn the inertia, the sum of squared distances to the centres in units of 0..ub, over
 # the clusters that are revealed? Suite shares.
@@ -85,6 +86,9 @@ min_size = 5
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
+# May an auditor run one cloud's part in the job again? Both clouds then keep a record of it. Suite
+# shares, without [linkage].
+# audit = false
 
 # A record that matches one of an owner before (in order of upload) counts once, and nobody learns
 # which. Rules and blocks are those of `ppodc sample-spec --kind linkage`; columns may say what they
@@ -122,7 +126,7 @@ def parse_beta(value: Any) -> Fraction:
 class Job(kinds.Job):
     """The k-means job of a spec. `beta` is in squared units of the encoded space 0..ub.
 
-    Owners get sums and size of a cluster only if it has at least `min_size` records.
+    An owner gets sums and size of a cluster only if `min_size` of its records are not its own.
     """
 
     kind: ClassVar[str] = "kmeans"
@@ -227,10 +231,15 @@ class Job(kinds.Job):
     def threshold(self) -> tuple[str, int]:
         return "min_size", self.min_size
 
+    @property
+    def unaudited(self) -> str:
+        return "" if self.dedup is None else "k-means that links records cannot be audited"
+
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""
         labels = "the cluster of each of its own records" if self.labels else "no record's cluster"
-        revealed = f"of at least {self.min_size} records" if self.min_size > 1 else "of any size"
+        revealed = f"with at least {self.min_size} records of other owners"
+        revealed = revealed if self.min_size > 1 else "of any size"
         inertia = f" and the inertia of the clusters {revealed}" if self.inertia else ""
         several = ", for each number of clusters" if self.ks else ""
         counts = " or ".join(map(str, self.clusters))

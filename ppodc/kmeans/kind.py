@@ -32,6 +32,7 @@ class KMeansKind(Kind):
     name = "kmeans"
     sample = SAMPLE
     suites = suites.NAMES
+    rows_are_extra = True
 
     def parse_job(self, table: Any) -> Job:
         return Job.from_dict(table)

@@ -11,8 +11,8 @@ Products = Literal["auto", "lattice", "transfers"]  # how the shares suite multi
 class Parameters:
     """The public numbers of a job: m records, l attributes in 0..ub, k clusters.
 
-    Of a cluster of fewer than `min_size` records owners learn nothing. Without `stops` there is no
-    stop test: the number of iterations is public.
+    Of a cluster in which fewer than `min_size` records are not its own an owner learns nothing.
+    Without `stops` there is no stop test: the number of iterations is public.
     """
 
     m: int

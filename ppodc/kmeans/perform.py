@@ -79,9 +79,17 @@ def _squares(half: Half, task: Task, _progress: Progress) -> State:
     return half.add([half.squares(shard) for shard in task.shards])
 
 
-def _output(half: Half, task: Task, _progress: Progress) -> OutputShare:
-    sums, squares = task.inputs
-    return half.output(sums, half.add(squares) if squares else None)
+def _members(half: Half, task: Task, _progress: Progress) -> State:
+    """`agreed` has the number of owners."""
+    pairs = zip(task.shards, task.inputs, strict=True)
+    return half.add([half.members(shard, runs, task.agreed[0]) for shard, runs in pairs])
+
+
+def _output(half: Half, task: Task, _progress: Progress) -> list[OutputShare]:
+    """`agreed` has the number of owners who are told apart, or 1."""
+    sums, squares, members = task.inputs
+    norms, counts = (half.add(each) if each else None for each in (squares, members))
+    return half.output(sums, norms, counts, task.agreed[0])
 
 
 _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
@@ -97,6 +105,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "update": _update,
     "better": _better,
     "squares": _squares,
+    "members": _members,
     "output": _output,
     "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
 }

@@ -89,7 +89,8 @@ class KMeansPlan(Plan):
     totals: tuple[State, ...] = ()  # of squared distances to the chosen, by slot
     best: dict[int, Best] = field(default_factory=dict)
     squares: dict[int, tuple[State, ...]] = field(default_factory=dict)
-    outputs: dict[int, OutputShare] = field(default_factory=dict)
+    members: dict[int, tuple[State, ...]] = field(default_factory=dict)  # of clusters, by owner
+    outputs: dict[int, list[OutputShare]] = field(default_factory=dict)  # by owner, or for all
     labels: dict[int, OutputShare] = field(default_factory=dict)
     own_rows: OutputShare | None = None  # which of its owner's each row is, where there are dummies
 
@@ -100,6 +101,11 @@ class KMeansPlan(Plan):
     @property
     def m(self) -> int:
         return sum(shard.rows for shard in self.shards)
+
+    @property
+    def owners(self) -> list[str]:
+        """The owners for each of whom it is decided which clusters are told; none: for all."""
+        return self.facts.sealed.told_apart if self.job.min_size > 1 else []
 
     @property
     def runs(self) -> list[tuple[int, int]]:
@@ -235,8 +241,9 @@ class KMeansPlan(Plan):
         return arrays
 
     def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
-        """A finished iteration is of use only with its sums and, for labels, the clusters that it
-        began with: older releases kept those in the checkpoint before, or not at all."""
+        """A finished iteration is of use only with its sums and, where records are assigned once
+        more, the clusters that it began with: older releases kept those in the checkpoint before,
+        or not at all."""
         arrays, linked = checkpoint.arrays, 0
         if self.linking is not None:
             if not self.linking.fits(arrays) or _LINKED not in arrays:
@@ -247,9 +254,9 @@ class KMeansPlan(Plan):
         final = checkpoint.stop or checkpoint.iteration - linked >= self.job.max_iter
         if not final or self.job.several_runs:
             return True
-        has_labels = not self.job.labels or checkpoint.iteration - 1 in kept
-        has_labels = has_labels or BEGAN in arrays
-        return has_labels and SUMS in arrays
+        again = self.job.labels or self.job.inertia or bool(self.owners)
+        has_began = BEGAN in arrays or checkpoint.iteration - 1 in kept
+        return (has_began or not again) and SUMS in arrays
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
         arrays = checkpoint.arrays
@@ -279,8 +286,11 @@ class KMeansPlan(Plan):
         facts = {"n_iter": self.iteration - self.linked, "converged": converged}
         rows = {} if self.own_rows is None else {ROWS: self.own_rows}
         rows |= {output_name(self.job, LABELS, k): half for k, half in self.labels.items()}
-        halves = {output_name(self.job, CLUSTERS, k): half for k, half in self.outputs.items()}
-        return ResultShare(facts, halves, rows)
+        halves = {output_name(self.job, CLUSTERS, k): by for k, by in self.outputs.items()}
+        if not self.owners:
+            return ResultShare(facts, {name: half for name, (half,) in halves.items()}, rows)
+        own = {name: dict(zip(self.owners, by, strict=True)) for name, by in halves.items()}
+        return ResultShare(facts, {}, rows, own)
 
 
 def _of_linking(linking: Linking | None, linked: int) -> dict[str, State]:

@@ -6,6 +6,9 @@ record (size 1) whose row follows from the public seed, the iteration and the cl
 record stays in its own cluster too, so sizes add up to at most m + k. Such a record is no part of
 the result: owners get sums and sizes as they were before, and zeros for too small clusters.
 
+*Too small*: an owner is told of a cluster only if at least `min_size` of its records are not the
+owner's own, which it knows and could subtract. Where one owner has all records, all of them count.
+
 *k-means++*: the first record is that of the first initial row. For each further one, D_i is the
 squared distance of record i to the nearest chosen one and P_i = D_0 + ... + D_i; with u, a fraction
 of 64 bits from the seed, the first record with P_i > u P_(m-1) is chosen, or the last record where
@@ -19,7 +22,7 @@ import itertools
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,7 +42,8 @@ class Iteration:
     """One iteration: clusters as assigned, as the next one begins with them, and the stop bit.
 
     `sums` and `sizes` are of the records assigned; in `next_sums` and `next_sizes` a record stands
-    in the place of each empty cluster; `squares` are the sums of ||x||^2.
+    in the place of each empty cluster; `squares` are the sums of ||x||^2; `members` (k, owners) are
+    the sizes by owner, where owners are told apart.
     """
 
     labels: Integers
@@ -49,29 +53,41 @@ class Iteration:
     next_sums: Integers
     next_sizes: Integers
     stop: bool
+    members: Integers | None = None
 
-    def revealed(self, min_size: int) -> tuple[Integers, Integers]:
-        """Sums and sizes as owners get them: zeros for clusters of fewer than `min_size`."""
-        large = self.sizes >= min_size
+    def told(self, min_size: int, owner: int) -> NDArray[np.bool_]:
+        """Which clusters the owner of this number is told of."""
+        if self.members is None or min_size <= 1:
+            return self.sizes >= min_size
+        told: NDArray[np.bool_] = self.sizes - self.members[:, owner] >= min_size
+        return told
+
+    def revealed(self, min_size: int, owner: int = 0) -> tuple[Integers, Integers]:
+        """Sums and sizes as an owner gets them: zeros for clusters that it is not told of."""
+        large = self.told(min_size, owner)
         return np.where(large[:, None], self.sums, 0), np.where(large, self.sizes, 0)
 
-    def inertia(self, min_size: int = 1) -> Fraction:
-        """Squared distances to the centres, over clusters of at least `min_size` records."""
+    def inertia(self, min_size: int = 1, owner: int = 0) -> Fraction:
+        """Squared distances to the centres, over clusters that the owner is told of."""
+        sums, sizes = (part.tolist() for part in self.revealed(min_size, owner))
         total = Fraction(0)
-        for row, n, squares in zip(
-            self.sums.tolist(), self.sizes.tolist(), self.squares, strict=True
-        ):
-            if n >= max(1, min_size):
+        for row, n, squares in zip(sums, sizes, self.squares, strict=True):
+            if n:
                 total += squares - Fraction(sum(value * value for value in row), n)
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All iterations of a run; the properties speak of the last one, as owners get it."""
+    """All iterations of a run; the properties speak of the last one, as one owner gets it."""
 
     iterations: list[Iteration]
     min_size: int = 1
+    owner: int = 0
+
+    def for_owner(self, owner: int) -> "Trace":
+        """As the owner of this number gets it."""
+        return replace(self, owner=owner)
 
     @property
     def labels(self) -> Integers:
@@ -79,15 +95,15 @@ class Trace:
 
     @property
     def sums(self) -> Integers:
-        return self.iterations[-1].revealed(self.min_size)[0]
+        return self.iterations[-1].revealed(self.min_size, self.owner)[0]
 
     @property
     def sizes(self) -> Integers:
-        return self.iterations[-1].revealed(self.min_size)[1]
+        return self.iterations[-1].revealed(self.min_size, self.owner)[1]
 
     @property
     def inertia(self) -> Fraction:
-        return self.iterations[-1].inertia(self.min_size)
+        return self.iterations[-1].inertia(self.min_size, self.owner)
 
     @property
     def n_iter(self) -> int:
@@ -186,6 +202,7 @@ def kmeans(
     init: str = "random",
     start: int = 0,
     stops: bool = True,
+    owners: NDArray[np.int64] | None = None,
 ) -> Trace:
     """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
 
@@ -193,7 +210,8 @@ def kmeans(
     `max_iter` iterations are done.
     Records that `keep` leaves out have a label, and may start a cluster where rows follow from the
     seed, but are in no sum. The
-    result says nothing of clusters that end with fewer than `min_size` records.
+    result says nothing of clusters that end with fewer than `min_size` records; with `owners`, the
+    number of each record's owner, nothing to an owner without whose records they are fewer.
     """
     points = _integers(records, "the records")
     limit = Fraction(beta)
@@ -223,8 +241,9 @@ def kmeans(
         squares = _squares(points[counted], labels[counted], k)
         next_sums, next_sizes = _reseeded(new_sums, new_sizes, points[stand_ins])
         stop = stops and movement(sums, sizes, next_sums, next_sizes) <= limit
+        members = None if owners is None else _members(labels[counted], owners[counted], k, owners)
         iterations.append(
-            Iteration(labels, new_sums, new_sizes, squares, next_sums, next_sizes, stop)
+            Iteration(labels, new_sums, new_sizes, squares, next_sums, next_sizes, stop, members)
         )
         sums, sizes = next_sums, next_sizes
         if stop:
@@ -267,6 +286,15 @@ def _clusters(records: Integers, labels: Integers, k: int) -> tuple[Integers, In
     """Sums and sizes by label."""
     sizes = np.bincount(labels, minlength=k).astype(np.int64)
     return np.stack([records[labels == h].sum(axis=0) for h in range(k)]), sizes
+
+
+def _members(labels: Integers, whose: Integers, k: int, owners: Integers) -> Integers | None:
+    """Sizes by label and owner: (k, owners); None if one of the owners has all records."""
+    if len(np.unique(owners)) < 2:
+        return None
+    members = np.zeros((k, int(owners.max()) + 1), np.int64)
+    np.add.at(members, (labels, whose), 1)
+    return members
 
 
 def _squares(records: Integers, labels: Integers, k: int) -> tuple[int, ...]:

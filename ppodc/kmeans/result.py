@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.extras import named_if_missing
 from ppodc.kmeans import placement
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.kind import CLUSTERS, LABELS, ending, output_name
@@ -32,11 +33,12 @@ class Result:
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
     `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
-    cluster that is empty, or smaller than the spec's `min_size`, has size 0 and a centre of NaN.
-    Labels stand in the order in which the owner uploaded; they may name such a cluster. `inertia_`,
-    if the spec offers it, is exact, in squared encoded units, over the clusters that have a centre.
-    Of a job with several starts `n_iter_` are the iterations of all of them, and it has converged
-    if all have. `converged_` is None if the spec fixes the number of iterations: nobody tests it.
+    cluster that is empty, or in which fewer than the spec's `min_size` records are not this
+    owner's, has size 0 and a centre of NaN. Labels stand in the order in which the owner uploaded;
+    they may name such a cluster. `inertia_`, if the spec offers it, is exact, in squared encoded
+    units, over the clusters that have a centre. Of a job with several starts `n_iter_` are the
+    iterations of all of them, and it has converged if all have. `converged_` is None if the spec
+    fixes the number of iterations: nobody tests it.
     """
 
     cluster_centers_: NDArray[np.float64]
@@ -66,7 +68,8 @@ class Result:
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each cluster: its number of records and its centre."""
-        import pandas as pd
+        with named_if_missing():
+            import pandas as pd
 
         frame = pd.DataFrame(self.cluster_centers_, columns=list(self.columns))
         frame.insert(0, "records", self.sizes_, allow_duplicates=True)
@@ -101,8 +104,9 @@ class Result:
         if not small:
             return ""
         return (
-            f"{small} of the {k} clusters have fewer records than min_size: owners learn nothing "
-            "of them, and their centres are NaN. Fewer clusters help, or a smaller min_size."
+            f"{small} of the {k} clusters have fewer records than min_size. Your own do not count "
+            "where other owners have records too. You learn nothing of these clusters, and their "
+            "centres are NaN. Fewer clusters help, or a smaller min_size."
         )
 
     def own_rows(self) -> dict[str, list[int]]:
@@ -230,6 +234,8 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     if not job.labels:
         return None
     name = output_name(job, LABELS, k)
+    if name not in opened.rows:  # not asked for
+        return None
     values = opened.rows.get(name, [])
     if job.dedup is not None and job.dedup.rearranged:
         own = opened.rows.get(ROWS, [])

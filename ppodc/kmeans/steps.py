@@ -2,14 +2,15 @@
 
 `link` is there for each round of a linkage ahead, if entities count once. A start by k-means++ has
 (spread, pick) for each further record behind its `start`. Of several runs with the same k each but
-the first ends with `better`, which leaves the best. `squares` are what the inertia takes. `update`,
+the first ends with `better`, which leaves the best. `tally` has what the inertia takes, and each
+cluster's records by owner. `update`,
 `better` and `output` are cluster-scale and run on one pair, the lead: its `update` also computes
 the centres that all pairs need next. The other steps run on every pair that holds records for them.
 Each cloud keeps its own states; both know which step comes next.
 
 Who learns what: both clouds learn the number of iterations of each run and the stop bit of each
-iteration, which `update` opens; not which run is the best. `output` and `labels` give each cloud a
-half that only an owner adds up.
+iteration, which `update` opens; not which run is the best. `output` and `labels` give each cloud
+halves that only an owner adds up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from ppodc.kmeans.plan import Best, KMeansPlan, Parts
 from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Run
 from ppodc.records.result_shares import OutputShare
+
+REPEATED = 16  # stop bits of a dataset that may be opened again after a session was lost
 
 
 class Compare(BaseStep[KMeansPlan]):
@@ -159,6 +162,13 @@ class Update(BaseStep[KMeansPlan]):
     name, uses_records = "update", False
     reveals = "both clouds: the stop bit"
 
+    def most(self, plan: KMeansPlan) -> int:
+        """Stop bits of a job that runs through, and a few for iterations that are repeated.
+
+        With each bit a cloud that alters its own shares learns one of its choice.
+        """
+        return plan.job.max_iter * len(plan.runs) + REPEATED
+
     def due(self, plan: KMeansPlan) -> bool:
         return not plan.over and not plan.run_over
 
@@ -182,6 +192,9 @@ class UpdateWithoutTest(Update):
 
     reveals = ""
 
+    def most(self, plan: KMeansPlan) -> int:
+        return 0
+
 
 class Better(BaseStep[KMeansPlan]):
     """Of two runs with the same k the one of less inertia; nobody learns which."""
@@ -202,42 +215,60 @@ class Better(BaseStep[KMeansPlan]):
         plan.end_run(Best(*results.one(LEAD, "better")))
 
 
-class Squares(BaseStep[KMeansPlan]):
-    """Sums of ||x||^2 of the clusters of one k, if the spec offers the inertia."""
+class Tally(BaseStep[KMeansPlan]):
+    """What the output of one k takes besides its sums, from its last assignment.
 
-    name = "squares"
+    Sums of ||x||^2, if the spec offers the inertia; sizes by owner, if owners are told apart.
+    """
+
+    name = "tally"
 
     def due(self, plan: KMeansPlan) -> bool:
-        """Labels of a k come before the squares of the next: they need no assignment then."""
-        labelled = not plan.job.labels or len(plan.labels) == len(plan.squares)
-        return plan.job.inertia and bool(_left(plan, plan.squares)) and labelled
+        """Labels of a k come before the tally of the next: they need no assignment then."""
+        left = _untallied(plan)
+        labelled = not plan.job.labels or len(plan.labels) == len(plan.job.clusters) - len(left)
+        return bool(left) and labelled
 
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
-        again = _again(plan, place, _left(plan, plan.squares)[0])
-        return [*(_dedup(plan, place) if again else []), *again, Task("squares", place.names)]
+        again = _again(plan, place, _untallied(plan)[0])
+        tasks = [*(_dedup(plan, place) if again else []), *again]
+        if plan.job.inertia:
+            tasks.append(Task("squares", place.names))
+        if plan.owners:
+            sealed = plan.facts.sealed
+            runs = tuple(sealed.owners_of(shard.first, shard.rows) for shard in place.shards)
+            tasks.append(Task("members", place.names, (len(plan.owners),), runs))
+        return tasks
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        parts = tuple(results.one(slot, "squares") for slot in results.slots)
-        plan.squares[_left(plan, plan.squares)[0]] = parts
+        k = _untallied(plan)[0]
+        if plan.job.inertia:
+            plan.squares[k] = tuple(results.one(slot, "squares") for slot in results.slots)
+        if plan.owners:
+            plan.members[k] = tuple(results.one(slot, "members") for slot in results.slots)
 
 
 class Output(BaseStep[KMeansPlan]):
-    """A fresh half of sums and sizes for the owners, and of the squares that inertia takes."""
+    """Fresh halves of sums and sizes for the owners, and of the squares that inertia takes.
+
+    Where two owners or more have records, each has halves of its own.
+    """
 
     name, uses_records = "output", False
     reveals = "owners, from both halves: sums and sizes"
 
     def due(self, plan: KMeansPlan) -> bool:
-        complete = not plan.job.inertia or not _left(plan, plan.squares)
-        return complete and bool(_left(plan, plan.outputs))
+        return not _untallied(plan) and bool(_left(plan, plan.outputs))
 
     def slots(self, plan: KMeansPlan) -> list[int]:
         return [LEAD]
 
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
+        owners = (max(1, len(plan.owners)),)
+        parts = {k: (plan.squares.get(k, ()), plan.members.get(k, ())) for k in plan.job.clusters}
         return [
-            Task("output", inputs=(plan.best[k].sums, plan.squares.get(k, ())))
-            for k in plan.job.clusters
+            Task("output", agreed=owners, inputs=(plan.best[k].sums, *also))
+            for k, also in parts.items()
         ]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -255,8 +286,9 @@ class Labels(BaseStep[KMeansPlan]):
         return plan.job.labels and bool(_left(plan, plan.labels))
 
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
-        # A worker that did the last `squares` did them on the assignment that is asked for.
-        at_hand = plan.job.inertia and place.done.get("squares") == plan.iteration
+        # A worker that did the last tally did it on the assignment that is asked for.
+        tallied = "squares" if plan.job.inertia else "members"
+        at_hand = place.done.get(tallied) == plan.iteration
         again = [] if at_hand else _again(plan, place, _left(plan, plan.labels)[0])
         return [*again, Task("labels", place.names), *_own_rows(plan, place)]
 
@@ -272,7 +304,7 @@ def table(job: Job) -> Sequence[PlanStep[Any]]:
     """The steps of a job, in the order in which they are due."""
     update = Update() if job.iterations is None else UpdateWithoutTest()
     return (
-        Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Squares(),
+        Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Tally(),
         Output(), Labels(),
     )  # fmt: skip
 
@@ -281,6 +313,13 @@ def _linking(plan: KMeansPlan) -> Linking:
     if plan.linking is None:
         raise InputError("this job links no records.")
     return plan.linking
+
+
+def _untallied(plan: KMeansPlan) -> list[int]:
+    """Those k whose output still lacks something besides its sums."""
+    if plan.job.inertia:
+        return _left(plan, plan.squares)
+    return _left(plan, plan.members) if plan.owners else []
 
 
 def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:

@@ -51,7 +51,8 @@ fields = [
     { column = "height", compare = "numeric", max = 2, weight = 1 },
 ]
 # Blocks, which save pairs: "none" (all are compared, the clouds learn sizes only), "key" (any
-# rule, loses matches between keys), "length" (rule edit), "adtree" or "adtree-shared" (rule sse).
+# rule, loses matches between keys), "length" or "embedding" (rule edit), "adtree" or
+# "adtree-shared" (rule sse).
 blocks = "key"
 lossy = true
 # A pair is compared if it agrees in one of the keys. epsilon and delta are what the cells of a key

@@ -20,15 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.cluster.workers import Failure, Workers, in_background
-from ppodc.errors import InputError, ProtocolError
+from ppodc.errors import BudgetError, ProtocolError, SessionLostError, StateError
+from ppodc.pairs.audit_trail import AuditTrail
 from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
 from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
 from ppodc.pairs.tasks import ingest
 from ppodc.pairs.walk import Held, Order, Walk
 from ppodc.service.job_state import JobState
+from ppodc.service.ledger_entries import HALF_GIVEN
 from ppodc.service.store import Checkpoint, Store
+from ppodc.transport.message_log import Heads
 
 _REVEAL = "reveal begun"  # in the ledger
+_NODES_SECONDS = 10.0  # between two questions for Ray's nodes
 _LONG_SECONDS = 3600.0  # to wait at a time for a call that ends by itself
 
 
@@ -56,6 +60,7 @@ class _Current:
         """Nothing that the slot's worker did or still does counts any more."""
         self.running = {ref: place for ref, place in self.running.items() if place != slot}
         self.results.pop(slot, None)
+        self.efforts.pop(slot, None)
         self.failed.pop(slot, None)
 
 
@@ -87,8 +92,15 @@ class CloudJob:
     ) -> None:
         self.store, self.workers = store, workers
         self.dataset, self.suite = dataset, suite
+        self._check_unopened()
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.seals.sealed(dataset)
+        self.name = _name(self.spec.digest, self.sealed.digest)
+        self.trail: AuditTrail | None = None
+        if self.spec.audit:
+            if prepare:
+                raise StateError("an audited job takes no supplies made ahead; run it without.")
+            self.trail = AuditTrail(store, dataset, self.name, self.sealed)
         self.walk = Walk(
             self.spec,
             self.sealed,
@@ -96,7 +108,6 @@ class CloudJob:
             shards_per_pair=shards_per_pair,
             prepare=prepare,
             save=self._save,
-            noise_key=store.noise_key.of_job(self.spec.digest, self.sealed.digest),
         )
         self.pairs = self.walk.pairs
         self.slots: dict[int, Slot] = {}
@@ -106,6 +117,9 @@ class CloudJob:
         self._counted = (0.0, 0)  # of these two, what the store's figures have
         self._ray_deaths = workers.deaths()
         self._current: _Current | None = None
+        self._behind = False  # whether the plan has moved and the disk may not know
+        self._nodes_asked = 0.0
+        self._opened: dict[str, int] = {}  # how often a step was begun that has a budget
 
     @property
     def plan(self) -> Plan:
@@ -114,9 +128,8 @@ class CloudJob:
 
     def setup(self, link_timeout: float, pools: Path) -> Setup:
         """The setup of this side's workers."""
-        job = _name(self.spec.digest, self.sealed.digest)
-        canonical = self.spec.canonical()
-        return Setup(job, canonical, self.sealed.m, self.suite, link_timeout, str(pools))
+        canonical, kept = self.spec.canonical(), "" if self.spec.audit else str(pools)
+        return Setup(self.name, canonical, self.sealed.m, self.suite, link_timeout, kept)
 
     # ------------------------------------------------------------ checkpoints
 
@@ -177,6 +190,7 @@ class CloudJob:
 
     def begin(self, step: Step, attempt: int, slots: Sequence[int]) -> None:
         """Start the step on these slots, in the background."""
+        self._check_disk()
         line = self.walk.line(step)
         if self._current is None:
             self._current = _Current(step)
@@ -184,8 +198,7 @@ class CloudJob:
         allowed = set(line.slots(self.plan)) - set(current.running.values())
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
             raise ProtocolError(f"{step.name} cannot run on slots {list(slots)} now.")
-        if step.number == 1:
-            self.store.figures.put(ray_nodes=self.workers.nodes())
+        self._note_nodes()
         if line.reveals:
             # Before the workers can: an attempt that fails, or that C1 breaks off, counts as well.
             detail = {
@@ -194,10 +207,7 @@ class CloudJob:
                 "attempt": attempt,
                 "slots": list(slots),
             }
-            asked = line.asks(self.plan)
-            if asked:
-                self._check_asked(step, asked)
-                detail["asked"] = asked
+            self._check_budget(step.name, line.most(self.plan))
             self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
         for slot in slots:
             at = self.slots[slot]
@@ -240,21 +250,36 @@ class CloudJob:
         current = self._under_way()
         line = self.walk.line(current.step)
         before, self._current = self.plan.iteration, None
-        self.walk.keep(StepResults(current.step, current.tasks, current.results))
         if current.step.iteration > before:
             self.worked += max(effort.seconds for effort in current.efforts.values())
         self.sent += sum(effort.sent for effort in current.efforts.values())
-        if line.name == "ingest" or self.plan.iteration > before:
-            iteration = self.plan.iteration
-            self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
-            self._count(iteration - before)
+        self._behind = True  # until the disk has what the plan has
+        with self.store.at_once():
+            self.walk.keep(StepResults(current.step, current.tasks, current.results))
+            if line.name == "ingest" or self.plan.iteration > before:
+                iteration = self.plan.iteration
+                self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
+                self._count(iteration - before)
+        self._behind = False
+
+    def heads(self) -> dict[str, Heads]:
+        """The running digests of each pair that took part in the step, if they keep a record."""
+        efforts = self._under_way().efforts.items()
+        return {self.pair_name(slot): effort.heads for slot, effort in efforts if effort.heads}
 
     def committed(self, number: int) -> bool:
         """Whether this step was taken over already."""
+        self._check_disk()
         return number < self.walk.number
+
+    def begun(self, number: int) -> bool:
+        """Whether the step of this number is under way; not if its beginning was refused."""
+        current = self._current
+        return current is not None and current.step.number == number and bool(current.tasks)
 
     def save_result(self) -> None:
         """Keep this cloud's half of the result; may be repeated until the job is done."""
+        self._check_disk()
         if self.walk.next_step() is not None:
             raise ProtocolError("the job is not finished yet.")
         self.store.results.save(self.dataset, self.plan.result(), self.session_id)
@@ -271,19 +296,29 @@ class CloudJob:
             raise ProtocolError("no step is under way.")
         return self._current
 
-    def _check_asked(self, step: Step, asked: str) -> None:
-        """Refuse to reveal in an iteration anything else than what was begun to be."""
-        for entry in self.store.ledger.entries(self.dataset):
-            if entry.event != _REVEAL:
-                continue
-            detail = json.loads(entry.detail)
-            place = detail["step"], detail["iteration"]
-            if place == (step.name, step.iteration) and detail.get("asked") != asked:
-                raise InputError(
-                    f"{step.name} of iteration {step.iteration} was begun with other centres or "
-                    "another noise key; a second one would reveal more than the owners agreed "
-                    "to. Put the stores of both clouds back as they were, or create a new dataset."
-                )
+    def _check_unopened(self) -> None:
+        """Refuse a job of whose result this cloud has given a half, whatever state it is in."""
+        given = {entry.event for entry in self.store.ledger.entries(self.dataset)}
+        if any(event.endswith(HALF_GIVEN) for event in given):
+            raise StateError(
+                f"a half of the result of {self.dataset!r} has left this cloud. Its job never runs "
+                "again: a second result on changed shares would tell single records."
+            )
+
+    def _check_budget(self, name: str, most: int) -> None:
+        """Refuse to open more often than the job may, in all its sessions together."""
+        if not most:
+            return
+        if name not in self._opened:
+            entries = [e for e in self.store.ledger.entries(self.dataset) if e.event == _REVEAL]
+            self._opened[name] = sum(json.loads(e.detail)["step"] == name for e in entries)
+        if self._opened[name] >= most:
+            raise BudgetError(
+                f"the job of {self.dataset!r} has begun {name!r} {most} times, restarts included, "
+                "and each time tells the other cloud something. It may do so no more often. Create "
+                "a new dataset, and let the owners upload again."
+            )
+        self._opened[name] += 1
 
     def _collect(self, current: _Current, slot: int, call: Any) -> None:
         outcome = self.workers.outcome(call)
@@ -300,7 +335,18 @@ class CloudJob:
         seconds, sent = self.worked - self._counted[0], self.sent - self._counted[1]
         self._counted = self.worked, self.sent
         self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
-        self.store.figures.put(ray_nodes=self.workers.nodes())
+
+    def _note_nodes(self) -> None:
+        """How many nodes Ray has, for the operator: asked now and then, not in each iteration."""
+        now = time.monotonic()
+        if not self._nodes_asked or now - self._nodes_asked > _NODES_SECONDS:
+            self._nodes_asked = now
+            self.store.figures.put(ray_nodes=self.workers.nodes())
+
+    def _check_disk(self) -> None:
+        """A plan that is ahead of its disk must go no further; the disk is what counts."""
+        if self._behind:
+            raise SessionLostError("what was computed could not be kept; a new session is needed.")
 
     def _hand_over(self, held: Held, order: Order, run: Callable[[list[Task]], Any]) -> Any:
         """Give a worker the shards that it lacks, then its tasks; the outcome of these."""

@@ -9,6 +9,7 @@ step that is due comes next. Ahead of a kind's own steps every job takes its rec
 instead of a job, a session may fill the pools of every pair (`Prepare`).
 """
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,11 @@ Progress = Callable[[int], None]
 
 def keep_nothing(checkpoint: Checkpoint) -> None:
     """Keep no checkpoint: a job that is killed starts anew."""
+
+
+def fresh_seed() -> bytes:
+    """32 random bytes."""
+    return secrets.token_bytes(32)
 
 
 class Step(Body, frozen=True):
@@ -110,10 +116,10 @@ class PlanStep(Protocol[P]):
     def reveals(self) -> str:
         """The values that it reveals, and to whom, for the ledger; empty: none."""
 
-    def asks(self, plan: P) -> str:
-        """A digest of exactly what it reveals; once begun, nothing else is in that iteration.
+    def most(self, plan: P) -> int:
+        """How often it may be begun in all sessions of a dataset together; 0: as often as asked.
 
-        Empty: repeated, it reveals the same whatever happens.
+        Every time it opens something to the other cloud, which may have altered its own shares.
         """
 
     def due(self, plan: P) -> bool:
@@ -134,14 +140,17 @@ class PlanStep(Protocol[P]):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job's facts at its start; both clouds have the same but for the last two."""
+    """A job's facts at its start; both clouds have the same but for the last two.
+
+    `noise_seed` draws 32 bytes that nobody keeps.
+    """
 
     sealed: Sealed
     shards: Sequence[Shard] = ()
     pairs: int = 1
     prepare: int = 0  # iterations to fill pools for; 0: run the job
     save: Callable[[Checkpoint], None] = keep_nothing  # puts a checkpoint on disk
-    noise_key: bytes = field(default=b"", repr=False)  # 32 bytes of this cloud and job alone
+    noise_seed: Callable[[], bytes] = field(default=fresh_seed, repr=False)  # new at each call
 
 
 @dataclass(slots=True)
@@ -204,8 +213,8 @@ class BaseStep(Generic[Q]):
     uses_records = True
     reveals = ""
 
-    def asks(self, plan: Q) -> str:
-        return ""
+    def most(self, plan: Q) -> int:
+        return 0
 
     def iteration(self, plan: Q) -> int:
         return plan.iteration

@@ -9,13 +9,12 @@ every slot of the step is done. Workers on a cluster, which may die, are driven 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from secrets import token_bytes
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import PpodcError, ProtocolError
+from ppodc.errors import InputError, PpodcError, ProtocolError
 from ppodc.kinds import cloud_side
 from ppodc.pairs.cloud_side import Material, PairHalf
 from ppodc.pairs.plan import (
@@ -65,8 +64,8 @@ class Order:
 class Walk:
     """One cloud's plan of a job and its place in it.
 
-    `save` puts a checkpoint on disk. Without a `noise_key` of its own the job draws noise that
-    lives as long as this walk. With `prepare` the walk only fills pools for that many iterations.
+    `save` puts a checkpoint on disk. With `prepare` the walk only fills pools for that many
+    iterations.
     """
 
     def __init__(
@@ -78,13 +77,12 @@ class Walk:
         shards_per_pair: int = 1,
         prepare: int = 0,
         save: Callable[[Checkpoint], None] = keep_nothing,
-        noise_key: bytes = b"",
     ) -> None:
         self.spec, self.side = spec, cloud_side(spec)
         self.pairs = usable_pairs(sealed.m, pairs)
         usual = split(sealed.m, self.pairs, shards_per_pair, len(spec.schema.columns))
-        shards, key = self.side.shards(sealed, self.pairs, usual), noise_key or token_bytes(32)
-        self.plan = self.side.plan(JobFacts(sealed, shards, self.pairs, prepare, save, key))
+        shards = self.side.shards(sealed, self.pairs, usual)
+        self.plan = self.side.plan(JobFacts(sealed, shards, self.pairs, prepare, save))
         self.number = 1  # of the next step
 
     def next_step(self) -> Step | None:
@@ -158,6 +156,11 @@ class Walker:
         rows: ShardRows,
         progress: Listener = ignore,
     ) -> None:
+        if walk.spec.audit:
+            raise InputError(
+                "the spec asks for an audit, which takes two clouds with ledgers of their own. Run "
+                "it there, or without audit."
+            )
         self.walk = walk
         self._halves, self._rows, self._progress = halves, rows, progress
         self._held = [Held() for _ in halves]

@@ -7,7 +7,7 @@ modulus.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -137,20 +137,23 @@ class ResultShare:
 
     `facts` are public to both clouds and equal at both (numbers of iterations and the like).
     `halves` go to every owner of records in the dataset; `row_halves` hold a value for each sealed
-    row, of which an owner gets those of its own rows.
+    row, of which an owner gets those of its own rows. `own_halves` are outputs of which each owner
+    has one of its own: by name, then by owner.
     """
 
     facts: Mapping[str, Any]
     halves: Mapping[str, OutputShare]
     row_halves: Mapping[str, OutputShare] = field(default_factory=dict)
+    own_halves: Mapping[str, Mapping[str, OutputShare]] = field(default_factory=dict)
 
-    def of_rows(self, places: Sequence[tuple[int, int]]) -> "ResultShare":
+    def for_owner(self, owner: str, places: Sequence[tuple[int, int]]) -> "ResultShare":
         """The part for an owner whose uploads are at these (first sealed row, rows)."""
         rows = {
             name: OutputShare.joined(half.rows(*place) for place in places)
             for name, half in self.row_halves.items()
         }
-        return replace(self, row_halves=rows)
+        own = {name: by_owner[owner] for name, by_owner in self.own_halves.items()}
+        return ResultShare(self.facts, {**self.halves, **own}, rows)
 
 
 def pack_facts(facts: Mapping[str, Any]) -> bytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 from ppodc.errors import InputError
+from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,16 +20,10 @@ def first_sheet(path: Path, *, header: bool) -> "tuple[int, pd.DataFrame]":
 
     Empty rows at the end are left out. Dates become texts of 8 digits, as linkages compare them.
     """
-    import pandas as pd
-
-    try:
+    with named_if_missing():
+        import pandas as pd
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
-    except ImportError:
-        raise InputError(
-            f"{path}: reading .xlsx needs openpyxl: pip install 'ppodc[excel]', or save the sheet "
-            "as CSV"
-        ) from None
     try:
         book = load_workbook(path, read_only=True, data_only=True)
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]

@@ -21,10 +21,11 @@ from ppodc.service.addresses import (
     check_ports,
     collide,
 )
+from ppodc.service.config_errors import sentence
 from ppodc.service.quotas import Quotas
 from ppodc.toml_document import parse_toml
 from ppodc.transport.call_server import Peer
-from ppodc.transport.port_guard import Limits
+from ppodc.transport.port_guard import Limits, room_for
 
 _MAX_BYTES = 1 << 20
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
@@ -38,6 +39,13 @@ _Operators = Annotated[
 _Owners = Annotated[
     dict[Name, PublicKeyText],
     Meta(description="Who may call as an owner, if a spec names the key: name = key."),
+]
+_Auditors = Annotated[
+    dict[Name, PublicKeyText], Meta(description="Who may read the whole ledger: name = public key.")
+]
+_FormerKeys = Annotated[
+    dict[Name, tuple[PublicKeyText, ...]],
+    Meta(description="Earlier keys of owners, now refused: name = [keys]. Their datasets stay."),
 ]
 _Quotas = Annotated[
     Quotas, Meta(description="How much an owner may upload, and how long data are kept.")
@@ -148,6 +156,8 @@ class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cloud2: Annotated[Remote, Meta(description="The other cloud.")]
     operators: _Operators = {}
     owners: _Owners = {}
+    former_keys: _FormerKeys = {}
+    auditors: _Auditors = {}
 
 
 class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -188,6 +198,8 @@ class Cloud2Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cloud1: Annotated[Caller, Meta(description="The other cloud, which runs the jobs.")]
     operators: _Operators = {}
     owners: _Owners = {}
+    former_keys: _FormerKeys = {}
+    auditors: _Auditors = {}
 
 
 class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,12 +224,14 @@ class CollectorConfig(_Listening, frozen=True, kw_only=True, forbid_unknown_fiel
     quotas: _Quotas = Quotas()
     operators: _Operators = {}
     owners: _Owners = {}
+    former_keys: _FormerKeys = {}
+    auditors: _Auditors = {}
 
 
 class OwnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """owner.toml or operator.toml: someone who calls both clouds."""
+    """owner.toml, operator.toml or auditor.toml: someone who calls both clouds."""
 
-    role: Literal["owner", "operator"] = "owner"
+    role: Literal["owner", "operator", "auditor"] = "owner"
     name: Annotated[Name, Meta(description="The name both clouds know this key by.")]
     key: Annotated[
         Path, Meta(description="This party's key pair: KEY.secret (mode 0600) and KEY.public.")
@@ -247,7 +261,9 @@ _WHOSE = {
     "collector": "a collector",
     "owner": "an owner",
     "operator": "an operator",
+    "auditor": "an auditor",
 }
+_CALLERS = ("owner", "operator", "auditor")
 CloudConfig = Cloud1Config | Cloud2Config | CollectorConfig
 _Config = TypeVar("_Config", Cloud1Config, Cloud2Config, CollectorConfig, OwnerConfig)
 _FOLDERS: dict[type, tuple[str, ...]] = {
@@ -278,9 +294,10 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         if isinstance(config, Cloud2Config):
             check_ports("worker_ports", *config.worker_ports)
             _check_paillier(config)
-    except (InputError, msgspec.ValidationError) as error:
-        known = ", ".join(get_type_hints(kind))
-        raise InputError(f"{path}: {error}. Known keys: {known}.") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}.") from error
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {sentence(error, kind)}.") from error
     if not isinstance(config, OwnerConfig):
         peers(config)  # refuses a key under two names
     return config
@@ -293,9 +310,17 @@ def load_any(path: str | Path) -> CloudConfig | OwnerConfig:
         return load_first(path)
     if role == "cloud2":
         return load(path, Cloud2Config)
-    if role in ("owner", "operator"):
+    if role in _CALLERS:
         return load(path, OwnerConfig)
     raise InputError(f"{path} is no configuration of ppodc: its role is {role!r}.")
+
+
+def load_cloud(path: str | Path) -> CloudConfig:
+    """The configuration of a cloud, whichever it is."""
+    config = load_any(path)
+    if isinstance(config, OwnerConfig):
+        raise InputError(f"{path} is the configuration of {_WHOSE[config.role]}, not of a cloud.")
+    return config
 
 
 def load_first(path: str | Path) -> Cloud1Config | CollectorConfig:
@@ -355,14 +380,14 @@ def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:
 
 
 def owners_of(config: CloudConfig) -> dict[bytes, Peer]:
-    """Owners and operators of this cloud, by public key."""
-    return {key: peer for key, peer in peers(config).items() if peer.role in ("owner", "operator")}
+    """Owners, operators and auditors of this cloud, by public key."""
+    return {key: peer for key, peer in peers(config).items() if peer.role in _CALLERS}
 
 
 def limits(config: CloudConfig) -> Limits:
     """Limits of owners and operators at this cloud's gateway."""
     return Limits(
-        connections=config.connections,
+        connections=room_for(config.connections),
         key_connections=config.key_connections,
         key_requests=config.key_requests,
         key_bytes=config.key_megabytes << 20,
@@ -378,10 +403,32 @@ def peers(config: CloudConfig) -> dict[bytes, Peer]:
     elif isinstance(config, Cloud2Config):
         listed.append(Peer("cloud1", "cloud1", config.cloud1.public_key))
     listed += [Peer("operator", name, key) for name, key in config.operators.items()]
-    listed += [Peer("owner", name, key) for name, key in config.owners.items()]
+    former = config.former_keys
+    listed += [
+        Peer("owner", name, key, former.get(name, ())) for name, key in config.owners.items()
+    ]
+    listed += [Peer("auditor", name, key) for name, key in config.auditors.items()]
     by_key: dict[bytes, Peer] = {}
     for peer in listed:
         other = by_key.setdefault(peer.key.encode(), peer)
         if other != peer:
             raise InputError(f"{peer.name!r} and {other.name!r} have the same public key.")
+    _check_former(config, by_key)
     return by_key
+
+
+def _check_former(config: CloudConfig, by_key: Mapping[bytes, Peer]) -> None:
+    """Refuse former keys of nobody, and those that somebody has now or had before."""
+    seen: dict[str, str] = {}
+    for name, keys in config.former_keys.items():
+        if name not in config.owners:
+            raise InputError(f"former_keys names {name!r}, who has no key in [owners].")
+        for key in keys:
+            now = by_key.get(key.encode())
+            other = now.name if now is not None else seen.get(key)
+            if other is not None:
+                raise InputError(
+                    f"former_keys gives {name!r} a key that {other!r} has. Put the new key of "
+                    f"{name!r} into [owners] and the old one into former_keys."
+                )
+            seen[key] = name

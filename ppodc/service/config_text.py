@@ -1,5 +1,6 @@
 """A configuration as TOML text, with a comment on each key, as `ppodc init` writes it."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,12 @@ from ppodc.service.config import CloudConfig, OwnerConfig
 def save(path: Path, config: CloudConfig | OwnerConfig) -> None:
     """Write a configuration with a comment on each key."""
     write_private(path, to_toml(config, path.parent).encode())
+
+
+def digest(config: CloudConfig | OwnerConfig) -> str:
+    """SHA-256 over all settings of a configuration; its comments and order do not matter."""
+    content = msgspec.json.encode(config, enc_hook=str, order="sorted")
+    return hashlib.sha256(content).hexdigest()
 
 
 def to_toml(config: msgspec.Struct, folder: Path) -> str:

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
-from ppodc.crypto.paillier_keys import save_public, save_secret
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
 from ppodc.names import is_name
 from ppodc.service.addresses import check_address, collide, one_host, port_of
+from ppodc.service.admitted import admit, callers
 from ppodc.service.config import (
     Caller,
     Cloud1Config,
@@ -28,12 +28,19 @@ from ppodc.service.config import (
     CollectorConfig,
     OwnerConfig,
     Remote,
+    load,
+    load_cloud,
 )
 from ppodc.service.config_text import save
+from ppodc.service.invitation import Answer, Invitation, join, read_file
 from ppodc.transport.curve_keys import CurveKeys, load_public
+
+if TYPE_CHECKING:  # Paillier needs gmpy2, which few installations have and few jobs use
+    from ppodc.crypto.paillier import SecretKey
 
 MAX_OWNERS = 10_000
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
+_CLOUDS = ("cloud1", "cloud2", "collector")
 _KINDS = ("secret", "public")
 
 
@@ -103,6 +110,8 @@ def create(
     with _new_folder(Path(folder).resolve()) as home:
         secret = None
         if "paillier" in suites:
+            from ppodc.crypto.paillier import generate, generate_insecure
+
             weak = insecure_key_bits
             secret = generate_insecure(weak) if weak else generate(key_bits)
         builder = _Builder(home, names, remote1, remote2, control)
@@ -187,6 +196,29 @@ def members(folder: Path, least: int | None = None) -> Members:
     return Members.of({name: key.decode("ascii") for name, key in keys.items()}, least)
 
 
+def add_owner(folder: Path, name: str) -> tuple[Path, Answer]:
+    """Add an owner to a deployment on this machine: its folder, and the answer all clouds admit.
+
+    Nothing is admitted unless every cloud of the deployment takes the name. Again is harmless.
+    """
+    operator, home = folder / "operator" / "operator.toml", folder / name
+    files = [file for file in (folder / at / f"{at}.toml" for at in _CLOUDS) if file.exists()]
+    if not operator.exists() or not files:
+        raise InputError(f"{folder} is no deployment of `ppodc init`: no cloud's folder is in it.")
+    known = load(operator, OwnerConfig)
+    if (home / "owner.toml").exists():
+        answer = read_file(home / f"{name}.answer", Answer)
+    else:
+        clouds = [(file, load_cloud(file)) for file in files]
+        taken = [peer for file, config in clouds for peer in callers(file, config).values()]
+        if any(peer.name == name for peer in taken):
+            raise InputError(f"{name!r} is a party of this deployment already.")
+        answer = join(Invitation(cloud1=known.cloud1, cloud2=known.cloud2), home, name)
+    for file in files:
+        admit(file, load_cloud(file), answer)
+    return home, answer
+
+
 def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, bool]]:
     """One party's key pair, and cloud 2's Paillier key beside it: the files, and which are secret.
 
@@ -199,7 +231,12 @@ def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, b
     for file, _ in files:
         if file.exists():
             raise InputError(f"{file} is there already; move it away or choose another name.")
-    paillier = None if paillier_bits is None else generate(paillier_bits)
+    paillier = None
+    if paillier_bits is not None:
+        from ppodc.crypto.paillier import generate
+        from ppodc.crypto.paillier_keys import save_public, save_secret
+
+        paillier = generate(paillier_bits)
     if not stem.parent.exists():
         private_folder(stem.parent)
     CurveKeys.generate().save(stem)
@@ -253,7 +290,7 @@ class _Builder:
     def cloud1(
         self,
         listen: str,
-        secret: SecretKey | None,
+        secret: "SecretKey | None",
         insecure_bits: int,
         ray_address: str,
         pairs: int,
@@ -261,6 +298,8 @@ class _Builder:
         home, stem = self._home("cloud1")
         public = None
         if secret is not None:
+            from ppodc.crypto.paillier_keys import save_public
+
             public = home / "keys" / "paillier.public"
             save_public(public, secret.public)
         config = Cloud1Config(
@@ -281,7 +320,7 @@ class _Builder:
     def cloud2(
         self,
         listen: tuple[str, str],
-        secret: SecretKey | None,
+        secret: "SecretKey | None",
         insecure_bits: int,
         ray_address: str,
         suites: tuple[str, ...],
@@ -289,6 +328,8 @@ class _Builder:
         home, stem = self._home("cloud2")
         path = None
         if secret is not None:
+            from ppodc.crypto.paillier_keys import save_secret
+
             path = home / "keys" / "paillier.secret"
             save_secret(path, secret)
         config = Cloud2Config(

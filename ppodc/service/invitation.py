@@ -16,6 +16,7 @@ from ppodc.errors import InputError
 from ppodc.files import private_folder, write_private
 from ppodc.names import Name, is_name
 from ppodc.service.config import OwnerConfig, PublicKeyText, Remote
+from ppodc.service.config_errors import sentence
 from ppodc.service.config_text import save
 from ppodc.service.six_words import six_words
 from ppodc.toml_document import parse_toml
@@ -24,7 +25,7 @@ from ppodc.transport.curve_keys import CurveKeys
 MAX_BYTES = 16 << 10
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
 
-Role = Literal["owner", "operator"]
+Role = Literal["owner", "operator", "auditor"]
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,13 +64,14 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who answers an invitation: a name and a public key."""
+    """Who answers an invitation: a name and a public key; `replaces`: earlier keys of that name."""
 
     ppodc: Literal["answer"] = "answer"
     version: Literal[1] = 1
     role: Role = "owner"
     name: Name
     public_key: PublicKeyText
+    replaces: Annotated[tuple[PublicKeyText, ...], Meta(max_length=100)] = ()
 
     def words(self) -> list[str]:
         """The six words of this key."""
@@ -77,12 +79,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def to_toml(self) -> str:
         """The text of the file."""
+        option = "--replace " if self.replaces else ""
+        keys = ", ".join(f'"{key}"' for key in self.replaces)
         return (
             "# An answer to an invitation to ppodc. It holds no secret.\n"
-            "# Each cloud lets this key in with: ppodc admit THIS-FILE --config cloud1.toml\n"
+            "# Each cloud lets this key in with: "
+            f"ppodc admit THIS-FILE {option}--config cloud1.toml\n"
             f"# Six words of the key: {' '.join(self.words())}\n"
             'ppodc = "answer"\nversion = 1\n'
             f'role = "{self.role}"\nname = "{self.name}"\npublic_key = "{self.public_key}"\n'
+            + (f"replaces = [{keys}]\n" if keys else "")
         )
 
 
@@ -100,7 +106,8 @@ def read(text: str, kind: type[T]) -> T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"this is no {what} that this release can use: {error}.") from error
+        told = sentence(error, kind)
+        raise InputError(f"this is no {what} that this release can use: {told}.") from error
 
 
 def read_file(path: Path, kind: type[T]) -> T:

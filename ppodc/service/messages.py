@@ -26,6 +26,7 @@ class Dataset(Body, frozen=True):
     """A dataset, as it is kept and as it travels.
 
     `uploads` and `rows` count what is committed: everyone's, or the asking owner's alone.
+    `deleted`: its data and its result are gone. `disk`: bytes of its data here, for operators.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Dataset(Body, frozen=True):
     state: JobState
     uploads: int
     rows: int
+    deleted: bool = False
+    disk: int = 0
 
 
 class Named(Body, frozen=True):
@@ -66,6 +69,13 @@ class Begin(Body, frozen=True):
     rows: Natural
 
 
+class KnownAs(Body, frozen=True):
+    """The role and the name by which a cloud knows the caller's key."""
+
+    role: str
+    name: str
+
+
 class Room(Body, frozen=True):
     """How many rows the asking owner may still bring to a dataset."""
 
@@ -74,6 +84,14 @@ class Room(Body, frozen=True):
 
 class UploadRef(Body, frozen=True):
     upload_id: UploadId
+
+
+class Commit(Body, frozen=True):
+    """Count an upload. Of an audited dataset: the salt of this part, the digest of the other."""
+
+    upload_id: UploadId
+    salt: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    other: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
 
 
 class ChunkPlace(Body, frozen=True):
@@ -116,12 +134,16 @@ class ShareName(Body, frozen=True):
 
 
 class ProgressReply(Body, frozen=True):
-    """Where a job is; its iteration is told to those with records in it."""
+    """Where a job is; its iteration is told to those with records in it.
+
+    `interrupted`: it is under way, but the process that ran it is gone.
+    """
 
     state: JobState
     iteration: int
     message: str
     deleted: bool
+    interrupted: bool = False
 
 
 class ResultReply(Body, frozen=True):
@@ -134,6 +156,7 @@ class ResultReply(Body, frozen=True):
     session_id: str = ""  # the session in which both clouds made their halves
     facts: bytes = b""  # JSON, the same at both clouds
     halves: tuple[ShareName, ...] = ()
+    interrupted: bool = False
 
 
 class RowsAsk(Body, frozen=True):

@@ -2,32 +2,37 @@
 
 Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
 it), missing, commit, withdraw, progress, result, rows, ledger. Operators: datasets, spec, uploads,
-create, leave_out, delete, ledger.
+may_create, create, leave_out, delete, ledger. Auditors: spec, ledger. All: known_as.
 
-Who learns what: only an owner whose key the spec names can do anything with a dataset; for anyone
-else there is none of that name. An owner sees its own uploads and the job's state; if it has
-records in it, the iteration, this cloud's half of the result, and this cloud's half of its own rows
-of the row outputs (labels) that the spec offers. An operator sees counts and states, never a half,
-a stop bit or who fetched. Handing out a half is in the ledger before it is sent.
+Who learns what: only an owner whose key the spec names, or whose key has replaced that one, can do
+anything with a dataset; for anyone else there is none of that name. An owner sees its own uploads
+and the job's state; if it has records in it, the iteration, this cloud's half of the result, and
+this cloud's half of its own rows of the row outputs (labels) that the spec offers. An operator sees
+counts and states, never a half, a stop bit or who fetched. An auditor sees every spec and the whole
+ledger, nothing else. Handing out a half is in the ledger before it is sent.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ppodc.errors import AccessError, ProtocolError, StateError, without_places
 from ppodc.records.result_shares import modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
-from ppodc.service.ledger_entries import FOR_OPERATORS, Entry
+from ppodc.service.ledger_entries import FOR_OPERATORS, HALF_GIVEN, LEFT_OUT, Entry
 from ppodc.service.messages import (
     LEDGER_PAGE,
     PAGE,
     ROWS_PIECE,
     Begin,
     ChunkPlace,
+    Commit,
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LeaveOut,
     LedgerAsk,
     LedgerReply,
@@ -47,29 +52,38 @@ from ppodc.service.messages import (
 )
 from ppodc.service.quotas import Quotas
 from ppodc.service.sealed_uploads import Upload
+from ppodc.service.spec_check import SpecCheck
 from ppodc.service.store import Store
+from ppodc.service.store.job_lock import held
 from ppodc.service.store.uploads import check_not_removed, no_upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
-from ppodc.transport.wire import Array, Body
+from ppodc.transport.wire import Array, Body, Empty
 
 
-def owner_operations(store: Store, quotas: Quotas | None = None) -> list[Operation]:
-    """The operations of this store's cloud for owners, within these quotas, and operators."""
-    return _Operations(store, quotas or Quotas()).list()
+def owner_operations(
+    store: Store, quotas: Quotas | None = None, check: SpecCheck | None = None
+) -> list[Operation]:
+    """The operations of this store's cloud for owners, within these quotas, and operators.
+
+    `check` refuses new specs that nobody could use here.
+    """
+    return _Operations(store, quotas or Quotas(), check or (lambda _: None)).list()
 
 
 class _Operations:
-    def __init__(self, store: Store, quotas: Quotas) -> None:
-        self._store, self._quotas = store, quotas
+    def __init__(self, store: Store, quotas: Quotas, check: SpecCheck) -> None:
+        self._store, self._quotas, self._check = store, quotas, check
 
     def list(self) -> list[Operation]:
         owner: tuple[PeerRole, ...] = ("owner",)
         operator: tuple[PeerRole, ...] = ("operator",)
         both: tuple[PeerRole, ...] = ("owner", "operator")
+        readers: tuple[PeerRole, ...] = (*both, "auditor")
         return [
             _operation("datasets", both, DatasetsAsk, self.datasets),
-            _operation("spec", both, Named, self.spec),
+            _operation("spec", readers, Named, self.spec),
+            _operation("known_as", readers, Empty, self.known_as),
             _operation("uploads", both, UploadsAsk, self.uploads),
             _operation("room", owner, Named, self.room),
             _operation("extents", owner, Named, self.extents),
@@ -77,15 +91,16 @@ class _Operations:
             _operation("chunk", owner, ChunkPlace, self.chunk, arrays=(1,)),
             _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
-            _operation("commit", owner, UploadRef, self.commit),
+            _operation("commit", owner, Commit, self.commit),
             _operation("withdraw", owner, UploadRef, self.withdraw),
             _operation("progress", owner, Named, self.progress),
             _operation("result", owner, Named, self.result),
             _operation("rows", owner, RowsAsk, self.rows),
+            _operation("may_create", operator, SpecText, self.may_create),
             _operation("create", operator, SpecText, self.create),
             _operation("leave_out", operator, LeaveOut, self.leave_out),
             _operation("delete", operator, Named, self.delete),
-            _operation("ledger", both, LedgerAsk, self.ledger),
+            _operation("ledger", readers, LedgerAsk, self.ledger),
         ]
 
     # ------------------------------------------------------- looking around
@@ -94,11 +109,17 @@ class _Operations:
         page: list[Dataset] = []
         for name in self._store.datasets.names(body.after):
             owner = self._name_in(peer, name) if peer.role == "owner" else None
-            if owner is not None or peer.role == "operator":
+            if owner is not None:
                 page.append(self._store.datasets.get(name, owner))
+            elif peer.role == "operator":
+                disk = self._store.figures.disk(name, self._store.uploads.folder)
+                page.append(msgspec.structs.replace(self._store.datasets.get(name), disk=disk))
             if len(page) == PAGE:
                 break
         return DatasetList(tuple(page)), ()
+
+    def known_as(self, peer: Peer, _: Empty) -> Answer:
+        return KnownAs(peer.role, peer.name), ()
 
     def spec(self, peer: Peer, body: Named) -> Answer:
         if peer.role == "owner":
@@ -153,9 +174,9 @@ class _Operations:
             return UploadState(False), ()
         return self._state(upload), ()
 
-    def commit(self, peer: Peer, body: UploadRef) -> Answer:
+    def commit(self, peer: Peer, body: Commit) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.uploads.commit(body.upload_id)
+        self._store.uploads.commit(body.upload_id, body.salt, body.other)
         return None, ()
 
     def withdraw(self, peer: Peer, body: UploadRef) -> Answer:
@@ -170,7 +191,8 @@ class _Operations:
         job = self._store.jobs.get(body.dataset)
         iteration = job.iteration if self._has_records(owner, body.dataset) else 0
         deleted = self._store.datasets.deleted(body.dataset)
-        return ProgressReply(job.state, iteration, without_places(job.message), deleted), ()
+        message, alone = without_places(job.message), self._interrupted(body.dataset, job.state)
+        return ProgressReply(job.state, iteration, message, deleted, alone), ()
 
     def result(self, peer: Peer, body: Named) -> Answer:
         owner = self._member(peer, body.dataset)
@@ -178,10 +200,11 @@ class _Operations:
         job = self._store.jobs.get(body.dataset)
         message = without_places(job.message)
         if not self._has_result(body.dataset):
-            return ResultReply(job.state, job.iteration, message, False), ()
-        result = self._store.results.half(body.dataset)
+            alone = self._interrupted(body.dataset, job.state)
+            return ResultReply(job.state, job.iteration, message, False, interrupted=alone), ()
+        result = self._store.results.half(body.dataset, owner)
         learnt = "this owner, with the other cloud's half: the result"
-        self._store.ledger.append("result half given", body.dataset, {"owner": owner}, learnt)
+        self._store.ledger.append(f"result {HALF_GIVEN}", body.dataset, {"owner": owner}, learnt)
         names = tuple(
             ShareName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
         )
@@ -203,12 +226,20 @@ class _Operations:
         )
         detail = {"owner": owner, "upload": body.upload_id, "first_row": body.first_row}
         learnt = f"this owner, with the other cloud's half: {body.name} of its own records"
-        self._store.ledger.append(f"{body.name} half given", body.dataset, detail, learnt)
+        self._store.ledger.append(f"{body.name} {HALF_GIVEN}", body.dataset, detail, learnt)
         return RowsReply(modulus_to_bytes(half.modulus)), (half.data,)
 
     # ------------------------------------------------------------ operators
 
+    def may_create(self, peer: Peer, body: SpecText) -> Answer:
+        """Refuse what `create` would refuse: asked of every cloud before any creates it."""
+        spec = Spec.from_bytes(body.spec)
+        if not self._store.datasets.has(spec):
+            self._check(spec)
+        return None, ()
+
     def create(self, peer: Peer, body: SpecText) -> Answer:
+        self.may_create(peer, body)
         self._store.datasets.create(Spec.from_bytes(body.spec))
         return None, ()
 
@@ -223,8 +254,10 @@ class _Operations:
     # --------------------------------------------------------------- access
 
     def _name_in(self, peer: Peer, dataset: str) -> str | None:
-        """The caller's name in the spec, found by its key; None if it takes no part."""
-        return self._store.datasets.spec(dataset).require_owners().name_of(peer.key)
+        """The caller's name in the spec, by its key or one that this replaces; None if none."""
+        members = self._store.datasets.spec(dataset).require_owners()
+        names = (members.name_of(key) for key in (peer.key, *peer.former))
+        return next((name for name in names if name is not None), None)
 
     def _member(self, peer: Peer, dataset: str) -> str:
         """As `_name_in`; a stranger learns no more than that there is nothing for it."""
@@ -238,11 +271,15 @@ class _Operations:
         )
 
     def _may_read(self, peer: Peer, entry: Entry) -> bool:
+        if peer.role == "auditor":
+            return True
         if peer.role == "operator":
             return entry.event in FOR_OPERATORS
         if not self._store.datasets.exists(entry.dataset):
             return False
         name = self._name_in(peer, entry.dataset)
+        if name is not None and entry.event == LEFT_OUT:
+            return True  # every owner sees that there are fewer others than it thinks
         return name is not None and json.loads(entry.detail).get("owner", name) == name
 
     def _find_own(self, peer: Peer, upload_id: str) -> Upload | None:
@@ -276,6 +313,11 @@ class _Operations:
             self._store.results.has(dataset)
             and self._store.jobs.get(dataset).state == JobState.DONE
         )
+
+    def _interrupted(self, dataset: str, state: JobState) -> bool:
+        """Whether nobody runs a job that is under way; only cloud 1, which drives it, can tell."""
+        under_way = state in (JobState.PREPARING, JobState.RUNNING)
+        return under_way and self._store.role == "cloud1" and not held(self._store.folder, dataset)
 
     def _state(self, upload: Upload) -> UploadState:
         check_not_removed(upload)

@@ -75,6 +75,29 @@ class Sealed:
         """(first sealed row, rows) of each of an owner's uploads."""
         return [(first, upload.rows) for first, upload in self.places() if upload.owner == owner]
 
+    @property
+    def told_apart(self) -> list[str]:
+        """The owners, where two or more have records; else none.
+
+        A threshold then counts, for each owner, the records of the others. The records of a single
+        owner need no protection from itself.
+        """
+        with_records = {upload.owner for upload in self.uploads if upload.rows}
+        return self.owners if len(with_records) > 1 else []
+
+    def rows_of(self, owner: str) -> int:
+        """How many of the rows are this owner's."""
+        return sum(upload.rows for upload in self.uploads if upload.owner == owner)
+
+    def owners_of(self, first: int, rows: int) -> NDArray[np.int64]:
+        """Whose the sealed rows from `first` on are: (rows in a row, number of their owner)."""
+        numbers = {owner: number for number, owner in enumerate(self.owners)}
+        found = [
+            (min(at + upload.rows, first + rows) - max(at, first), numbers[upload.owner])
+            for at, upload in self.places()
+        ]
+        return np.array([run for run in found if run[0] > 0], np.int64).reshape(-1, 2)
+
     def places(self) -> Iterator[tuple[int, Upload]]:
         """Each upload with its first sealed row."""
         first = 0

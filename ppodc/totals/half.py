@@ -52,7 +52,9 @@ class TotalsHalf(SuppliedHalf):
         self._budget = Budget(_MEMORY_BYTES)
         self._tables: dict[str, SharedTable] = {}
         job = f"totals m={m} l={self._columns} ub={spec.schema.ub} variance={self._variance}"
-        self._session = Session.start(role, channel, job, pools=material.pools)
+        self._session = Session.start(
+            role, channel, job, pools=material.pools, secrets=material.secrets
+        )
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""

@@ -1,8 +1,9 @@
 """The job of a spec of the kind `totals`: what owners learn about their joint records.
 
 A total says more the fewer records and owners it is of: of two owners each subtracts its own and
-has the other's totals, and whoever knows all records but one has that one. `least` bounds the first
-number; how many owners there must be, the spec says elsewhere. As with `min_size` of k-means, a
+has the other's totals, and whoever knows all records but one has that one. So an owner is told only
+if at least `least` of the records are not its own (where one owner has all of them, all count); how
+many owners there must be, the spec says elsewhere. As with `min_size` of k-means, a
 written spec without the key has no bound, which is 1, and 1 is left out of the canonical bytes.
 """
 
@@ -25,16 +26,19 @@ SAMPLE = (
 [job]
 kind = "totals"              # number of records, sum and mean of each column; nothing else
 variance = true              # and the variance of each column
-# With fewer records than this the job does not run. Every owner can subtract its own records from
-# the totals: of two owners each learns the other's. Without this key any number will do.
+# With fewer records than this the job does not run, and an owner learns nothing if fewer of them
+# are not its own: it can subtract its own records from the totals. Of two owners each learns the
+# other's totals. Without this key any number will do.
 least = 5
+# May an auditor run one cloud's part in the job again? Both clouds then keep a record of it.
+# audit = false
 """
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Job(kinds.Job):
-    """Options of the job: `variance` reveals sums of squares too, `least` is of records."""
+    """Options of the job: `variance` reveals sums of squares too, `least` is of others' records."""
 
     kind: ClassVar[str] = "totals"
 
@@ -55,12 +59,21 @@ class Job(kinds.Job):
     def threshold(self) -> tuple[str, int]:
         return "least", self.least
 
+    @property
+    def unaudited(self) -> str:
+        return ""
+
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""
         variance = ", sum of squares and variance" if self.variance else ""
         return [
             "Every owner with records in it learns, once, the number of all records and of each "
             f"column the sum and mean{variance}.",
+            *(
+                [f"Where fewer than {self.least} records are not its own, it learns no sum."]
+                if self.least > 1
+                else []
+            ),
             *(["The totals of one record are that record."] if self.missing_threshold else []),
             "The clouds learn the number of records and nothing of the sums.",
         ]

@@ -5,7 +5,7 @@ from ppodc.records.result_shares import OpenedResult, mismatch
 from ppodc.spec import Spec
 from ppodc.totals.job import job_of
 from ppodc.totals.kind import SQUARES, SUMS
-from ppodc.totals.result import Totals, totals
+from ppodc.totals.result import Totals, totals, untold
 
 
 class TotalsOwner(OwnerSide):
@@ -15,8 +15,11 @@ class TotalsOwner(OwnerSide):
         count, ub = opened.facts.get("records"), self.spec.schema.ub
         if not isinstance(count, int) or count < 1:
             raise mismatch()
+        variance = job_of(self.spec).variance
+        if opened.values.get(SUMS) == []:
+            return untold(self.spec, count)
         sums, squares = self._checked(opened, SUMS, count * ub), None
-        if job_of(self.spec).variance:
+        if variance:
             squares = self._checked(opened, SQUARES, count * ub**2)
         return totals(self.spec, count, sums, squares)
 

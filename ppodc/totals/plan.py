@@ -2,7 +2,8 @@
 
 Who learns what: the clouds learn nothing beyond the number of records, which they know; owners
 learn the sums (and, if the spec says so, the sums of squares) of each column over all records, and
-so, by subtracting their own, those of all other owners together.
+so, by subtracting their own, those of all other owners together: an owner without whose records
+fewer than `least` are left gets no half.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,16 @@ class TotalsPlan(Plan):
     def result(self) -> ResultShare:
         if self.output is None:
             raise InputError("the job has no output yet.")
-        return ResultShare({"records": self.facts.sealed.m}, self.output)
+        facts, sealed = {"records": self.facts.sealed.m}, self.facts.sealed
+        others = {owner: sealed.m - sealed.rows_of(owner) for owner in sealed.told_apart}
+        untold = {owner for owner, rows in others.items() if rows < self.job.least}
+        if self.job.least == 1 or not untold:
+            return ResultShare(facts, self.output)
+        own = {
+            name: {owner: half.rows(0, 0) if owner in untold else half for owner in others}
+            for name, half in self.output.items()
+        }
+        return ResultShare(facts, {}, own_halves=own)
 
 
 class Sum(BaseStep[TotalsPlan]):

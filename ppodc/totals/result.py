@@ -24,7 +24,8 @@ class Totals:
     """Of each column, over the records of all owners.
 
     `encoded_sums_` and `encoded_squares_` are exact, in encoded units 0..ub; the others follow
-    from them. `var_` is None if the spec does not offer it.
+    from them. `var_` is None if the spec does not offer it. To an owner without whose records fewer
+    than `least` are left nothing is told: NaN, and no encoded sums.
     """
 
     count_: int
@@ -65,7 +66,13 @@ class Totals:
 
     def summary(self) -> str:
         """A line on the table."""
-        return f"records: {self.count_}"
+        why = "; fewer of others than `least`: you are told no totals" if not self.told else ""
+        return f"records: {self.count_}{why}"
+
+    @property
+    def told(self) -> bool:
+        """Whether this owner is told the totals."""
+        return bool(self.encoded_sums_)
 
     def own_rows(self) -> dict[str, list[int]]:
         """Totals say nothing about single rows."""
@@ -75,7 +82,8 @@ class Totals:
         """All of it, for JSON."""
         figures = {"count": self.count_, "columns": list(self.columns)}
         arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
-        return figures | {n: None if a is None else a.tolist() for n, a in arrays.items()}
+        told = {n: a.tolist() if a is not None and self.told else None for n, a in arrays.items()}
+        return figures | told
 
 
 def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -> Totals:
@@ -95,6 +103,15 @@ def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -
         encoded_squares_=squares,
         columns=tuple(spec.schema.names),
     )
+
+
+def untold(spec: Spec, count: int) -> Totals:
+    """The result of an owner who is told no totals."""
+    nothing = np.full(len(spec.schema.columns), np.nan)
+    variance = getattr(spec.job, "variance", False)
+    variances, squares = (nothing, list[int]()) if variance else (None, None)
+    names = tuple(spec.schema.names)
+    return Totals(count, nothing, nothing, variances, [], squares, names)
 
 
 def _spread(count: int, total: int, squares: int) -> Fraction:

@@ -43,7 +43,7 @@ _OFFENCES = (WireError, AccessError, LimitError)
 
 log = logging.getLogger(__name__)
 
-PeerRole = Literal["owner", "operator", "cloud1", "cloud2"]
+PeerRole = Literal["owner", "operator", "auditor", "cloud1", "cloud2"]
 Reply = list[wire.Part]
 Answer = tuple[msgspec.Struct | None, Sequence[Array]]
 Handler = Callable[["Peer", Any, tuple[Array, ...]], Answer]
@@ -51,11 +51,15 @@ Handler = Callable[["Peer", Any, tuple[Array, ...]], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The holder of a public key; the name is the configuration's, the key was proven."""
+    """The holder of a public key; the name is the configuration's, the key was proven.
+
+    `former`: keys that this one replaces. They are refused, and what specs name by them is its own.
+    """
 
     role: PeerRole
     name: str
     key: str = ""
+    former: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.role} {self.name}"

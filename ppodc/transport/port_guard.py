@@ -19,6 +19,7 @@ parts are tiny.
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 import threading
 import time
@@ -44,6 +45,8 @@ _SLACK = 4 * _PIECE  # beyond the largest request, for headers and the overhead 
 _BEATS_A_SECOND = 100
 _BEATS_BYTES = 1 << 20
 _BACKLOG = 512
+_DESCRIPTORS = 3  # of one connection: outside, inside and ZeroMQ's own
+_OWN_DESCRIPTORS = 512  # of everything else that a service has open
 _PROBE = "127.64.0.1"
 
 log = logging.getLogger(__name__)
@@ -60,6 +63,22 @@ class Limits:
     bytes: int = 64 << 20
     request_bytes: int = 8 << 20
     key_offences: int = 100  # refusals in ten seconds, after which a key stays out for a while
+
+
+def room_for(connections: int) -> int:
+    """As many of the connections as this process has descriptors for; at least one.
+
+    Beyond them silent strangers would keep everybody out: no connection could be taken, and none
+    of theirs would be ended to make room.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # to which a service raises the soft limit
+    if most == resource.RLIM_INFINITY:
+        return connections
+    kept = min(_OWN_DESCRIPTORS, most // 2)
+    room = max(1, (most - kept) // _DESCRIPTORS)
+    if room < connections:
+        log.warning("only %d descriptors: at most %d connections, not %d", most, room, connections)
+    return min(room, connections)
 
 
 @dataclass(eq=False, slots=True)

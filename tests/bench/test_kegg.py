@@ -37,6 +37,27 @@ def test_a_table_is_read_with_27_columns(table):
     assert not records[:, 9].any()
 
 
+def test_the_file_of_the_repository_loses_its_names_and_incomplete_rows(table, tmp_path):
+    lines = table.read_text().splitlines()
+    named = [f"K{n:05} pathway,{line}" for n, line in enumerate(lines)]
+    named[3] = named[3].rsplit(",", 1)[0] + ",?"
+    (tmp_path / "raw.data").write_text("\n".join(named) + "\n")
+    records = kegg.load(tmp_path / "raw.data")
+    assert records.shape == (59, 27)
+    whole = np.delete(np.loadtxt(table, delimiter=",")[:, :27], 3, axis=0)
+    assert np.array_equal(records, kegg.scaled(whole))
+
+
+def test_a_whole_iteration_in_parts_keeps_each_of_them(table, tmp_path):
+    points = Points(tmp_path / "points.jsonl")
+    how = {"paillier_part": 4, "key_bits": (512,), "points": points}
+    document = kegg.run_shapes(kegg.load(table), [Shape(9, 1, 2)], max_iter=1, **how)
+    (whole,) = [p for p in document["points"] if p["suite"] == "paillier"]
+    assert (whole["parts"], whole["exact"]) == (2, True)
+    assert "measured in 2 parts" in str(document["tables"])
+    assert points.path.read_text().count('"start"') == 4  # of the parameters and of the value
+
+
 def test_what_is_no_such_table_is_refused(tmp_path):
     for name, text in (("words.csv", "a,b\nc,d\n"), ("narrow.csv", "1,2\n3,4\n")):
         (tmp_path / name).write_text(text)

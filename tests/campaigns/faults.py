@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from master.job import prepare_job, resume_job, run_job, seal_dataset
+from master.job import cancel_job, prepare_job, resume_job, run_job, seal_dataset
 from ppodc.bench.document import Document, Table, make, table
 from ppodc.errors import PpodcError
 from ppodc.kmeans.private.job import NoisyJob
@@ -129,7 +129,7 @@ class Campaign:
                 self._insist(upload, deadline, verdict)
                 self._insist(partial(self._withdraw, world, schedule, name), deadline, verdict)
             receipts[name] = self._insist(upload, deadline, verdict)
-        self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
+        self._insist(lambda dead: self._drive_or_give_up(world, schedule, dead), deadline, verdict)
         self._check_uploads(world, schedule, receipts, verdict)
         state = self._check_ledgers(world, schedule, verdict)
         fetch = [partial(self.result, world, schedule, name) for name in names]
@@ -175,6 +175,15 @@ class Campaign:
             except (PpodcError, Killed) as error:
                 last = f"{type(error).__name__}: {error}"
         raise TimeoutError(f"Gave up after {verdict.tries} tries. The last error was: {last}")
+
+    def _drive_or_give_up(self, world: World, schedule: Schedule, dead: threading.Event) -> None:
+        """Drive the job; cancel it once faults have used up the openings that its proof counts."""
+        try:
+            self._drive(world, schedule, dead)
+        except PpodcError as error:
+            if "It may do so no more often" not in str(error):
+                raise
+            cancel_job(world.config1, schedule.spec.name, world.resources(dead))
 
     def _drive(self, world: World, schedule: Schedule, dead: threading.Event) -> None:
         """Run or resume the job, depending on its state. A cancelled job is left alone."""

@@ -21,6 +21,7 @@ from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.linkage import rules
 from ppodc.linkage.blocks import Blocking, NoBlocks
+from ppodc.linkage.blocks.embedding_blocks import by_embedding
 from ppodc.linkage.blocks.key_blocks import by_key
 from ppodc.linkage.blocks.keys import Key
 from ppodc.linkage.blocks.length_blocks import by_length
@@ -170,7 +171,7 @@ def _linked_numbers(chance: random.Random) -> SoakJob:
 
 def _linked_texts(chance: random.Random) -> SoakJob:
     schema = Schema((), UB, (TextColumn("name", "words", 5), TextColumn("code", "digits", 3)))
-    blocking = chance.choice((NoBlocks(), by_length(**_EPSILON)))
+    blocking = chance.choice((NoBlocks(), by_length(**_EPSILON), by_embedding(**_EPSILON)))
     job = LinkageJob(EditDistance(2, chance.randint(0, 2)), *_linked(chance, blocking))
     return _of(
         chance, job, schema, lambda: (_text(chance, "ab", 5), _text(chance, "01", 3)), 2, most=8

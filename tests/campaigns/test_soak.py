@@ -71,7 +71,7 @@ def test_every_form_of_every_kind_is_drawn():
     jobs = [job.spec.job for job in drawn]
     linkages = [job for job in jobs if job.kind == "linkage"]
     assert {job.rule.name for job in linkages} == {"sse", "edit", "fields", "dice"}
-    blocks = {"none", "adtree", "adtree-shared", "length", "key"}
+    blocks = {"none", "adtree", "adtree-shared", "length", "embedding", "key"}
     assert {job.blocking.kind for job in linkages} == blocks
     assert {len(job.blocking.named_columns) for job in linkages} == {0, 1, 2}
     assert {job.output.name for job in linkages} == {"links", "flags", "count"}

@@ -1,5 +1,6 @@
 """Agreement, withdrawal and reading rights of owners, at two real gateways."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -124,6 +125,9 @@ def test_an_operator_leaves_an_upload_out_and_its_owner_is_told(platform):
         assert states == {odd.upload_id: "left out", kept.upload_id: ""}
         with pytest.raises(RefusedError, match="left out by an operator; ask them"):
             ann.upload("clinic", table(5))
+        for cloud in (1, 2):  # the other owner sees it too: it has one companion less
+            seen = [entry for entry in bob.ledger(cloud) if entry.event == "upload left out"]
+            assert [json.loads(entry.detail)["owner"] for entry in seen] == ["ann"]
     platform.seal()
     assert np.array_equal(platform.records(), encode(table(3, 2), make_spec().schema))
     for store in platform.stores:

@@ -31,8 +31,17 @@ def test_without_any_cluster_auto_is_refused_with_what_to_do(monkeypatch):
     def nothing(_):
         raise ConnectionError("Could not find any running Ray instance.")
 
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(services, "find_gcs_addresses", set)
     monkeypatch.setattr(services, "canonicalize_bootstrap_address", nothing)
     with pytest.raises(RayUnusableError, match=r"no Ray cluster of cloud2 is known .* RAY_ADDRESS"):
+        ray_cluster._found(RayPlacement("auto", "cloud2", 1))
+
+
+def test_auto_does_not_choose_between_several_clusters(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(services, "find_gcs_addresses", lambda: {"10.0.0.2:1", "10.0.0.1:1"})
+    with pytest.raises(RayUnusableError, match=r"10\.0\.0\.1:1, 10\.0\.0\.2:1.*HOST:PORT"):
         ray_cluster._found(RayPlacement("auto", "cloud2", 1))
 
 

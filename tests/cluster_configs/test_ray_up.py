@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster_configs.samples import LAB, RAY_UPS, config, parse, ray_command, resources, shown
+from tests.cluster_configs.samples import (
+    FEDERATED,
+    LAB,
+    RAY_UPS,
+    config,
+    parse,
+    ray_command,
+    resources,
+    shown,
+)
 
 
 @pytest.mark.parametrize("path", RAY_UPS, ids=shown)
@@ -21,6 +30,24 @@ def test_ray_accepts_the_cluster(path):
     validate_config(prepared)
     node = prepared["available_node_types"][prepared["head_node_type"]]
     assert node["min_workers"] == len(prepared["provider"]["worker_ips"]) == node["max_workers"]
+
+
+def test_ray_accepts_the_cluster_of_a_provider():
+    """Nothing is bootstrapped: that would need an account."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    path = FEDERATED / "cloud1" / "ray_up_aws.yaml"
+    assert "NOT RUN" in path.read_text()
+    prepared = prepare_config(yaml.safe_load(path.read_text()))
+    validate_config(prepared)
+    types = prepared["available_node_types"]
+    assert prepared["head_node_type"] == "head"
+    assert types["head"]["resources"] == {"CPU": 0}
+    assert types["worker"]["min_workers"] == prepared["max_workers"] == 4
+    arguments, mode = ray_arguments(prepared["worker_start_ray_commands"][-1])
+    assert mode == "token"
+    offered = resources(arguments)
+    assert offered["cloud1"] == types["worker"]["resources"]["cloud1"]
 
 
 def ray_arguments(lines: str, address: str = "10.0.0.1") -> tuple[list[str], str]:

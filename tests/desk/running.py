@@ -13,7 +13,7 @@ from client.desk.screens import Screens, application
 from client.desk.serving import DeskServer, listening
 
 
-def eventually(holds, seconds=60.0):
+def eventually(holds, seconds=600.0):
     """Wait until something holds; how long that takes is no matter."""
     end = time.monotonic() + seconds
     while not holds():

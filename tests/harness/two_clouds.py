@@ -78,7 +78,7 @@ class TwoClouds:
         assert tuple(shares[0].row_halves) == spec.kind.row_outputs(spec)
         return {
             owner: owner_side(spec).open_result(
-                open_shares(*(share.of_rows(sealed.places_of(owner)) for share in shares))
+                open_shares(*(share.for_owner(owner, sealed.places_of(owner)) for share in shares))
             )
             for owner in sealed.owners
         }

@@ -135,7 +135,10 @@ class Sealed:
     def expected(self) -> Expected:
         """By the reference."""
         centres = self.spec.job.initial_centres(self.spec.schema)
-        return expected(self.spec.job, self.records, centres=centres, keep=self.keep)
+        sealed = self.given.sealed
+        runs = sealed.owners_of(0, sealed.m)
+        owners = np.repeat(runs[:, 1], runs[:, 0])
+        return expected(self.spec.job, self.records, centres=centres, keep=self.keep, owners=owners)
 
     def labels(self, owner: str, labels: np.ndarray) -> list[int]:
         """Of the owner's rows, upload by upload, in the order of its tables."""
@@ -150,13 +153,13 @@ def check(clouds: TwoClouds, results, tables, known: Sealed | None = None) -> Se
     known = known or Sealed(clouds.given, tables)
     plain, job = known.expected(), clouds.given.spec.job
     for k, trace in plain.by_k.items():
-        for owner, result in results.items():
-            one = result.by_k[k] if job.ks else result
+        for number, (owner, result) in enumerate(results.items()):
+            one, own = result.by_k[k] if job.ks else result, trace.for_owner(number)
             assert (one.sums_.tolist(), one.sizes_.tolist()) == (
-                trace.sums.tolist(),
-                trace.sizes.tolist(),
+                own.sums.tolist(),
+                own.sizes.tolist(),
             )
-            assert one.inertia_ == (trace.inertia if job.inertia else None)
+            assert one.inertia_ == (own.inertia if job.inertia else None)
             assert (one.n_iter_, one.converged_) == (plain.n_iter, plain.converged)
             if job.labels:
                 assert one.labels_.tolist() == known.labels(owner, trace.labels)

@@ -59,7 +59,8 @@ def run_half(
 
     def save(done: Checkpoint) -> None:
         (shard,) = walk.plan.facts.shards
-        rounds.append((half.output(done.arrays[SUMS]), half.labels(shard.name), done.stop))
+        (told,) = half.output(done.arrays[SUMS])
+        rounds.append((told, half.labels(shard.name), done.stop))
 
     walk = Walk(job.spec, sealed(("owner", len(share))), save=save)
     Walker(walk, [OpenHalf(channel, half)], partial(cut, share)).run()

@@ -57,7 +57,7 @@ def test_a_job_gives_what_the_reference_gives(tmp_path, job):
     starts = job.n_init if job.init == "k-means++" else 0
     assert names.count("spread") == names.count("pick") == starts * (job.k - 1)
     assert names.count("better") == (job.n_init - 1) * len(job.clusters)
-    assert names.count("squares") == (len(job.clusters) if job.inertia else 0)
+    assert names.count("tally") == (len(job.clusters) if job.inertia else 0)
 
 
 @pytest.mark.parametrize("least", [2, 6, 9])
@@ -110,7 +110,7 @@ def test_killed_after_every_iteration(tmp_path):
 
 def test_killed_before_the_better_start_is_known_and_at_the_end(tmp_path):
     with two_cloud_jobs(tmp_path, job=STARTS) as both:
-        for name in ("better", "squares", "labels", "output"):
+        for name in ("better", "tally", "labels", "output"):
             while both.first.walk.next_step().name != name:
                 both.step()
             killed(both)

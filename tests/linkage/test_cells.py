@@ -17,7 +17,7 @@ from ppodc.linkage.blocks.cells import (
     pairs_compared,
     whole,
 )
-from ppodc.linkage.blocks.embedding_tree import PUBLISHED_BUCKETS, StringTree
+from ppodc.linkage.blocks.embedding_tree import PUBLISHED_EDGES, StringTree, cut_lengths
 from ppodc.linkage.rules import EditDistance, EditPruning, SquaredDistance, SquaredPruning
 from ppodc.privacy.cell_noise import ExactNoise
 
@@ -259,8 +259,8 @@ def test_all_rows_equal_and_a_domain_of_one_value():
         lambda: Budget(Fraction(1), Fraction(1, 100)).check_rows(100),
         lambda: locate(np.array([[101, 0, 0]]), np.array([[(0, 101)] * 3])),
         lambda: CellCounts(np.zeros((1, 2, 2), np.int64), np.array([-1])),
-        lambda: StringTree(Fraction(1), DELTA, 10, (0,), 1, tree_share=Fraction(1)),
-        lambda: StringTree(Fraction(1), DELTA, 10, (0,), 1, buckets=((0, 11),)),
+        lambda: StringTree(Fraction(1), DELTA, (10,), (0,), tree_share=Fraction(1)),
+        lambda: StringTree(Fraction(1), DELTA, (10,), (0,), buckets=(((0, 11),),)),
     ],
 )
 def test_what_cannot_be_is_refused(make):
@@ -294,7 +294,7 @@ def words(count: int, seed: int) -> list[str]:
     return ["".join(random.choice(letters, random.integers(0, 12))) for _ in range(count)]
 
 
-@pytest.mark.parametrize("buckets", [(), ((0, 4), (4, 6), (6, 13))])
+@pytest.mark.parametrize("buckets", [(), (((0, 4), (4, 6), (6, 13)),)])
 @pytest.mark.parametrize("adjust", [False, True])
 def test_no_matching_strings_are_pruned(buckets, adjust):
     rule = EditDistance(1, 2)
@@ -304,11 +304,11 @@ def test_no_matching_strings_are_pruned(buckets, adjust):
 
     def points(texts):
         lengths = [len(text) for text in texts]
-        return np.column_stack([lengths, embedding.embed(texts, references)])
+        return np.column_stack([lengths, embedding.embed(embedding.coded(texts), references)])
 
     share = Fraction(1, 20) if buckets else Fraction(0)
     tree = StringTree(
-        Fraction(4), DELTA, 12, (0,), 1, length_share=share, buckets=buckets, adjust=adjust
+        Fraction(4), DELTA, (12,), (0,), length_share=share, buckets=buckets, adjust=adjust
     )
     first = embedding_tree.build(points(first_texts), tree, exact_noise(1))
     second = embedding_tree.build(points(second_texts), tree, exact_noise(2))
@@ -323,16 +323,17 @@ def test_string_trees_keep_to_half_of_epsilon():
     book = Accountant()
     texts = words(800, 4)
     references = embedding.reference_set(bytes(32), 24, 12)
-    points = np.column_stack([[len(t) for t in texts], embedding.embed(texts, references)])
+    points = np.column_stack(
+        [[len(t) for t in texts], embedding.embed(embedding.coded(texts), references)]
+    )
     tree = StringTree(
         Fraction(2),
         DELTA,
-        12,
+        (12,),
         (0,),
-        1,
         tree_share=Fraction(3, 5),
         length_share=Fraction(1, 20),
-        buckets=((0, 5), (5, 13)),
+        buckets=(((0, 5), (5, 13)),),
     )
     embedding_tree.build(points, tree, book)
     assert book.counts[0] == Fraction(1, 20)
@@ -344,7 +345,9 @@ def test_string_trees_keep_to_half_of_epsilon():
 def test_length_cells():
     assert embedding_tree.exact_lengths(2, 3, 9) == ((0, 2), (2, 3), (3, 4), (4, 10))
     assert embedding_tree.exact_lengths(0, 2, 2) == ((0, 1), (1, 2), (2, 3))
-    assert len(embedding_tree.length_boxes(PUBLISHED_BUCKETS, 2)) == 64
+    assert cut_lengths(PUBLISHED_EDGES, 39)[:2] == ((0, 11), (11, 13))
+    assert cut_lengths(PUBLISHED_EDGES, 39)[-1] == (19, 40)
+    assert cut_lengths((3, 9), 5) == ((0, 3), (3, 6))
     boxes = embedding_tree.length_boxes(embedding_tree.exact_lengths(0, 12, 12), 1)
     lengths = np.array([[0], [12], [5]])
     tree = count_cells(lengths, boxes, Budget(Fraction(1), DELTA), exact_noise())

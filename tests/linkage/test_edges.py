@@ -51,6 +51,8 @@ CASES = {
     "edit": (EDIT, (), TEXTS, of_edit, ANN, EVA),
     "length": ({**EDIT, "blocks": "length", "epsilon": 8, "delta": "1/10"}, (), TEXTS, of_edit, ANN,
                EVA),
+    "embedding": ({**EDIT, "blocks": "embedding", "epsilon": 8, "delta": 1e-9}, (), TEXTS,
+                  of_edit, ANN, EVA),
     "fields": (FIELDS, YEAR, TEXTS, texts, ANN, EVA),
     "key": ({**FIELDS, "blocks": "key", "key": "year", "lossy": True, **EPSILON}, YEAR, TEXTS,
             texts, ANN, EVA),
@@ -127,7 +129,7 @@ def test_empty_texts_are_texts(tmp_path):
     plain = [(o, t.replace(" ", "")) for o, t in tables]
     wanted = text_links(spec.job.rule, plain, ["name", "code", "code", "year"])
     assert check(TwoClouds(give(spec, tables, tmp_path / "f")).run(), wanted, 4) > 6
-    for case in ("edit", "length"):
+    for case in ("edit", "length", "embedding"):
         job, columns, listed, table, _, _ = CASES[case]
         edit = spec_of({**job, "max_links": 4}, columns, listed)
         known = [(o, [r[:2] for r in rows[:3]]) for o in ("ann", "bob")]

@@ -213,7 +213,12 @@ def text_links(rule, tables, columns, same=lambda a, b: True):
 
 @pytest.mark.parametrize(
     ("limit", "blocks"),
-    [(0, {}), (1, {}), (2, {"blocks": "length", "epsilon": 8, "delta": "1/10", "shortest": 2})],
+    [
+        (0, {}),
+        (1, {}),
+        (2, {"blocks": "length", "epsilon": 8, "delta": "1/10", "shortest": 2}),
+        (1, {"blocks": "embedding", "epsilon": 40, "delta": "1/10", "lengths": [3]}),
+    ],
 )
 def test_texts_of_secret_and_of_public_lengths(tmp_path, blocks, limit):
     job = {"rule": "edit", "attributes": 2, "limit": limit, "max_links": 8, **blocks}
@@ -304,7 +309,8 @@ def test_an_owner_opens_names_and_row_numbers():
     assert links.table()[1] == [["none", 1], ["1", 1], ["more than 1", 1]]
     assert links.own_rows() == {"partners": [0, 1, 2]}
     assert links.figures()["links"] == links.links_
-    assert links.summary().startswith("own rows: 3; 1 of them have more than 1 partners")
+    summary = "own rows: 3; 1 of 3 rows have more than max_links = 1 partners"
+    assert links.summary().startswith(summary)
     assert "larger max_links (at most 8), or a stricter rule" in links.summary()
     assert result([0, 1], [0, token(1, 7)]).summary() == "own rows: 2"
 

@@ -36,6 +36,8 @@ def test_every_rule_reads_back_from_its_table(made, same):
     [
         (rules.by_key("year", rules.key("name", first=2), **COST), "key"),
         (rules.by_length(shortest=2, **COST), "length"),
+        (rules.by_embedding(lengths=(3, 5), **COST), "embedding"),
+        (rules.by_embedding(references=99, **COST), "embedding"),
         (rules.adtree(**COST), "adtree"),
         (rules.adtree_shared("owner1", eta="1/20", **COST), "adtree-shared"),
     ],

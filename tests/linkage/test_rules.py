@@ -63,17 +63,26 @@ def test_edit_distance_is_the_least_number_of_edits(x, y):
 
 
 def test_embedding_of_the_worked_example():
-    texts = ["abc", "abd", "cd", "", "quit"]
-    assert embedding.embed(texts, ["ab", "cde", "q"]).tolist() == [1, 1, 1, 1, 3]
+    texts = embedding.coded(["abc", "abd", "cd", "", "quit"])
+    references = [symbols.codes(text) for text in ("ab", "cde", "q")]
+    assert embedding.embed(texts, references).tolist() == [1, 1, 1, 1, 3]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text("abc", max_size=9), min_size=1, max_size=8), st.text("abc", max_size=64))
+def test_distances_of_all_texts_at_once(texts, reference):
+    codes = [symbols.codes(text) for text in (*texts, reference)]
+    found = embedding.edit_distances(embedding.coded(texts), codes[-1])
+    assert found.tolist() == [symbols.levenshtein(each, codes[-1]) for each in codes[:-1]]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("abcd", max_size=9), min_size=2, max_size=8))
 def test_coordinates_never_differ_by_more_than_the_distance(texts):
     references = embedding.reference_set(bytes(32), 20, 9)
-    points = embedding.embed(texts, references)
+    points = embedding.embed(embedding.coded(texts), references)
     for x, p in zip(texts, points, strict=True):
-        assert p == min(symbols.levenshtein(x, r) for r in references)
+        assert p == min(symbols.levenshtein(symbols.codes(x), r) for r in references)
         for y, q in zip(texts, points, strict=True):
             assert abs(p - q) <= symbols.levenshtein(x, y)
 

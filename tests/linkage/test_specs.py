@@ -56,6 +56,7 @@ def test_the_sample_is_a_spec_of_this_kind():
         ({"blocks": "adtree", **EPSILON, "epsilon": 0}, "more than 0"),
         ({"blocks": "adtree", **EPSILON, "delta": 1}, "between 0 and 1"),
         ({"blocks": "length", **EPSILON}, "rule edit only"),
+        ({"blocks": "embedding", **EPSILON}, "rule edit only"),
         ({"blocks": "key", "key": "x", **EPSILON}, "missing lossy"),
         ({"blocks": "key", "key": "x", "lossy": False, **EPSILON}, "lossy = true"),
         ({"blocks": "key", "key": "z", "lossy": True, **EPSILON}, "no column"),

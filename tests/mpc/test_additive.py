@@ -58,10 +58,7 @@ def test_a_share_does_not_show_in_repr():
     assert "987654321987" not in repr(secret)
 
 
-def test_transpose_and_packing():
+def test_packing():
     g = np.random.default_rng(2)
-    matrix = g.integers(0, 2**64, (128, 16), np.uint64)
-    rows = xor_bits.transpose(matrix, np.empty((1024, 2), np.uint64))
-    assert np.array_equal(xor_bits.unpack(rows, 128), xor_bits.unpack(matrix, 1024).T)
     plain = g.integers(0, 2, (3, 77)).astype(np.uint8)
     assert np.array_equal(xor_bits.unpack(xor_bits.pack(plain), 77), plain)

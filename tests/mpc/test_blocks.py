@@ -117,6 +117,32 @@ def test_look_up(pair, bits, count):
     assert before - pair.sessions[0].supplies.available() == needs, "needs() must be what is used"
 
 
+def test_a_path_is_walked_before_the_first_entries_arrive(pair, monkeypatch):
+    """Hashing between two messages would show in which part the secret index lies."""
+    events = {session.role: [] for session in pair.sessions}
+    walk = look_up._walk
+    monkeypatch.setattr(
+        look_up, "_walk", lambda ot, *rest: (events[ot.role].append("walk"), walk(ot, *rest))[1]
+    )
+    for session in pair.sessions:
+        receive, seen = session.link.receive, events[session.role]
+
+        def noted(kind, *shape, receive=receive, seen=seen):
+            seen.extend(["entries"] if kind == look_up._ENTRIES else [])
+            return receive(kind, *shape)
+
+        monkeypatch.setattr(session.link, "receive", noted)
+    table, shares = additive.limbs_of(list(range(8)), 1), share([3, 5, 6, 0], 1)
+    pair.run(
+        lambda session, own: look_up.look_up(
+            session, own.limbs[:, 0], 3, lambda first, n: table[first : first + n], 1
+        ),
+        shares,
+    )
+    for seen in events.values():
+        assert seen == ["walk"] * 2 + ["entries"] * 2
+
+
 @pytest.mark.parametrize(("bits", "limbs"), [(1, 1), (60, 1), (80, 2), (128, 2)])
 @pytest.mark.parametrize("count", [1, 7])
 def test_numbers_are_all_zero_or_not(pair, bits, limbs, count):

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import PoolError
 from ppodc.mpc.messages import PeerLink
-from ppodc.mpc.ot import digit_ot, leaf_streams, random_ot, trees
+from ppodc.mpc.ot import bit_transpose, digit_ot, leaf_streams, random_ot, trees
 from ppodc.mpc.ot.aes import _INSTANCES, Hash, Tweaks
 from ppodc.mpc.ot.aes_instructions import BLOCKS
 from ppodc.mpc.ot.code import LEAVES, ROWS
@@ -105,7 +105,7 @@ def hashed(sid: bytes, x: int, instance: int, sender: int, number: int) -> int:
 
 
 @pytest.mark.parametrize("instructions", WAYS)
-@pytest.mark.parametrize(("count", "blocks"), [(3, 2), (1, 300), (40, 1), (130, 3)])
+@pytest.mark.parametrize(("count", "blocks"), [(3, 2), (1, 300), (40, 1), (130, 3), (64, 1)])
 def test_the_hash_is_the_formula_of_its_docstring(instructions, count, blocks):
     keys = np.random.default_rng(4).integers(0, 2**64, (count, 2), np.uint64)
     first = (1 << 20) - 2  # the third key has another permutation
@@ -170,6 +170,15 @@ def test_streams_by_instructions_are_those_of_the_library(missing):
             streams.sums(matrix, totals)
             found.append(matrix if missing else np.concatenate([matrix, totals]))
         assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("instructions", sorted({False, bit_transpose.INSTRUCTIONS}))
+@pytest.mark.parametrize("words", [8, 48])
+def test_row_i_of_the_transpose_is_bit_i_of_every_column(instructions, words):
+    matrix = np.random.default_rng(2).integers(0, 2**64, (128, words), np.uint64)
+    room = np.empty((64 * words, 2), np.uint64)
+    rows = bit_transpose.transpose(matrix, room, instructions=instructions)
+    assert np.array_equal(unpack(rows, 128), unpack(matrix, 64 * words).T)
 
 
 def test_rows_differ_by_delta_where_the_choice_is_one(pair):

@@ -109,5 +109,5 @@ def test_a_missing_reader_of_sheets_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     path = tmp_path / "people.xlsx"
     path.write_bytes(b"")
-    with pytest.raises(InputError, match=r"needs openpyxl: pip install 'ppodc\[excel\]'"):
+    with pytest.raises(ImportError, match=r'openpyxl is not installed.*"ppodc\[excel\]"'):
         encode(path, SCHEMA)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from client.platforms.threads import ThreadPlatform
 from ppodc.errors import InputError, ProtocolError
 from ppodc.kmeans.reference import as_taken_in
 from ppodc.pairs.cloud_side import Material
@@ -85,6 +86,22 @@ def test_too_few_records_are_refused_before_anything_is_sealed():
     cloud_side(spec).check(5, "shares", 2048)
     with pytest.raises(InputError, match="at least 5 records, but there are 4"):
         cloud_side(spec).check(4, "shares", 2048)
+
+
+@pytest.mark.parametrize("sizes", [(40, 3), (4, 5, 4), (9,), (0, 7)])
+def test_an_owner_learns_totals_only_if_enough_records_are_not_its_own(sizes):
+    """Of two owners the one with 40 rows would read the totals of the other's three."""
+    g, spec = np.random.default_rng(1), make_spec(2, 9, least=5)
+    tables = [g.integers(0, 10, (size, 2)) for size in sizes]
+    records = np.vstack(tables)
+    for table, result in zip(tables, ThreadPlatform().run(spec, tables), strict=True):
+        plain = reference(spec, records, len(table))
+        assert result.encoded_sums_ == plain.encoded_sums_
+        assert result.encoded_squares_ == plain.encoded_squares_
+        others = len(records) - len(table)
+        assert result.told == (others >= 5 or not others)
+        assert ("you are told no totals" in result.summary()) != result.told
+        assert (result.figures()["sum"] is None) != result.told
 
 
 def test_a_spec_without_least_keeps_its_digest_and_its_meaning():

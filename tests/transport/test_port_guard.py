@@ -1,6 +1,7 @@
 """The guard of a gateway under hostile callers: what they hold inside is bounded, others go on."""
 
 import contextlib
+import resource
 import socket
 import threading
 
@@ -11,7 +12,7 @@ import zmq
 from ppodc.errors import ChannelError, RefusedError
 from ppodc.transport import port_guard
 from ppodc.transport.gateway import Gateway
-from ppodc.transport.port_guard import Limits, PortGuard
+from ppodc.transport.port_guard import Limits, PortGuard, room_for
 from ppodc.transport.wire import Empty
 from tests.harness.patience import LONG, wait_for
 from tests.transport.test_call_server import (
@@ -204,3 +205,21 @@ def test_heartbeats_do_not_use_up_the_budget(gateway):
         assert double(ann, 2) == 4
         assert double(ann, 3) == 6  # the message before is finished by now
         assert visitor.held < 2000
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "wanted", "room"),
+    [
+        (256, 300, 42),  # silent strangers would have locked owners out
+        (1 << 20, 1024, 1024),
+        (resource.RLIM_INFINITY, 1024, 1024),
+        (4, 1024, 1),
+        (3584, 1024, 1024),
+        (3583, 1024, 1023),
+    ],
+)
+def test_there_are_no_more_connections_than_descriptors_for_them(
+    monkeypatch, descriptors, wanted, room
+):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, descriptors))
+    assert room_for(wanted) == room

@@ -36,6 +36,8 @@ class Worker:
         before = self._channel.traffic.snapshot()
         wall, cpu = time.perf_counter(), time.process_time()
         result = getattr(self, f"do_{do}")(**values)
+        if self._cloud.recorder is not None:
+            self._cloud.recorder.flush()
         spent = self._channel.traffic.snapshot() - before
         return {
             "result": result,
@@ -97,7 +99,7 @@ class Worker:
 
     def do_output(self, clusters: str) -> str:
         file = self._new_file()
-        save_half(file, self._half.output(_load(clusters)))
+        save_half(file, *self._half.output(_load(clusters)))
         return str(file)
 
     def do_steps(self) -> list[dict[str, Any]]:

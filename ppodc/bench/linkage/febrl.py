@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage import rules
-from ppodc.linkage.blocks.embedding import edit_distances
+from ppodc.linkage.blocks.embedding import coded, edit_distances
 from ppodc.linkage.blocks.key_blocks import by_key
 from ppodc.linkage.blocks.keys import NO_KEY, Key
 from ppodc.linkage.exact_codes import text_bits, text_code
 from ppodc.linkage.job import Job
 from ppodc.linkage.rules import EditLevels, Field, Fields, FrequencyClasses
 from ppodc.linkage.suggest import Bits, reweighed
-from ppodc.linkage.symbols import LETTERS, normalise
+from ppodc.linkage.symbols import LETTERS, codes, normalise
 from ppodc.records.schema import Column, Schema, TextColumn
 from ppodc.spec import Spec
 
@@ -189,7 +189,7 @@ def _apart(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.int8
     if field.how == "exact":
         distances = np.array([int(own != other) for other in others])
     else:
-        distances = edit_distances(own, [other or "" for other in others])
+        distances = edit_distances(coded([other or "" for other in others]), codes(own))
     present = np.array([other is not None for other in others])
     return np.where(present, np.minimum(distances, _FARTHEST), -1).astype(np.int8)
 

@@ -4,7 +4,9 @@ Names are drawn with the frequencies of the census files that the PyPI package `
 (dist.all.last, dist.female.first, dist.male.first). Methods: *LO* grows a tree over an embedding,
 *LGN* cuts by length first, *LGW* also narrows coordinates by the lengths (alpha = 0.9), all three
 with the published noise, which suppresses records; *DPRL LO* and *DPRL LGW* never suppress;
-*length* has a public cell for each pair of exact lengths and exact noise.
+*length* has a public cell for each pair of exact lengths and exact noise. `blocks = "length"` of a
+job is *length*, `blocks = "embedding"` is *DPRL LO*; seconds are what their comparisons on shares
+take of a core of each cloud, by the rates of `ppodc link estimate`.
 """
 
 from collections.abc import Sequence
@@ -26,14 +28,17 @@ from ppodc.errors import InputError
 from ppodc.linkage.blocks import adtree, embedding, embedding_tree
 from ppodc.linkage.blocks.adtree import Budget
 from ppodc.linkage.blocks.cells import Partition
-from ppodc.linkage.blocks.embedding_tree import PUBLISHED_BUCKETS, StringTree
+from ppodc.linkage.blocks.embedding_tree import PUBLISHED_EDGES, StringTree
 from ppodc.linkage.rules import EditDistance, EditPruning
+from ppodc.linkage.symbols import NONE
 from ppodc.privacy.cell_noise import ExactNoise
+from ppodc.records.schema import Schema, TextColumn
 
 CENSUS_HELP = "Folder with dist.all.last etc. of the PyPI package `names`."
 LONGEST = 39
 REFERENCES = 80
 METHODS = ("LO", "LGN", "LGW", "DPRL LO", "DPRL LGW", "length")
+OF_JOBS = ("length", "DPRL LO")
 _FILES = ("dist.all.last", "dist.female.first", "dist.male.first")
 # (|S|, epsilon, theta, method): reduction that the text states (Sections 4.4, 4.5)
 PUBLISHED = {
@@ -63,8 +68,9 @@ _SETTING = tuple(field.name for field in fields(Setting))
 SETTINGS = (
     *(Setting(10_000, "1", 0, method) for method in METHODS[:3]),
     *(Setting(30_000, "3/5", theta, method) for theta in (0, 3) for method in METHODS[:3]),
-    *(Setting(30_000, "4/5", theta, "length") for theta in range(4)),
-    *(Setting(30_000, "4/5", 1, method) for method in METHODS[3:5]),
+    *(Setting(30_000, "4/5", theta, method) for theta in range(4) for method in OF_JOBS),
+    *(Setting(1_500, "4/5", theta, method) for theta in range(2) for method in OF_JOBS),
+    Setting(30_000, "4/5", 1, "DPRL LGW"),
 )
 
 
@@ -89,15 +95,17 @@ def tables(points: Sequence[dict[str, Any]]) -> list[Table]:
         {
             **point,
             "spent": float(Fraction(point["epsilon"])),
+            "seconds": point["pairs"] * _seconds(point["method"], point["theta"]),
             "stated": PUBLISHED.get(tuple(point[name] for name in _SETTING)),
         }
         for point in points
     ]
     shown = document.table_of(
         "Names of the census, two a record, edit distance",
-        "cells | |S| | epsilon | theta | pairs | reduction | recall | leaves | published (DBLP)",
-        "{method} | {size:,} | {spent:g} | {theta} | {pairs:,.0f} | {reduction:.4f} | "
-        "{recall:.4f} | {leaves:.0f} | {stated:.4f}",
+        "cells | |S| | epsilon | theta | pairs | on shares | reduction | recall | leaves | "
+        "published (DBLP)",
+        "{method} | {size:,} | {spent:g} | {theta} | {pairs:,.0f} | {seconds:time} | "
+        "{reduction:.4f} | {recall:.4f} | {leaves:.0f} | {stated:.4f}",
         rows,
     )
     return [shown] if rows else []
@@ -143,10 +151,18 @@ def points_of(folder: Path, size: int) -> NDArray[np.int64]:
     columns: list[NDArray[np.int64]] = []
     records = people(folder, size)
     for attribute in range(2):
-        texts = [record[attribute] for record in records]
+        texts = embedding.coded([record[attribute] for record in records])
         references = embedding.reference_set(bytes([attribute] * 32), REFERENCES, LONGEST)
-        columns += [np.array([len(text) for text in texts]), embedding.embed(texts, references)]
+        columns += [(texts != NONE).sum(axis=1), embedding.embed(texts, references)]
     return np.column_stack([columns[0], columns[2], columns[1], columns[3]])
+
+
+def _seconds(method: str, theta: int) -> float:
+    """Of a pair on shares: lengths are public in cells of lengths only."""
+    rule = EditDistance(2, theta)
+    rule = rule.with_public_lengths(4) if method == "length" else rule
+    texts = tuple(TextColumn(name, "words", LONGEST) for name in ("a", "b"))
+    return rule.matcher(Schema((), 1, texts)).cost().seconds
 
 
 def _measure(folder: Path, setting: Setting, seeds: int, tell: Tell) -> dict[str, float]:
@@ -178,16 +194,16 @@ def _run(points: NDArray[np.int64], setting: Setting, seed: int) -> dict[str, fl
 def _tree(setting: Setting) -> StringTree:
     """The published methods: suppression spends all of epsilon on a path, padding half of it."""
     by_length = "LG" in setting.method
+    buckets = embedding_tree.cut_lengths(PUBLISHED_EDGES, LONGEST)
     factor = 1 if setting.method.startswith("DPRL") else 2
     return StringTree(
         factor * Fraction(setting.epsilon),
         Fraction(1, 100_000),
-        LONGEST,
+        (LONGEST, LONGEST),
         (0, 1),
-        2,
         tree_share=Fraction(3, 5) if by_length else Fraction(13, 20),
         length_share=Fraction(1, 20) if by_length else Fraction(0),
-        buckets=PUBLISHED_BUCKETS if by_length else (),
+        buckets=(buckets, buckets) if by_length else (),
         adjust=setting.method.endswith("LGW"),
         lower=Fraction(9, 10) if setting.method == "LGW" else Fraction(0),
     )

@@ -34,10 +34,10 @@ _COUNTED = ("wall_s", "cpu_s", "bytes", "rounds")
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Order to one cloud: the spec, and the key of its own noise."""
+    """Order to one cloud: the spec, and the seeds of its own noise, by iteration."""
 
     spec: bytes
-    noise_key: bytes
+    seeds: list[bytes]
 
 
 def run(
@@ -71,18 +71,18 @@ def _measured(shape: dict[str, int], tell: Tell) -> dict[str, Any]:
     job = NoisyJob(k=shape["k"], epsilon=1.0, iterations=shape["iterations"], seed=1)
     spec = Spec("noise", Schema(columns, _UB), job)
     records = np.random.default_rng(1).integers(0, _UB + 1, (shape["m"], shape["l"]))
-    keys = [secrets.token_bytes(32) for _ in ROLES]
+    seeds = [[secrets.token_bytes(32) for _ in range(shape["iterations"])] for _ in ROLES]
     setting = Setting(1, "shares", shape["m"], shape["l"], shape["k"], _UB, "0")
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place, watched() as load:
         folders = write_folders(Path(place), setting, None, [records])
-        for folder, key in zip(folders, keys, strict=True):
-            (folder / ORDER).write_bytes(msgspec.json.encode(Order(spec.canonical(), key)))
+        for folder, own in zip(folders, seeds, strict=True):
+            (folder / ORDER).write_bytes(msgspec.json.encode(Order(spec.canonical(), own)))
         tell("two clouds")
         with started(folders, _PROGRAM) as pair:
             told = [(role, event) for role, event in pair.events() if "what" in event]
         opened = [np.load(folder / OPENED, allow_pickle=False) for folder in folders]
     tell("plaintext")
-    wanted = reference(spec, records, keys).opened
+    wanted = reference(spec, records, seeds).opened
     plain = [np.concatenate([o.sums, o.counts[:, None]], axis=1) for o in wanted]
     return {
         **shape,

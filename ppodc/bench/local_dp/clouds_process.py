@@ -15,7 +15,6 @@ from ppodc.bench.process_clock import ProcessClock
 from ppodc.kmeans.private.half import NoisyHalf
 from ppodc.kmeans.private.job import plan_of
 from ppodc.kmeans.private.noisy_kmeans import Opened, next_centres
-from ppodc.kmeans.private.own_noise import noise_seed, question
 from ppodc.local.pair_process import LocalCloud, main
 from ppodc.pairs.cloud_side import Material
 from ppodc.spec import Spec
@@ -36,8 +35,7 @@ def work(cloud: LocalCloud) -> None:
             half.prepare(1)
             clock.tell("supplies")
             parts = [half.assign(["all"], centres, lambda _: None)]
-            seed = noise_seed(order.noise_key, question(iteration, centres))
-            opened.append(half.open(parts, seed))
+            opened.append(half.open(parts, order.seeds[iteration - 1]))
             clock.tell("iteration")
             centres = next_centres(centres, Opened.of(opened[-1]), plan, iteration)
     np.save(cloud.folder / OPENED, np.stack(opened))

@@ -21,10 +21,11 @@ from ppodc.kmeans.widths import Widths
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Partial sums (k rows of l sums and a count, flat) and each record's encrypted index."""
+    """Partial sums (k rows of l sums and a count, flat); each record's index and k bits for it."""
 
     sums: Ciphertexts
     index: Ciphertexts
+    hot: list[Ciphertexts]
 
 
 def assign(c1: Cloud1, records: Sequence[Ciphertexts], scaled: Scaled, w: Widths) -> Step[Assigned]:
@@ -33,13 +34,14 @@ def assign(c1: Cloud1, records: Sequence[Ciphertexts], scaled: Scaled, w: Widths
     k = len(scaled.negative_centres[0])
     if k == 1:
         total = [c1.cipher.sum(column) for column in records]
-        return Assigned(Ciphertexts.concat([*total, c1.constant(rows, 1)]), c1.constant(0, rows))
+        sums = Ciphertexts.concat([*total, c1.constant(rows, 1)])
+        return Assigned(sums, c1.constant(0, rows), [c1.constant(1, rows)])
     distances = yield from ssed_op(c1, records, scaled, w)
     bits = yield from sbd(c1, distances, w.distance)
     numbers = [[bit[h * rows : (h + 1) * rows] for bit in bits] for h in range(k)]
     gamma, index = yield from smin_k(c1, numbers)
     sums = yield from one_hot_sums(c1, records, gamma, w)
-    return Assigned(sums, index)
+    return Assigned(sums, index, gamma)
 
 
 def one_hot_sums(

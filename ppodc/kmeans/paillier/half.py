@@ -131,6 +131,7 @@ class Half1(_Half):
         self._in_flight = IN_FLIGHT if pipelined else 1
         self._records: dict[str, list[list[Ciphertexts]]] = {}
         self._index: dict[str, list[Ciphertexts]] = {}
+        self._hot: dict[str, list[list[Ciphertexts]]] = {}  # by batch, a column for each cluster
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         steps = (
@@ -164,7 +165,7 @@ class Half1(_Half):
         )
         batches = self._records[shard]
         total = None
-        self._index[shard] = []
+        self._index[shard], self._hot[shard] = [], []
 
         def done(position: int) -> None:
             if progress is not None:
@@ -173,6 +174,7 @@ class Half1(_Half):
         steps = (assign.assign(self.c1, batch, scaled, self.widths) for batch in batches)
         for assigned in self._run(steps, done):
             self._index[shard].append(assigned.index)
+            self._hot[shard].append(assigned.hot)
             total = assigned.sums if total is None else self.c1.cipher.add(total, assigned.sums)
         return self._state([total] if total is not None else [self._nothing()])
 
@@ -197,17 +199,37 @@ class Half1(_Half):
         ((new, stop),) = self._run([step()])
         return new.flat().to_array(), stop
 
-    def output(self, sums: State, squares: State | None = None) -> OutputShare:
+    def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
+        """Sums of the one-hot's ciphertexts, k for each owner in turn. Local."""
+        whose = np.repeat(runs[:, 1], runs[:, 0])
+        columns = [Ciphertexts.concat(list(parts)) for parts in zip(*self._hot[shard], strict=True)]
+        own = [np.flatnonzero(whose == owner).tolist() for owner in range(owners)]
+        counts = [
+            self.c1.cipher.sum(column.take(rows)) if rows else self.c1.constant(0, 1)
+            for rows in own
+            for column in columns
+        ]
+        return self._state(counts)
+
+    def output(
+        self,
+        sums: State,
+        squares: State | None = None,
+        members: State | None = None,
+        owners: int = 1,
+    ) -> list[OutputShare]:
         if squares is not None:
             raise cannot_choose()
+        counted = None if members is None else self._read(members)
 
         def step() -> Step[list[int]]:
-            least = self.params.min_size
-            told = yield from update.large(self.c1, self._clusters(sums), least, self.widths)
-            return (yield from output.output(self.c1, told.flat()))
+            clusters, least = self._clusters(sums), self.params.min_size
+            told = yield from update.large(self.c1, clusters, least, self.widths, counted, owners)
+            flat = Ciphertexts.concat([each.flat() for each in told])
+            return (yield from output.output(self.c1, flat))
 
         (values,) = self._run([step()])
-        return OutputShare.of(int(self.c1.key.n), values)
+        return _by_owner(int(self.c1.key.n), values, owners)
 
     def labels(self, shard: str) -> OutputShare:
         if not self._index.get(shard):
@@ -289,12 +311,21 @@ class Half2(_Half):
         self._serve(StepMenu("update", _HIDDEN, {"reveal": self.widths.stop + 1, "stop": 1}))
         return EMPTY, self.c2.stops[0]
 
-    def output(self, sums: State, squares: State | None = None) -> OutputShare:
+    def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
+        return EMPTY
+
+    def output(
+        self,
+        sums: State,
+        squares: State | None = None,
+        members: State | None = None,
+        owners: int = 1,
+    ) -> list[OutputShare]:
         if squares is not None:
             raise cannot_choose()
-        values = self.params.k * (self.params.l + 1)
+        values = owners * self.params.k * (self.params.l + 1)
         revealed = self._revealed(StepMenu("output", _HIDDEN, {"output": values}))
-        return OutputShare.of(int(self.c2.secret.public.n), revealed)
+        return _by_owner(int(self.c2.secret.public.n), revealed, owners)
 
     def labels(self, shard: str) -> OutputShare:
         revealed = self._revealed(StepMenu("labels", pieces={"labels": self._sizes[shard]}))
@@ -313,3 +344,9 @@ class Half2(_Half):
 
     def _answer(self, op: str, body: msgspec.Raw, arrays: tuple[Array, ...]) -> Sequence[Array]:
         return exchange.answer(self.c2, self._menu, op, body, arrays)
+
+
+def _by_owner(modulus: int, values: Sequence[int], owners: int) -> list[OutputShare]:
+    """Halves of the outputs of each owner, from all of them one behind the other."""
+    size = len(values) // owners
+    return [OutputShare.of(modulus, values[o * size : (o + 1) * size]) for o in range(owners)]

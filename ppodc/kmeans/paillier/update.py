@@ -7,6 +7,7 @@ SETC compares sum_h f_h^2 sum_s (lambda_h[s] |c'_h| - lambda'_h[s] |c_h|)^2 with
 times the denominator of beta.
 
 Small clusters, at the output: b_h = [|c_h| < least] stays encrypted; (1 - b_h) times sums and size.
+Where owners are told apart, for each of them, with the size less the owner's own records.
 
 Who learns what: both clouds learn the stop bit, nothing else.
 
@@ -58,19 +59,36 @@ def reseed(c1: Cloud1, new: Clusters, candidates: Clusters, w: Widths) -> Step[C
     )
 
 
-def large(c1: Cloud1, clusters: Clusters, least: int, w: Widths) -> Step[Clusters]:
-    """The clusters, zeros for those of fewer than `least` records: (1 - [|c_h| < least]) times."""
+def large(
+    c1: Cloud1,
+    clusters: Clusters,
+    least: int,
+    w: Widths,
+    members: Ciphertexts | None = None,
+    owners: int = 1,
+) -> Step[list[Clusters]]:
+    """For each owner the clusters, zeros for those of fewer than `least` records that count.
+
+    All count, or with `members` (k sizes of each owner in turn) those that are not the owner's own.
+    """
     k, columns = len(clusters.sizes), [*clusters.sums, clusters.sizes]
     if least <= 1:
-        return clusters
-    small = c1.constant(1, k)
+        return [clusters] * owners
+    counts, small = Ciphertexts.concat([clusters.sizes] * owners), c1.constant(1, k * owners)
+    if members is not None:
+        counts = c1.cipher.subtract(counts, members)
     if (least - 1).bit_length() <= w.counts:
-        count_bits = yield from sbd(c1, clusters.sizes, w.counts)
+        count_bits = yield from sbd(c1, counts, w.counts)
         small = yield from at_most(c1, count_bits, least - 1)
     kept = c1.cipher.add_plain(c1.cipher.negate(small), 1)
-    repeated = Ciphertexts.concat([kept] * len(columns))
-    told = yield from smp(c1, repeated, Ciphertexts.concat(columns), w.sums)
-    return Clusters([told[s * k : (s + 1) * k] for s in range(len(clusters.sums))], told[-k:])
+    # columns of owner 1, of owner 2, ...
+    values = Ciphertexts.concat(columns * owners)
+    bits = [kept[o * k : (o + 1) * k] for o in range(owners) for _ in columns]
+    told = yield from smp(c1, Ciphertexts.concat(bits), values, w.sums)
+    parts = [told[at : at + k] for at in range(0, len(values), k)]
+    width = len(columns)
+    rows = [parts[o * width : (o + 1) * width] for o in range(owners)]
+    return [Clusters(row[:-1], row[-1]) for row in rows]
 
 
 def setc(c1: Cloud1, old: Clusters, new: Clusters, beta: Fraction, w: Widths) -> Step[bool]:

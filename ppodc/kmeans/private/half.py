@@ -72,7 +72,7 @@ class NoisyHalf(SuppliedHalf):
         self._ring = Ring.of(self._plan, m)
         self._budget = Budget(_MEMORY_BYTES)
         self._shards: dict[str, _Shard] = {}
-        job = f"private-kmeans m={m} {self._plan}"
+        job = f"private-kmeans 2 m={m} {self._plan}"
         self._session = Session.start(role, channel, job, pools=material.pools)
 
     @property
@@ -155,7 +155,7 @@ class NoisyHalf(SuppliedHalf):
     def open(self, parts: Sequence[U64Array], seed: bytes) -> Integers:
         """Sums and counts over all pairs with both clouds' noise: (K, l + 1), known to both.
 
-        `seed` is this cloud's own, for this question and no other (`own_noise`).
+        `seed` is this cloud's own, for this opening and no other.
         """
         with self._session.step("open"):
             total: U64Array = np.stack(parts).sum(axis=0, dtype=U64)

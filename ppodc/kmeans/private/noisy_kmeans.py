@@ -13,10 +13,11 @@ sums of h and 1 to its count; a record farther away adds nothing. One record rep
 
 with variances s of a sum and c of a count: the discrete Gaussian keeps D^2/(2 variance) of
 zero-concentrated privacy for whole numbers that move by D, and independent coordinates add up.
-s = 2 r^2/rho and c = 2/rho make the first two terms rho, so an iteration keeps rho. T iterations,
-each chosen after seeing the ones before, keep T rho, which gives (epsilon, delta)
-(`budget.concentrated_rho`). One record added or removed is the third line: half the rho. Starting
-points come from the public seed, moving and merging see only released values.
+s = 2 r^2/rho and c = 2/rho make the first two terms rho, so an opening keeps rho. T + SPARE of
+them, each chosen after seeing the ones before, keep (T + SPARE) rho, which gives (epsilon, delta)
+(`budget.concentrated_rho`). T are the iterations; SPARE is there for one that must be opened again,
+with new noise, after a session was lost. One record added or removed is the third line: half the
+rho. Starting points come from the public seed, moving and merging see only released values.
 
 Each cloud's noise alone has these variances. C2 sees the opened values less its own noise, and so
 do owners who help it: S + C1's noise, a full guarantee, and the same for C1. (Next centres depend
@@ -49,6 +50,7 @@ from ppodc.privacy.weighted_kmeans import squared_distances, weighted_kmeans
 CENTRES_EACH = 3  # K = 3 k
 PLANE, ITERATIONS_OF_A_PLANE, ITERATIONS = 2, 3, 4  # up to this many columns, and beyond
 HEAVY = 8
+SPARE = 1  # openings of a job beyond one for each iteration
 
 Integers = NDArray[np.int64]
 Noise = Callable[[int, Integers], Integers]  # both clouds' (K, l + 1), of an iteration, at centres
@@ -80,6 +82,11 @@ class NoisePlan:
         concentrated_rho(self.epsilon, self.delta)
 
     @property
+    def openings(self) -> int:
+        """How often noisy sums may be opened, and how often the proof counts them."""
+        return self.iterations + SPARE
+
+    @property
     def radius(self) -> int:
         """r = ub sqrt(l) K^(-1/l) / 2, rounded up: the least with (2r)^2l K^2 >= ub^2l l^l."""
         l, least = self.columns, self.ub ** (2 * self.columns) * self.columns**self.columns
@@ -92,7 +99,7 @@ class NoisePlan:
 
     @property
     def rho(self) -> Fraction:
-        """Of one iteration, rounded down: (epsilon / (sqrt(L + epsilon) + sqrt(L)))^2 / T.
+        """Of one opening, rounded down: (epsilon / (sqrt(L + epsilon) + sqrt(L)))^2 / openings.
 
         In numbers of 160 bits, which round alike on every machine.
         """
@@ -102,7 +109,7 @@ class NoisePlan:
         with gmpy2.context(precision=160):
             log = -gmpy2.log(mpfr(self.delta))
             root = mpfr(self.epsilon) / (gmpy2.sqrt(log + mpfr(self.epsilon)) + gmpy2.sqrt(log))
-            whole = gmpy2.mpq(root * root) / self.iterations
+            whole = gmpy2.mpq(root * root) / self.openings
         return _rounded(Fraction(int(whole.numerator), int(whole.denominator)), up=False)
 
     @property

@@ -1,23 +1,33 @@
 """Outputs for owners: fresh shares of sums and counts, and shares of the records' labels.
 
-Sums and counts go out freshly masked (`mpc.remask`). *Small clusters*: b = [count < min_size] is
-the sign of count - min_size; (1 - b) times sums and count go out, and where the spec offers the
-inertia the sum over clusters of (1 - b) sum ||x||^2, from which an owner computes it for the
-clusters that it is told of. Rounds: those of a comparison
-and a select. Supplies: see `update.small_needs`.
+Sums and counts go out freshly masked (`mpc.remask`). *Small clusters*, for each owner o: n_o is the
+number of the cluster's records that are not o's, b_o = [n_o < min_size] the sign of n_o - min_size;
+(1 - b_o) times sums and count go out to o, and where the spec offers the inertia the sum over
+clusters of (1 - b_o) sum ||x||^2, from which an owner computes it for the clusters that it is told
+of. Counting o's own records would protect nobody from o: it knows them and subtracts them.
+Rounds: those of a comparison and a select. Supplies: those of k comparisons and selects an owner
+(`update.small_needs`).
+
+*Members*: the number of o's records in a cluster, one select of a count for each record and cluster
+but the last. Rounds: 1. Bytes per record, cluster and direction: 4 and a bit. Once a job and k.
 
 *Labels*: bit j of a record's label is the xor of the one-hot's members h with bit j set, local;
 the label sum_j 2^j bit_j is one select per bit. Rounds: 2. Bytes per bit of a label and
 direction: 8 and a bit. Supplies: ceil(log2 k) transfers per record.
 
-Who learns what: nothing, nor whether a cluster was small; only an owner adds up two halves. An
-owner cannot tell a small cluster from an empty one, unless a label says that a row of its own is in
-it. Labels of such rows stay as they are: the owner learns that its own row lies in a cluster of
-fewer than `min_size` records, and a label that hid which one would tell it that as well.
+Who learns what: nothing, nor whether a cluster was small to anybody; only an owner adds up two
+halves. An owner cannot tell a small cluster from an empty one, unless a label says that a row of
+its own is in it. Labels of such rows stay as they are: the owner learns that its own row lies in a
+cluster with fewer than `min_size` records of others, and a label that hid which one would tell it
+that as well.
 """
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.kmeans.shares.ring_sizes import cut
 from ppodc.kmeans.shares.update import small
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import select
@@ -25,14 +35,46 @@ from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
 from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.supplies import Needs
 
+_COUNT_BYTES = 4  # of a number of records
 
-def large(session: Session, sums: U64Array, least: int, count: int) -> U64Array:
-    """Clusters (k, columns), the count in one of them, with zeros for those of fewer records."""
-    # (1 - b_h) (lambda_h, |c_h|, ...) with b_h = [|c_h| < least]
-    counted = sums[:, : count + 1]
-    bits = small(session, counted, least).negated(session.role).unpack(len(sums))
+
+def large(session: Session, sums: U64Array, counts: U64Array, least: int) -> U64Array:
+    """Clusters (k, columns) for each of n owners, zeros where its count is below `least`.
+
+    `counts` (n, k) are right modulo 2^32; the result is (n, k, columns).
+    """
+    # (1 - b_oh) (lambda_h, |c_h|, ...) with b_oh = [counts_oh < least]
+    flat = counts.reshape(-1, 1)
+    bits = small(session, flat, least).negated(session.role).unpack(len(flat))
     kept = select.select(session, bits, AdditiveShare(np.ascontiguousarray(sums)[..., None]))
-    return kept.limbs[..., 0]
+    return kept.limbs[..., 0].reshape(*counts.shape, -1)
+
+
+def members(
+    session: Session,
+    counts: U64Array,
+    hot: Sequence[XorShare],
+    whose: NDArray[np.int64],
+    owners: int,
+) -> U64Array:
+    """How many of the rows are in each cluster, by owner: (k, owners) modulo 2^32.
+
+    `counts` (rows) are shares of 1, or of 0 for a row that does not count; `whose` has the number
+    of each row's owner.
+    """
+    by_row = np.empty((len(hot), len(counts)), U64)
+    by_row[-1] = counts
+    if len(hot) > 1:
+        # b_h(i) for all clusters but the last
+        bits = np.concatenate([member.unpack(len(counts)) for member in hot[:-1]])
+        ones = AdditiveShare(np.ascontiguousarray(counts).reshape(-1, 1, 1))
+        chosen = select.select(session, bits, ones, top=_COUNT_BYTES).limbs
+        by_row[:-1] = chosen.reshape(len(hot) - 1, -1)
+        by_row[-1] -= by_row[:-1].sum(axis=0, dtype=U64)
+    out = np.zeros((owners, len(hot)), U64)
+    first = np.append(0, np.flatnonzero(np.diff(whose)) + 1)  # of the rows of one owner in a row
+    np.add.at(out, whose[first], np.add.reduceat(by_row, first, axis=1, dtype=U64).T)
+    return cut(out.T, 8 * _COUNT_BYTES)
 
 
 def label_needs(rows: int, k: int) -> Needs:

@@ -4,13 +4,15 @@ from typing import Any
 
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.blocking import Blocking, NoBlocks
+from ppodc.linkage.blocks.embedding_blocks import EmbeddingBlocks
 from ppodc.linkage.blocks.key_blocks import KeyBlocks
 from ppodc.linkage.blocks.length_blocks import LengthBlocks
 from ppodc.linkage.blocks.tree_blocks import OwnTree, SharedTree
 
 __all__ = ["KEYS", "Blocking", "NoBlocks", "from_dict"]
 _KINDS: dict[str, type[Blocking]] = {
-    kind.kind: kind for kind in (NoBlocks, OwnTree, SharedTree, LengthBlocks, KeyBlocks)
+    kind.kind: kind
+    for kind in (NoBlocks, OwnTree, SharedTree, LengthBlocks, EmbeddingBlocks, KeyBlocks)
 }
 KEYS = (
     "blocks",

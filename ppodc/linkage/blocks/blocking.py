@@ -8,6 +8,7 @@ are compared.
 `adtree` (numbers): cells of each owner's own tree under differential privacy (`adtree`).
 `adtree-shared`: the tree of one owner, whose cells the others count their rows in.
 `length` (edit distance): a cell for each combination of exact lengths, the same for everybody.
+`embedding` (edit distance): cells of each owner's own tree over distances to public texts.
 `key`: cells of equal values of a column, such as a year of birth, in one pass or in several
 (`keys`). Pairs that agree in no key are never compared: matches between them are lost.
 """

@@ -188,10 +188,10 @@ class TreeCells(CellSpace):
         random = SecureRandom(bytes([number]) * 32)
         size = rows, len(self.domain)
         points = (random.uint64(size) % np.uint64(len(self.domain[0]))).astype(np.int64)
-        return adtree.build(points, self.domain, self.budget, _UsualNoise()).cell_counts
+        return adtree.build(points, self.domain, self.budget, UsualNoise()).cell_counts
 
 
-class _UsualNoise:
+class UsualNoise:
     """Noise at its most likely value: it is not drawn."""
 
     def count(self, epsilon: Fraction) -> int:

@@ -69,3 +69,38 @@ def _narrow(region: Boxes, cut: Marks, upper: Marks, dimension: int) -> None:
     middle = region[:, dimension].sum(axis=1) // 2
     for side, end in ((cut & ~upper, 1), (cut & upper, 0)):
         region[side, dimension, end] = middle[side]
+
+
+def check_cuts(boxes: Boxes, domain: Ints) -> None:
+    """InputError unless these boxes are the leaves of a tree that cuts the domain anywhere.
+
+    A region is cut wherever no box crosses, in the first dimension that has such a place; what has
+    none must be one box that fills it. Any order of cuts finds the same leaves. Each cut takes at
+    least one value off an axis: passes are bounded by the lengths of the axes.
+    """
+    regions = [(boxes, domain)]
+    while regions:
+        inner, region = regions.pop()
+        if len(inner) == 1:
+            if (inner[0] != region).any():
+                raise InputError("the cells of an upload leave a part of the public domain out.")
+            continue
+        regions += _parts(inner, region)
+
+
+def _parts(boxes: Boxes, region: Ints) -> list[tuple[Boxes, Ints]]:
+    """The region between all its cuts in one dimension; InputError if it has none."""
+    for dimension in range(len(region)):
+        order = np.argsort(boxes[:, dimension, 0], kind="stable")
+        low, high = boxes[order, dimension].T
+        reached = np.maximum.accumulate(high)
+        starts = np.flatnonzero(low[1:] >= reached[:-1]) + 1
+        if len(starts):
+            edges = [region[dimension, 0], *low[starts], region[dimension, 1]]
+            parts = []
+            for number, some in enumerate(np.split(order, starts)):
+                part = region.copy()
+                part[dimension] = edges[number : number + 2]
+                parts.append((boxes[some], part))
+            return parts
+    raise InputError("the cells of an upload do not cut the public domain into parts.")

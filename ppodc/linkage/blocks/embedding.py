@@ -1,10 +1,12 @@
-"""Strings as points: coordinates that bound edit distances from below.
+"""Texts as points: coordinates that bound edit distances from below (Section 4.3 of the thesis).
 
-With public reference sets G_1..G_k, coordinate j of a string is its smallest edit distance to a
+With public reference sets G_1..G_k, coordinate j of a text is its smallest edit distance to a
 member of G_j. |coordinate_j(x) - coordinate_j(y)| <= lev(x, y), so cells of coordinates prune
 without losing a match; nothing is known the other way round. The length is one more such coordinate
 (itself: the chapter's reference set of growing strings gives 1 for the empty string, not 0).
-Reference strings are drawn from a public seed, never from anyone's data.
+
+Texts are sequences of codes (`linkage.symbols`). Reference texts are drawn from a public seed,
+never from anyone's data.
 """
 
 from collections.abc import Sequence
@@ -14,37 +16,68 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.linkage.symbols import LETTERS
+from ppodc.linkage.symbols import LETTERS, MAX_LENGTH, NONE, codes
+
+Ints = NDArray[np.int64]
+Text = Sequence[int]
 
 
-def reference_set(seed: bytes, size: int, longest: int) -> list[str]:
-    """Public random strings whose lengths run through 1..longest again and again."""
-    if size < 1 or longest < 1:
-        raise InputError("a reference set needs at least one string of at least one character.")
+def reference_set(seed: bytes, size: int, longest: int, signs: int = len(LETTERS)) -> list[Text]:
+    """Public random texts of codes below `signs`; lengths run through 1..longest repeatedly."""
+    if size < 1 or not 1 <= longest <= MAX_LENGTH:
+        raise InputError(f"a reference set needs a text, and texts of 1 to {MAX_LENGTH} signs.")
     random = SecureRandom(seed)
     lengths = [1 + i % longest for i in range(size)]
-    return ["".join(LETTERS[int(x)] for x in random.below(26, n)) for n in lengths]
+    return [tuple(int(x) for x in random.below(signs, n)) for n in lengths]
 
 
-def embed(texts: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
-    """The coordinate of every text: min over the references of the edit distance."""
-    distinct = sorted(set(texts))
-    near = {text: int(edit_distances(text, references).min()) for text in distinct}
-    return np.array([near[text] for text in texts], np.int64)
+def embed(texts: Ints, references: Sequence[Text]) -> Ints:
+    """The coordinate of every text: min over the references of the edit distance.
+
+    A row of `texts` holds the codes of one text, then NONE.
+    """
+    if not len(texts):
+        return np.empty(0, np.int64)
+    distinct, place = np.unique(texts, axis=0, return_inverse=True)
+    near = np.full(len(distinct), np.iinfo(np.int64).max)
+    for reference in references:
+        np.minimum(near, edit_distances(distinct, reference), out=near)
+    return near[place.reshape(-1)]
 
 
-def edit_distances(text: str, references: Sequence[str]) -> NDArray[np.int64]:
-    """Edit distances to all references at once, a row of the table for all of them at a time."""
-    longest = max(len(reference) for reference in references)
-    signs = np.array([[ord(s) for s in r.ljust(longest, "\0")] for r in references], np.int64)
-    row = np.tile(np.arange(longest + 1), (len(references), 1))
-    for j, sign in enumerate(text, 1):
-        previous, row = row, np.empty_like(row)
-        row[:, 0] = j
-        # without the step along the row, then that step as a running minimum of row[i] - i
-        row[:, 1:] = np.minimum(previous[:, 1:] + 1, previous[:, :-1] + (signs != ord(sign)))
-        steps = np.arange(longest + 1)
-        row = np.minimum.accumulate(row - steps, axis=1) + steps
-    lengths = np.array([len(reference) for reference in references])
-    ends: NDArray[np.int64] = row[np.arange(len(references)), lengths]
-    return ends
+def coded(texts: Sequence[str]) -> Ints:
+    """Codes of normalised words, a row for each, filled up with NONE."""
+    rows = [codes(text) for text in texts]
+    wide = max(map(len, rows), default=0)
+    filled = [row + [NONE] * (wide - len(row)) for row in rows]
+    return np.array(filled, np.int64).reshape(len(rows), wide)
+
+
+def edit_distances(texts: Ints, reference: Text) -> Ints:
+    """The edit distance of every text to one reference of at most 64 signs.
+
+    A word holds the differences between neighbours in a column of the table, one bit for each sign
+    of the reference (the bit-parallel method of Myers and Hyyro); all texts advance together.
+    """
+    if not len(reference):
+        lengths: Ints = (texts != NONE).sum(axis=1, dtype=np.int64)
+        return lengths
+    one, bits = np.uint64(1), len(reference)
+    where = np.zeros(NONE + 1, np.uint64)
+    for place, code in enumerate(reference):
+        where[code] |= one << np.uint64(place)
+    last = np.uint64(bits - 1)
+    rises = np.full(len(texts), (1 << bits) - 1, np.uint64)
+    falls = np.zeros(len(texts), np.uint64)
+    distance = np.full(len(texts), bits, np.int64)
+    for signs in texts.T:
+        ends = signs == NONE
+        equal = where[signs]
+        diagonal = (((equal & rises) + rises) ^ rises) | equal | falls
+        up, down = falls | ~(diagonal | rises), rises & diagonal
+        step = ((up >> last) & one).astype(np.int64) - ((down >> last) & one).astype(np.int64)
+        up, down = (up << one) | one, down << one
+        rises = np.where(ends, rises, down | ~(diagonal | up))
+        falls = np.where(ends, falls, up & diagonal)
+        distance += np.where(ends, 0, step)
+    return distance

@@ -35,16 +35,7 @@ from ppodc.linkage.blocks.cells import Boxes, Ints, Partition
 from ppodc.privacy.cell_noise import Noise
 
 Interval = tuple[int, int]
-PUBLISHED_BUCKETS: tuple[Interval, ...] = (
-    (0, 11),
-    (11, 13),
-    (13, 14),
-    (14, 15),
-    (15, 16),
-    (16, 17),
-    (17, 19),
-    (19, 40),
-)
+PUBLISHED_EDGES = (11, 13, 14, 15, 16, 17, 19)  # of the lengths of full names
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +44,11 @@ class StringTree:
 
     epsilon: Fraction
     delta: Fraction
-    longest: int
+    longest: tuple[int, ...]  # signs of each string attribute
     attribute: tuple[int, ...]  # to which string attribute each coordinate belongs
-    attributes: int
     tree_share: Fraction = Fraction(13, 20)
     length_share: Fraction = Fraction(0)
-    buckets: tuple[Interval, ...] = ()
+    buckets: tuple[tuple[Interval, ...], ...] = ()  # of the lengths of each attribute
     adjust: bool = False
     lower: Fraction = Fraction(0)
     eta: Fraction = Fraction(1, 10)
@@ -71,6 +61,16 @@ class StringTree:
             raise InputError("cutting by length needs buckets and a share of the budget.")
         if self.tree_share < 0 or self.tree_share + self.length_share >= 1:
             raise InputError("the leaves need a share of the budget of their own.")
+
+    @property
+    def attributes(self) -> int:
+        """The number of string attributes."""
+        return len(self.longest)
+
+    @property
+    def domain(self) -> tuple[Interval, ...]:
+        """The public interval of each dimension."""
+        return tuple((0, max(1, self.longest[attribute]) + 1) for attribute in self.dimensions)
 
     @property
     def leaf(self) -> Fraction:
@@ -105,6 +105,12 @@ def length_boxes(buckets: Sequence[Interval], attributes: int) -> Boxes:
     return np.array(list(product(buckets, repeat=attributes)), np.int64)
 
 
+def cut_lengths(edges: Sequence[int], longest: int) -> tuple[Interval, ...]:
+    """Buckets of the lengths 0..longest that begin at these edges, and at 0."""
+    starts = [0, *(edge for edge in edges if edge <= longest)]
+    return tuple(zip(starts, [*starts[1:], max(1, longest) + 1], strict=True))
+
+
 def exact_lengths(shortest: int, longest: int, most: int) -> tuple[Interval, ...]:
     """A bucket for each length shortest..longest; shorter and longer ones (up to `most`) at the
     ends share a bucket each."""
@@ -116,28 +122,26 @@ def exact_lengths(shortest: int, longest: int, most: int) -> tuple[Interval, ...
 
 def _roots(points: Ints, tree: StringTree, noise: Noise) -> list[_Node]:
     """One for each combination of length buckets; one for all if there are none."""
-    everything = (0, tree.longest + 1)
     left = tree.epsilon * tree.tree_share / 2
     if not tree.buckets:
-        box = (everything,) * (tree.attributes + len(tree.attribute))
-        return [_Node(np.arange(len(points)), box, 0, len(points), left)]
+        return [_Node(np.arange(len(points)), tree.domain, 0, len(points), left)]
     roots = []
-    for lengths in product(tree.buckets, repeat=tree.attributes):
-        coordinates = [_bounds(tree, lengths[attribute]) for attribute in tree.attribute]
-        box = (*lengths, *coordinates)
+    for lengths in product(*tree.buckets):
+        coordinates = [_bounds(tree, lengths, attribute) for attribute in tree.attribute]
         # by the lengths alone: what AdjustBounds guesses about coordinates must lose no row
-        known = (*lengths, *([everything] * len(tree.attribute)))
+        known = (*lengths, *tree.domain[tree.attributes :])
         rows = np.flatnonzero(inside(points, known))
         size = len(rows) + noise.count(tree.epsilon * tree.length_share / 2)
-        roots.append(_Node(rows, box, 0, size, left))
+        roots.append(_Node(rows, (*lengths, *coordinates), 0, size, left))
     return roots
 
 
-def _bounds(tree: StringTree, lengths: Interval) -> Interval:
+def _bounds(tree: StringTree, lengths: Sequence[Interval], attribute: int) -> Interval:
     """AdjustBounds: where the coordinates of strings of these lengths lie."""
     if not tree.adjust:
-        return (0, tree.longest + 1)
-    return (int(tree.lower * lengths[0] // 1), max(2, lengths[1]))
+        return tree.domain[attribute]
+    low, high = lengths[attribute]
+    return (int(tree.lower * low // 1), max(2, high))
 
 
 def _grow(root: _Node, points: Ints, tree: StringTree, noise: Noise) -> list[Leaf]:

@@ -1,6 +1,6 @@
 """Rule `edit` (texts): the Levenshtein distances of all texts of a row add up to at most limit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -58,6 +58,14 @@ class EditDistance(Rule):
 
     def describe(self) -> str:
         return f"the edit distances of their texts add up to at most {self.limit}"
+
+    def embedded(
+        self, schema: Schema, embed: Callable[[list[Ints]], Ints], attribute: tuple[int, ...]
+    ) -> Coordinates:
+        def points(values: Ints) -> Ints:
+            return embed(self._parts(values, schema))
+
+        return Coordinates(EditPruning(self, attribute), (), points)
 
     def with_public_lengths(self, shortest: int) -> "PublicLengths":
         return PublicLengths(self.attributes, self.limit, shortest)

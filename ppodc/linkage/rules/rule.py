@@ -7,7 +7,7 @@ protocol.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -105,6 +105,15 @@ class Rule(ABC):
 
     def coordinates(self, schema: Schema) -> Coordinates | None:
         """Numbers of a row that bound its distance to others, for cells of a tree."""
+        return None
+
+    def embedded(
+        self, schema: Schema, embed: Callable[[list[Ints]], Ints], attribute: tuple[int, ...]
+    ) -> Coordinates | None:
+        """Coordinates that `embed` makes of a row's texts; None if the rule compares other values.
+
+        `attribute` says to which text each coordinate belongs.
+        """
         return None
 
     def with_public_lengths(self, shortest: int) -> "Rule | None":

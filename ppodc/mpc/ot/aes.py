@@ -29,10 +29,9 @@ from ppodc.errors import PoolError
 from ppodc.mpc.compiled import compiled, i64, in_u8_2, inlined, out_u4, out_u8_2, u64
 from ppodc.mpc.ot import aes_instructions
 from ppodc.mpc.ot.aes_instructions import (
-    AT_ONCE,
     BLOCKS,
-    VECTOR,
-    encrypt,
+    HASHED,
+    hash_rows,
     native,
     two_bits_1,
     two_bits_2,
@@ -45,7 +44,6 @@ _SLACK = 16  # `update_into` wants room for one block more
 BATCH_BLOCKS = 1 << 13  # 128 KB: input and output stay in the second-level cache
 _INSTANCES = 1 << 62
 _RANGE_BITS = 20  # of instance numbers under one key
-_NEAR = 1 << 8  # blocks at a time in a kernel: they stay in the first-level cache
 
 
 class Tweaks:
@@ -165,44 +163,24 @@ class _Permutation:
 # ------------------------------------------------------------ by the processor's instructions
 
 
-@inlined
-def _permute(round_keys: U64Array, inputs: U64Array, size: int, states: U64Array) -> None:
-    """P(y) of the first blocks in `inputs`; it has room for all that are encrypted at once."""
-    schedule = round_keys[0]
-    for at in range(0, 2 * size, AT_ONCE * VECTOR):
-        encrypt(schedule, 0, 0, inputs, at, VECTOR, states, at, VECTOR)
-
-
 @native(in_u8_2, u64, u64, in_u8_2, out_u8_2)
 def _expand(
     keys: U64Array, first: np.uint64, sender: np.uint64, round_keys: U64Array, out: U64Array
 ) -> None:
-    if keys.shape[0] == 0:
+    count = keys.shape[0]
+    if count == 0:
         return
-    blocks = out.shape[0] // keys.shape[0]
-    together = max(1, _NEAR // blocks)  # keys
-    inputs, states = np.zeros(2 * _NEAR, np.uint64), np.empty(2 * _NEAR, np.uint64)
-    roots = np.empty(2 * _NEAR, np.uint64)
-    for start in range(0, keys.shape[0], together):
-        size = min(together, keys.shape[0] - start)
-        for i in range(size):
-            inputs[2 * i], inputs[2 * i + 1] = keys[start + i, 0], keys[start + i, 1]
-        _permute(round_keys, inputs, size, roots)
-        for low in range(0, blocks, _NEAR):  # one pass, unless a single key has more blocks
-            some = min(_NEAR, blocks - low)
-            for i in range(size):
-                x0 = roots[2 * i] ^ (first + U64(start + i))
-                x1 = roots[2 * i + 1] ^ sender ^ U64(low)
-                for b in range(some):
-                    inputs[2 * (i * some + b)] = x0
-                    inputs[2 * (i * some + b) + 1] = x1 ^ U64(b)
-            _permute(round_keys, inputs, size * some, states)
-            for i in range(size):
-                place = (start + i) * blocks + low
-                for b in range(some):
-                    at = 2 * (i * some + b)
-                    out[place + b, 0] = states[at] ^ roots[2 * i]
-                    out[place + b, 1] = states[at + 1] ^ roots[2 * i + 1]
+    schedule, flat, room = round_keys[0], keys.reshape(-1), out.reshape(-1)
+    blocks, whole = out.shape[0] // count, count // HASHED * HASHED
+    for start in range(0, whole, HASHED):
+        hash_rows(schedule, flat, start, first, sender, blocks, room)
+    if whole < count:
+        last, found = np.zeros(2 * HASHED, np.uint64), np.empty(2 * HASHED * blocks, np.uint64)
+        for i in range(2 * (count - whole)):
+            last[i] = flat[2 * whole + i]
+        hash_rows(schedule, last, 0, first + U64(whole), sender, blocks, found)
+        for i in range(2 * (count - whole) * blocks):
+            room[2 * whole * blocks + i] = found[i]
 
 
 @inlined
@@ -236,7 +214,7 @@ def _two_bits(
 ) -> None:
     schedule, flat, shifts = round_keys[0], rows.reshape(-1), offsets.reshape(-1)
     each, count = offsets.shape[0], rows.shape[0]
-    together = AT_ONCE * VECTOR // 2 // each  # rows
+    together = HASHED // each  # rows
     whole = count // together * together
     for start in range(0, whole, together):
         _some_bits(schedule, flat, start, shifts, each, first, sender, out)

@@ -46,6 +46,7 @@ def _blocks_of_this_machine() -> int:
 BLOCKS = _blocks_of_this_machine()
 VECTOR = 2 * max(BLOCKS, 1)  # words of a vector
 _SUFFIX = {8: ".512", 4: ".256", 2: ""}[VECTOR]  # of the names of instructions
+HASHED = AT_ONCE * VECTOR // 2  # rows that `hash_rows` takes at once
 KEY_WORDS = (ROUNDS + 1) * VECTOR  # of all round keys, each repeated for every block of a vector
 
 
@@ -73,7 +74,8 @@ def load_vector(builder: Any, array: Any, place: Any, words: int) -> Any:
     return value
 
 
-def _store(builder: Any, value: Any, array: Any, place: Any, words: int) -> None:
+def store_vector(builder: Any, value: Any, array: Any, place: Any, words: int) -> None:
+    """Put a vector of this many words at a place of an array."""
     builder.store(value, _pointer(builder, array, place, words)).align = 8
 
 
@@ -131,13 +133,33 @@ def _encrypt(
                 for v, state in enumerate(states)
             ]
         for v, state in enumerate(states):
-            _store(builder, state, out, at(to, to_step, v), VECTOR)
+            store_vector(builder, state, out, at(to, to_step, v), VECTOR)
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _hash(each: int) -> Callable[..., Any]:
+def _splat(builder: Any, word: Any) -> Any:
+    """A vector of one word, as often as there is room."""
+    undefined = ir.Constant(_vector(VECTOR), ir.Undefined)
+    zeros = ir.Constant(ir.VectorType(_SMALL, VECTOR), [0] * VECTOR)
+    single = builder.insert_element(undefined, word, _SMALL(0))
+    return builder.shuffle_vector(single, undefined, zeros)
+
+
+def _permuted(builder: Any, keys: Any, states: list[Any]) -> list[Any]:
+    """P of vectors of blocks, under the round keys that `keys` begins with."""
+    for number in range(ROUNDS + 1):
+        key = load_vector(builder, keys, _WORD(number * VECTOR), VECTOR)
+        if number == 0:
+            states = [builder.xor(state, key) for state in states]
+            continue
+        name = ("aesenc" if number < ROUNDS else "aesenclast") + _SUFFIX
+        states = [_instruction(builder, name, state, key) for state in states]
+    return states
+
+
+def _two_bits(each: int) -> Callable[..., Any]:
     """Two bits of H(x, t) = P(P(x) ^ t) ^ P(x), of AT_ONCE vectors of blocks in registers.
 
     Blocks are those of some rows, each row xor `each` offsets: row i has the tweak (first + i,
@@ -158,12 +180,6 @@ def _hash(each: int) -> Callable[..., Any]:
             )
             _, _, start, _, first, sender, _ = values
             wide, blocks = _vector(VECTOR), VECTOR // 2
-            undefined = ir.Constant(wide, ir.Undefined)
-            zeros = ir.Constant(ir.VectorType(_SMALL, VECTOR), [0] * VECTOR)
-
-            def splat(value: Any) -> Any:
-                single = builder.insert_element(undefined, value, _SMALL(0))
-                return builder.shuffle_vector(single, undefined, zeros)
 
             def row_vector(v: int) -> Any:
                 """The rows of the blocks of vector v, each as often as it has offsets there."""
@@ -185,30 +201,19 @@ def _hash(each: int) -> Callable[..., Any]:
                     return builder.shuffle_vector(some, some, picked)
                 return load_vector(builder, offsets, _WORD(2 * (v * blocks % each)), VECTOR)
 
-            def permuted(states: list[Any]) -> list[Any]:
-                for number in range(ROUNDS + 1):
-                    key = load_vector(builder, keys, _WORD(number * VECTOR), VECTOR)
-                    if number == 0:
-                        states = [builder.xor(state, key) for state in states]
-                        continue
-                    name = ("aesenc" if number < ROUNDS else "aesenclast") + _SUFFIX
-                    states = [_instruction(builder, name, state, key) for state in states]
-                return states
-
             even = ir.Constant(wide, [-1, 0] * blocks)
-            instance, role = splat(builder.add(first, start)), splat(sender)
+            instance, role = _splat(builder, builder.add(first, start)), _splat(builder, sender)
             role = builder.and_(role, ir.Constant(wide, [0, -1] * blocks))
-            roots = permuted([builder.xor(row_vector(v), offset_vector(v)) for v in range(AT_ONCE)])
+            inputs = [builder.xor(row_vector(v), offset_vector(v)) for v in range(AT_ONCE)]
+            roots = _permuted(builder, keys, inputs)
             tweaked = []
             for v, root in enumerate(roots):
                 steps = [(v * blocks + lane // 2) // each for lane in range(VECTOR)]
                 numbers = builder.add(instance, ir.Constant(wide, steps))
                 tweak = builder.or_(builder.and_(numbers, even), role)
                 tweaked.append(builder.xor(root, tweak))
-            hashed = [
-                builder.xor(state, root)
-                for state, root in zip(permuted(tweaked), roots, strict=True)
-            ]
+            states = _permuted(builder, keys, tweaked)
+            hashed = [builder.xor(state, root) for state, root in zip(states, roots, strict=True)]
             sums: dict[int, Any] = {}  # vectors by their first row
             for v, pad in enumerate(hashed):
                 kept = builder.and_(pad, ir.Constant(wide, [3, 0] * blocks))
@@ -232,6 +237,56 @@ def _hash(each: int) -> Callable[..., Any]:
     return pads
 
 
+def _hash(
+    _: Any,
+    keys: Any,
+    rows: Any,
+    start: Any,
+    first: Any,
+    sender: Any,
+    blocks: Any,
+    out: Any,
+) -> Any:
+    """All blocks of H(x, t) of HASHED rows in registers, those from row `start` on.
+
+    Row i has the tweaks (first + i, sender ^ number), number = 0..blocks-1; its blocks go to
+    `out`, one behind the other.
+    """
+    word, whole = types.uint64, types.int64
+    signature = types.void(keys, rows, whole, word, word, whole, out)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        keys, rows, out = (
+            context.make_array(signature.args[i])(context, builder, values[i]) for i in (0, 1, 6)
+        )
+        _, _, start, first, sender, blocks, _ = values
+        wide, each = _vector(VECTOR), VECTOR // 2
+        begin = builder.mul(start, _WORD(2))
+        places = [builder.add(begin, _WORD(v * VECTOR)) for v in range(AT_ONCE)]
+        inputs = [load_vector(builder, rows, place, VECTOR) for place in places]
+        roots = _permuted(builder, keys, inputs)
+        even = ir.Constant(wide, [-1, 0] * each)
+        instance = builder.and_(_splat(builder, builder.add(first, start)), even)
+        with cgutils.for_range_slice(builder, _WORD(0), blocks, _WORD(1), intp=_WORD) as (at, _):
+            role = _splat(builder, builder.xor(sender, at))
+            tweak = builder.or_(instance, builder.and_(role, builder.not_(even)))
+            tweaked = []
+            for v, root in enumerate(roots):
+                steps = [0 if lane % 2 else each * v + lane // 2 for lane in range(VECTOR)]
+                tweaked.append(builder.xor(root, builder.add(tweak, ir.Constant(wide, steps))))
+            for v, state in enumerate(_permuted(builder, keys, tweaked)):
+                found = builder.xor(state, roots[v])
+                for lane in range(each):
+                    row = builder.add(start, _WORD(each * v + lane))
+                    place = builder.mul(builder.add(builder.mul(row, blocks), at), _WORD(2))
+                    pick = ir.Constant(ir.VectorType(_SMALL, 2), [2 * lane, 2 * lane + 1])
+                    block = builder.shuffle_vector(found, found, pick)
+                    store_vector(builder, block, out, place, 2)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 def _schedule(_: Any, keys: Any, place: Any, out: Any, to: Any) -> Any:
     """The round keys of the key at a place, from `to` on; places in words."""
     signature = types.void(keys, types.int64, out, types.int64)
@@ -245,7 +300,7 @@ def _schedule(_: Any, keys: Any, place: Any, out: Any, to: Any) -> Any:
         key = load_vector(builder, keys, values[1], 2)
         constant = 1
         for number in range(ROUNDS + 1):
-            _store(builder, key, out, builder.add(values[3], _WORD(2 * number)), 2)
+            store_vector(builder, key, out, builder.add(values[3], _WORD(2 * number)), 2)
             if number == ROUNDS:
                 break
             # each word xor those before it, and the last one substituted and rotated
@@ -264,8 +319,9 @@ def _schedule(_: Any, keys: Any, place: Any, out: Any, to: Any) -> Any:
 
 encrypt: Callable[..., None] = intrinsic(_encrypt)
 two_bits_1, two_bits_2, two_bits_16 = (
-    cast("Callable[..., None]", intrinsic(_hash(each))) for each in (1, 2, 16)
+    cast("Callable[..., None]", intrinsic(_two_bits(each))) for each in (1, 2, 16)
 )
+hash_rows: Callable[..., None] = intrinsic(_hash)
 _schedule_of: Callable[..., None] = intrinsic(_schedule)
 
 

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.mpc.compiled import compiled, i64, in_u1, in_u8_2, out_u8_2
+from ppodc.mpc.ot.bit_transpose import transpose
 from ppodc.mpc.ot.code import Code
 from ppodc.mpc.ot.leaf_streams import DEPTH, LEAVES, leaf_streams
 from ppodc.mpc.shares.additive import U64, U64Array
-from ppodc.mpc.shares.xor_bits import WORD, transpose
+from ppodc.mpc.shares.xor_bits import WORD
 
 MASK_ROWS = 128  # the first of each lot: they mask the answer of its check and are thrown away
 

@@ -21,6 +21,7 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.mpc.messages import PeerLink, Spec
 from ppodc.mpc.ot import column_check
 from ppodc.mpc.ot.aes import Hash, Tweaks
+from ppodc.mpc.ot.base_ot import Encapsulate, fresh
 from ppodc.mpc.ot.code import LEAVES, ROWS, Code
 from ppodc.mpc.ot.column_check import CHALLENGE_BYTES, DIGEST_BYTES
 from ppodc.mpc.ot.extension import MASK_ROWS, Receiver, Sender, rows_of
@@ -28,8 +29,10 @@ from ppodc.mpc.ot.start import Start
 from ppodc.mpc.shares.additive import U64Array
 from ppodc.mpc.shares.xor_bits import BLOCK, WORD, padded
 
-LOT_ROWS = (1 << 17) - MASK_ROWS  # at most: streams of 16 KB, matrices of 2 MB
-LOT_LEAVES = (1 << 15) - MASK_ROWS
+# At most: streams of 16 KB, matrices of 2 MB. A block less than a power of two, or the columns of a
+# matrix would fall into the same lines of a cache.
+LOT_ROWS = (1 << 17) - BLOCK - MASK_ROWS
+LOT_LEAVES = (1 << 15) - BLOCK - MASK_ROWS
 _EXTEND = "shares.extension"
 _AHEAD = 16  # lots on their way: 8 MB of messages
 _MASK_WORDS = MASK_ROWS // WORD
@@ -92,11 +95,16 @@ class ObliviousTransfer:
 
     @classmethod
     def start(
-        cls, role: int, link: PeerLink, random: SecureRandom, sid: bytes
+        cls,
+        role: int,
+        link: PeerLink,
+        random: SecureRandom,
+        sid: bytes,
+        encapsulate: Encapsulate = fresh,
     ) -> "ObliviousTransfer":
         """New transfers in both directions, for the session of this name."""
         hasher, tweaks = Hash(sid), Tweaks()
-        senders, receivers = Start(sid, role, link, random, hasher, tweaks).run()
+        senders, receivers = Start(sid, role, link, random, hasher, tweaks, encapsulate).run()
         return cls(role, link, random, sid, hasher, senders, receivers, tweaks)
 
     @property

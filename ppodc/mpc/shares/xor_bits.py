@@ -1,4 +1,4 @@
-"""XOR-shared bits, packed 64 to a word, and the bit-matrix transpose of OT extension.
+"""XOR-shared bits, packed 64 to a word.
 
 A bit b is b1 xor b2, with b1 at C1 and b2 at C2. Everything here is local.
 """
@@ -9,17 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.mpc.compiled import compiled, in_u8_2, inlined, out_u8_2
 from ppodc.mpc.shares.additive import U64, U64Array
 
 WORD = 64
-BLOCK = 512  # OT extension and the transpose work on multiples of this many rows
+BLOCK = 512  # OT extension works on multiples of this many rows
 _ALL = U64(0xFFFFFFFFFFFFFFFF)
-_MASKS = (
-    U64(0x00000000FFFFFFFF),
-    U64(0x00FF00FF00FF00FF),
-    U64(0x3333333333333333),
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,50 +63,3 @@ def unpack(words: U64Array, count: int) -> NDArray[np.uint8]:
     """A byte per bit: the first `count` bits along the last axis."""
     data = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(data, axis=-1, count=count, bitorder="little")
-
-
-def transpose(matrix: U64Array, out: U64Array) -> U64Array:
-    """(128, n / 64) words of bits -> (n, 2): row i holds bit i of all 128 columns."""
-    _transpose(matrix, out)
-    return out
-
-
-@inlined
-def _swap_twice(block: U64Array, far: int, mask: np.uint64) -> None:
-    """Exchange the off-diagonal squares of side `far`, then of far / 2, in each 64 x 64 block."""
-    near = far // 2
-    by_far, by_near = U64(far), U64(near)
-    fine = mask ^ (mask << by_near)
-    for base in range(0, 64, 2 * far):
-        for row in range(base, base + near):
-            for lane in range(8):
-                a, b = block[row, lane], block[row + near, lane]
-                c, d = block[row + far, lane], block[row + far + near, lane]
-                s, t = ((a >> by_far) ^ c) & mask, ((b >> by_far) ^ d) & mask
-                a, b, c, d = a ^ (s << by_far), b ^ (t << by_far), c ^ s, d ^ t
-                s, t = ((a >> by_near) ^ b) & fine, ((c >> by_near) ^ d) & fine
-                block[row, lane], block[row + near, lane] = a ^ (s << by_near), b ^ s
-                block[row + far, lane], block[row + far + near, lane] = c ^ (t << by_near), d ^ t
-
-
-@inlined
-def _transpose_blocks(matrix: U64Array, first_row: int, first: int, block: U64Array) -> None:
-    """Eight blocks of 64 x 64 side by side, so that each step is a vector instruction."""
-    for row in range(64):
-        for lane in range(8):
-            block[row, lane] = matrix[first_row + row, first + lane]
-    _swap_twice(block, 32, _MASKS[0])
-    _swap_twice(block, 8, _MASKS[1])
-    _swap_twice(block, 2, _MASKS[2])
-
-
-@compiled(in_u8_2, out_u8_2)
-def _transpose(matrix: U64Array, out: U64Array) -> None:
-    low, high = np.empty((64, 8), np.uint64), np.empty((64, 8), np.uint64)
-    for first in range(0, matrix.shape[1], 8):
-        _transpose_blocks(matrix, 0, first, low)
-        _transpose_blocks(matrix, 64, first, high)
-        for lane in range(8):
-            for row in range(64):
-                out[(first + lane) * 64 + row, 0] = low[row, lane]
-                out[(first + lane) * 64 + row, 1] = high[row, lane]

@@ -40,20 +40,27 @@ class Datasets:
     def create(self, spec: Spec) -> None:
         """Open a dataset for uploads; the same spec again is harmless, another is refused."""
         with self._database.transaction() as sql:
-            query = "SELECT digest, deleted FROM dataset WHERE name = ?"
-            row = sql.execute(query, (spec.name,)).fetchone()
-            if row is not None:
-                if row["digest"] != spec.digest or row["deleted"] == "all":
-                    state = "was deleted" if row["deleted"] else "exists with another spec"
-                    raise InputError(f"dataset {spec.name!r} {state}; use another name.")
+            if self.has(spec):
                 return
-            _check_new(spec)
             sql.execute(
                 "INSERT INTO dataset (name, digest, spec, state, updated) VALUES (?, ?, ?, ?, ?)",
                 (spec.name, spec.digest, spec.canonical(), JobState.CREATED, utc_now()),
             )
             learnt = "this cloud, its operators and the owners: the spec"
             self._ledger.append("dataset created", spec.name, {"spec": spec.digest}, learnt)
+
+    def has(self, spec: Spec) -> bool:
+        """Whether this very dataset is here; InputError if its name is taken, or it cannot be."""
+        with self._database.reading() as sql:
+            query = "SELECT digest, deleted FROM dataset WHERE name = ?"
+            row = sql.execute(query, (spec.name,)).fetchone()
+        if row is None:
+            _check_new(spec)
+            return False
+        if row["digest"] != spec.digest or row["deleted"] == "all":
+            state = "was deleted" if row["deleted"] else "exists with another spec"
+            raise InputError(f"dataset {spec.name!r} {state}; use another name.")
+        return True
 
     def all(self) -> list[Dataset]:
         """All datasets, by name."""
@@ -87,7 +94,10 @@ class Datasets:
             row = self.row(sql, name)
             count = sql.execute(query + " AND owner = ?" * len(of_owner), (name, *of_owner))
             uploads, rows = count.fetchone()
-        return Dataset(name, row["digest"], JobState(row["state"]), uploads, rows)
+        deleted = row["deleted"] == "all"
+        if deleted:
+            uploads = rows = 0
+        return Dataset(name, row["digest"], JobState(row["state"]), uploads, rows, deleted)
 
     def spec(self, name: str) -> Spec:
         """The spec as created."""

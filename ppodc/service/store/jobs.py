@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,15 @@ class Jobs:
                 (state, iteration, suite, pairs, message, int(cancel), utc_now(), dataset),
             )
             return self.get(dataset)
+
+    def begin(self, dataset: str, suite: str, pairs: int, configuration: str = "") -> None:
+        """Prepare a job, and write down what runs it here: release and configuration's digest."""
+        with self._database.transaction():
+            self.transition(dataset, JobState.PREPARING, suite=suite, pairs=pairs)
+            detail = {"release": version("ppodc"), "configuration": configuration[:16]}
+            detail |= {"suite": suite, "pairs": str(pairs)} if pairs else {}
+            learnt = "everybody who reads this: what runs the job at this cloud"
+            self._ledger.append("job begun", dataset, detail, learnt)
 
     def request_cancel(self, dataset: str) -> None:
         """Ask whoever runs the job to stop it; refused when the job is over."""

@@ -1,8 +1,8 @@
 """Results in a cloud's store: this cloud's half, as bytes, until owners fetch it.
 
 Who learns what: a half alone is random. Halves of the whole result are for every owner of records
-in the dataset; of a row half an owner may get the rows of its own uploads, and only halves that
-the spec offers are ever kept.
+in the dataset, but for those that are made for one owner; of a row half an owner may get the rows
+of its own uploads, and only halves that the spec offers are ever kept.
 """
 
 import sqlite3
@@ -35,9 +35,10 @@ CREATE TABLE result (
 CREATE TABLE result_half (
     dataset TEXT NOT NULL REFERENCES result (dataset) ON DELETE CASCADE,
     name TEXT NOT NULL,
+    owner TEXT NOT NULL,
     modulus BLOB NOT NULL,
     half BLOB NOT NULL,
-    PRIMARY KEY (dataset, name)
+    PRIMARY KEY (dataset, name, owner)
 ) STRICT;
 CREATE TABLE row_half (
     upload_id TEXT NOT NULL REFERENCES upload (upload_id),
@@ -47,6 +48,8 @@ CREATE TABLE row_half (
     PRIMARY KEY (upload_id, name)
 ) STRICT
 """
+
+_EVERY_OWNER = ""  # no owner has this name
 
 
 class Results:
@@ -76,10 +79,13 @@ class Results:
                 self._save_rows(sql, dataset, sealed, name, half)
             sql.execute("DELETE FROM result WHERE dataset = ?", (dataset,))
             sql.execute("INSERT INTO result VALUES (?, ?, ?)", (dataset, facts, session_id))
-            for name, half in result.halves.items():
-                fields = (dataset, name, modulus_to_bytes(half.modulus), half.data.tobytes())
-                sql.execute("INSERT INTO result_half VALUES (?, ?, ?, ?)", fields)
-            values = {name: len(half) for name, half in result.halves.items()}
+            kept = [(name, _EVERY_OWNER, half) for name, half in result.halves.items()]
+            for name, by_owner in result.own_halves.items():
+                kept += [(name, owner, half) for owner, half in by_owner.items()]
+            for name, owner, half in kept:
+                fields = (name, owner, modulus_to_bytes(half.modulus), half.data.tobytes())
+                sql.execute("INSERT INTO result_half VALUES (?, ?, ?, ?, ?)", (dataset, *fields))
+            values = {name: len(half) for name, _, half in kept}
             detail = {"facts": dict(result.facts), "values": values}
             learnt = "this cloud: the facts; a half alone tells nothing"
             self._ledger.append("result half stored", dataset, detail, learnt)
@@ -121,13 +127,16 @@ class Results:
             row = sql.execute(query, (dataset,)).fetchone()
         return "" if row is None else str(row["session_id"])
 
-    def half(self, dataset: str) -> ResultShare:
-        """The facts and the halves for all owners; InputError if there is no result yet."""
+    def half(self, dataset: str, owner: str = _EVERY_OWNER) -> ResultShare:
+        """The facts and the halves for this owner; InputError if there is no result yet.
+
+        Without an owner there are only the halves that all owners get.
+        """
         with self._database.reading() as sql:
             state = self._datasets.state(sql, dataset)
             row = sql.execute("SELECT facts FROM result WHERE dataset = ?", (dataset,)).fetchone()
-            query = "SELECT * FROM result_half WHERE dataset = ? ORDER BY name"
-            kept = sql.execute(query, (dataset,)).fetchall()
+            query = "SELECT * FROM result_half WHERE dataset = ? AND owner IN (?, ?) ORDER BY name"
+            kept = sql.execute(query, (dataset, _EVERY_OWNER, owner)).fetchall()
         if row is None:
             raise StateError(f"dataset {dataset!r} has no result yet; it is {state}.")
         facts = unpack_facts(row["facts"].encode("ascii"))

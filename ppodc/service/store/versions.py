@@ -1,6 +1,6 @@
 """The tables of a store, and the check that a store on disk has them.
 
-There is one version of the format so far. A store of any other is refused and left as it is.
+A program reads one version of the format. A store of any other is refused and left as it is.
 """
 
 import sqlite3
@@ -8,6 +8,7 @@ from typing import Literal
 
 from ppodc.errors import StoreError
 from ppodc.service.store import (
+    audits,
     chunks,
     datasets,
     figures,
@@ -19,7 +20,7 @@ from ppodc.service.store import (
 )
 from ppodc.service.store.database import Database
 
-VERSION = 1
+VERSION = 2
 Role = Literal["cloud1", "cloud2"]
 
 _FORMAT = "CREATE TABLE format (role TEXT NOT NULL, version INTEGER NOT NULL) STRICT"
@@ -33,6 +34,7 @@ _TABLES = (
     jobs.SCHEMA,
     results.SCHEMA,
     figures.SCHEMA,
+    audits.SCHEMA,
 )
 
 

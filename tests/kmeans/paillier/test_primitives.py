@@ -148,7 +148,8 @@ def test_large_clusters_stay_and_small_ones_become_zeros(both, least):
     w = Widths.of(Parameters(6, 2, 4, 10, Fraction(0)))
     rows = [[10, 3, 1], [0, 7, 2], [30, 30, 3], [0, 0, 0]]
     given = Clusters.from_flat(both.encrypt(rows), 2)
-    found = both.run(large(both.c1, given, least, w)).flat()
+    (told,) = both.run(large(both.c1, given, least, w))
+    found = told.flat()
     expected = [row if row[-1] >= least else [0, 0, 0] for row in rows]
     assert both.decrypt(found) == [value for row in expected for value in row]
 

@@ -218,8 +218,9 @@ def everything(randomisers: RandomiserSource) -> list[bytes]:
     assigned = both.run(assign(c1, taken, scaled, w))
     new = both.run(reseed(c1, Clusters.from_flat(assigned.sums, 2), old, w))
     both.run(setc(c1, old, new, Fraction(1), w))
-    told = both.run(large(c1, Clusters.from_flat(assigned.sums, 2), 2, w))
-    both.run(output(c1, told.flat()))
+    members = Ciphertexts.concat([c1.cipher.sum(column) for column in assigned.hot] * 2)
+    told = both.run(large(c1, Clusters.from_flat(assigned.sums, 2), 2, w, members, 2))
+    both.run(output(c1, Ciphertexts.concat([each.flat() for each in told])))
     both.run(labels(c1, assigned.index))
     width = KEY.public.ciphertext_bytes
     return [

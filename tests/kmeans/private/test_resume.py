@@ -1,16 +1,15 @@
-"""Noise through faults: a question is opened with one noise, however often its step is repeated."""
+"""Noise through faults: every opening has noise of its own, and there are no more than paid for."""
 
 import json
-from contextlib import contextmanager
+import secrets
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ppodc.errors import InputError
+from ppodc.errors import BudgetError, StateError
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.kmeans.private.kind import POINTS
-from ppodc.kmeans.private.own_noise import noise_seed, question
 from ppodc.kmeans.private.owner import owner_side
 from ppodc.kmeans.private.reference import reference
 from ppodc.kmeans.private.result import PrivateResult
@@ -22,9 +21,24 @@ RECORDS = np.random.default_rng(3).integers(0, 10, (40, 2))
 JOB = NoisyJob(k=2, epsilon=6.0, delta=1e-6, seed=2)
 
 
+class Drawn(list):
+    """Seeds as they are drawn, so that a test knows the noise."""
+
+    def __call__(self) -> bytes:
+        self.append(secrets.token_bytes(32))
+        return self[-1]
+
+
+def watch(both: TwoCloudJobs) -> None:
+    for side, drawn in zip(both.sides, both.drawn, strict=True):
+        side.plan.facts = replace(side.plan.facts, noise_seed=drawn)
+
+
 @pytest.fixture
 def both(tmp_path):
     with two_cloud_jobs(tmp_path, RECORDS, JOB) as made:
+        made.drawn = Drawn(), Drawn()
+        watch(made)
         yield made
 
 
@@ -37,20 +51,18 @@ def opened(both: TwoCloudJobs) -> PrivateResult:
 
 
 def check(both: TwoCloudJobs) -> None:
-    keys = [
-        side.store.noise_key.of_job(side.spec.digest, side.sealed.digest) for side in both.sides
-    ]
-    wanted, found = reference(both.first.spec, RECORDS, keys), opened(both)
+    """The result is that of plaintext with the noise of the last openings of each iteration."""
+    wanted, found = reference(both.first.spec, RECORDS, both.drawn), opened(both)
     assert np.array_equal(found.counts_, wanted.counts)
     assert np.array_equal(np.rint(found.points_).astype(int), wanted.points)
     assert np.array_equal(found.sizes_, wanted.sizes)
 
 
-def begun(side: CloudJob) -> list[tuple[int, str]]:
-    """(iteration, what was asked) of every opening in a cloud's ledger."""
+def begun(side: CloudJob) -> list[int]:
+    """The iteration of every opening in a cloud's ledger."""
     entries = [e for e in side.store.ledger.entries(NAME) if e.event == "reveal begun"]
     details = [json.loads(entry.detail) for entry in entries]
-    return [(d["iteration"], d["asked"]) for d in details if d["step"] == "open"]
+    return [d["iteration"] for d in details if d["step"] == "open"]
 
 
 def again(both: TwoCloudJobs, iteration: int | None) -> None:
@@ -59,7 +71,8 @@ def again(both: TwoCloudJobs, iteration: int | None) -> None:
         side.close()
         fresh = CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
         fresh.restore(iteration)
-        side.walk, side._current = fresh.walk, None
+        side.walk, side._current, side._opened = fresh.walk, None, {}
+    watch(both)
     for slot in range(both.first.pairs):
         both.pair(slot)
 
@@ -68,14 +81,14 @@ def test_the_steps_and_what_the_ledgers_say(both):
     assert both.run() == ["ingest", *["assign", "open"] * 3, "output"]
     check(both)
     for side in both.sides:
-        assert [iteration for iteration, _ in begun(side)] == [1, 2, 3]
+        assert begun(side) == [1, 2, 3]
         events = [entry.event for entry in side.store.ledger.entries(NAME)]
         assert events.count("noisy sums opened") == 3
         assert "stop bit revealed" not in events
-    assert begun(both.first) != begun(both.second), "each commits to noise of its own"
+    assert len({*both.drawn[0], *both.drawn[1]}) == 6
 
 
-def test_a_new_lead_worker_opens_the_same_values(both):
+def test_a_new_lead_worker_goes_on(both):
     both.run_until("open")
     both.pair(0)
     both.run()
@@ -83,7 +96,7 @@ def test_a_new_lead_worker_opens_the_same_values(both):
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3])
-def test_going_on_from_a_checkpoint_gives_the_same_result(both, stop):
+def test_going_on_from_a_checkpoint_opens_nothing_again(both, stop):
     while both.first.plan.iteration < stop:
         both.step()
     theirs = both.first.store.jobs.checkpoints(NAME).items()
@@ -91,107 +104,74 @@ def test_going_on_from_a_checkpoint_gives_the_same_result(both, stop):
     again(both, stop)
     both.run()
     check(both)
+    assert begun(both.first) == begun(both.second) == [1, 2, 3]
 
 
-def test_an_iteration_that_is_run_again_opens_the_very_same_noise(both):
-    """One cloud was killed before it had the opened values on disk: both start over."""
-    while both.first.plan.iteration < 2:
-        both.step()
-    before = both.first.plan.points()
-    for start in (None, 1):
-        again(both, start)
-        while both.first.plan.iteration < 2:
-            both.step()
-        assert np.array_equal(both.first.plan.points(), before)
+def opened_noise(both: TwoCloudJobs) -> np.ndarray:
+    both.run_until("open")
+    both.step()
+    return both.first.plan.points()
+
+
+def test_an_iteration_that_is_opened_again_has_other_noise(both):
+    """A cloud that changed its share of a record meanwhile cannot take the noise away."""
+    before = opened_noise(both)
+    again(both, None)
+    assert not np.array_equal(opened_noise(both), before)
     both.run()
+    for drawn in both.drawn:
+        assert len(set(drawn)) == 4
+        del drawn[0]  # the opening that was lost
     check(both)
-    for side in both.sides:
-        assert len(set(begun(side))) == 3, "one question, one noise for each iteration"
-        assert len(begun(side)) > 3
 
 
-def test_a_cloud_with_another_key_does_not_open_the_same_sums_again(both):
+@pytest.mark.parametrize("number", [0, 1])
+def test_openings_beyond_those_of_the_proof_are_refused(both, number):
+    """A cloud that opens a session again and again gets T + 1 openings, whatever it says."""
+    for _ in range(2):
+        opened_noise(both)
+        again(both, None)
+    for _ in range(2):
+        opened_noise(both)
     both.run_until("open")
-    both.step()
-    (both.second.store.folder / "noise.key").write_bytes(bytes(range(32)))
-    again(both, None)
+    side = both.sides[number]
+    with pytest.raises(BudgetError, match="has begun 'open' 4 times, restarts included"):
+        side.begin(side.walk.next_step(), 1, [0])
+    again(both, 2)
     both.run_until("open")
-    with pytest.raises(InputError, match="would reveal more than the owners agreed"):
-        both.second.begin(both.second.walk.next_step(), 1, [0])
+    side = both.sides[number]
+    with pytest.raises(BudgetError, match="Create a new dataset"):
+        side.begin(side.walk.next_step(), 1, [0])
 
 
-def tampered_first_iteration(both: TwoCloudJobs, added: int) -> None:
-    """C2 adds a number to its share of every sum and count, up to the opening of iteration 2.
-
-    It decides by that where the centres go. Noise plays no part: its standard deviation is below
-    5 in a count and 15 in a sum. Negative counts keep all centres in place; 200 moves them.
-    """
+def test_an_opening_that_was_broken_off_counts(both):
     both.run_until("open")
-    both.second.plan.sums = tuple(part + np.uint64(added % 2**64) for part in both.second.plan.sums)
-    both.step()
-    both.run_until("open")
-
-
-def test_another_question_in_the_same_iteration_is_refused(both):
-    """C2 tampers with iteration 1 so that iteration 2 would be asked at other centres."""
-    tampered_first_iteration(both, -50)
-    asked = both.first.plan.asked()
-    both.step()
-    again(both, None)
-    tampered_first_iteration(both, 200)
-    assert both.first.plan.asked() != asked
-    with pytest.raises(InputError, match="begun with other centres"):
-        both.first.begin(both.first.walk.next_step(), 1, [0])
-
-
-def test_the_same_question_is_answered_with_the_same_noise_whatever_the_other_cloud_does(both):
-    """C2 tampers with iteration 1 otherwise, but iteration 2 is asked at the same centres."""
-    tampered_first_iteration(both, -50)
-    asked = both.first.plan.asked()
-    both.step()
-    before = begun(both.first)
-    again(both, None)
-    tampered_first_iteration(both, -60)
-    assert both.first.plan.asked() == asked
-    both.step()
-    assert begun(both.first) == before * 2, "C1's noise of the first time: C2 learns nothing more"
-
-
-@contextmanager
-def _broken_off(both: TwoCloudJobs):
-    """The lead's workers are told to open, then their link breaks."""
-    both.run_until("open")
-    step = both.first.walk.next_step()
-    both.second.begin(step, 1, [0])
-    yield
+    both.second.begin(both.first.walk.next_step(), 1, [0])
+    assert begun(both.second) == [1]
+    assert begun(both.first) == []
+    both.second._current = None
     both.pair(0)
-
-
-def test_an_opening_that_was_broken_off_is_in_the_ledger_and_repeated_alike(both):
-    with _broken_off(both):
-        assert len(begun(both.second)) == 1
-        assert begun(both.first) == []
     both.run()
+    assert begun(both.second) == [1, 1, 2, 3]
+    assert both.drawn[1][0] not in both.drawn[1][1:]
+    del both.drawn[1][0]
     check(both)
-    assert len(begun(both.second)) == 4
-    assert len(set(begun(both.second))) == 3
 
 
-def test_noise_differs_by_job_question_and_cloud(both):
-    keys = {side.plan.facts.noise_key for side in both.sides}
-    assert len(keys) == 2
-    assert len({len(key) for key in keys} | {32}) == 1
-    store = both.first.store
-    assert store.noise_key.of_job("a", "b") != store.noise_key.of_job("a", "c")
-    centres = np.zeros((2, 2), np.int64)
-    questions = [question(1, centres), question(2, centres), question(1, centres + 1)]
-    assert len({noise_seed(key, asked) for key in keys for asked in questions}) == 6
-    assert (store.folder / "noise.key").stat().st_mode & 0o777 == 0o600
+def test_nothing_of_the_noise_is_kept(both):
+    both.run()
+    for side, drawn in zip(both.sides, both.drawn, strict=True):
+        names = {path.name for path in side.store.folder.rglob("*") if path.is_file()}
+        assert not any("noise" in name for name in names)
+        stored = b"".join(p.read_bytes() for p in side.store.folder.rglob("*") if p.is_file())
+        assert not any(seed in stored or seed.hex().encode() in stored for seed in drawn)
 
 
-def test_a_plan_without_its_key_draws_no_noise(both):
-    both.first.plan.facts = replace(both.first.plan.facts, noise_key=b"")
-    both.step()
-    both.step()
-    with pytest.raises(InputError, match="noise key"):
-        both.first.begin(both.first.walk.next_step(), 1, [0])
+def test_a_job_whose_half_was_given_never_opens_again(both):
+    """Even if its state were not `done`: cloud 1 would get a second result on changed shares."""
+    both.run()
+    for side in both.sides:
+        CloudJob(side.store, side.workers, NAME, "shares", 2, 1)
+        side.store.ledger.append("result half given", NAME, {"owner": "owner1"})
+        with pytest.raises(StateError, match="has left this cloud"):
+            CloudJob(side.store, side.workers, NAME, "shares", 2, 1)

@@ -155,7 +155,7 @@ def test_an_output_is_masked_afresh():
             half = SharesHalf(role, channel, job.params)
             half.ingest("all", parts[role - 1])
             state = half.records("all", [1, 2, 3])
-            answers = [np.array(half.output(state).values, np.uint64) for _ in range(2)]
+            answers = [np.array(half.output(state)[0].values, np.uint64) for _ in range(2)]
             return np.stack([state.reshape(-1), *answers])
 
         return work

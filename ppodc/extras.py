@@ -16,6 +16,7 @@ _EXTRAS = {
     "llvmlite": ("sklearn", "cloud"),
     "matplotlib": ("plot",),
     "numba": ("sklearn", "cloud"),
+    "openpyxl": ("excel",),
     "pandas": ("sklearn", "parquet"),
     "prometheus_client": ("cloud",),
     "psutil": ("bench",),

@@ -135,6 +135,10 @@ OnlyAsked = Annotated[
     bool,
     typer.Option("--only", help="Take the columns of the spec; further ones stay at home."),
 ]
+LeaveOut = Annotated[
+    bool,
+    typer.Option("--leave-out", help="Leave out rows that lack a value; they are counted."),
+]
 JsonFile = Annotated[
     Path | None,
     typer.Option(

@@ -15,6 +15,7 @@ from ppodc.service.messages import (
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LedgerAsk,
     LedgerReply,
     Named,
@@ -110,6 +111,11 @@ class Clouds:
             _together({number: listed.get(name) for number, listed in by_cloud.items()})
             for name in names
         ]
+
+    def known_as(self, cloud: int) -> tuple[str, str]:
+        """The role and the name by which a cloud knows this party's key."""
+        reply = self.at(cloud).call("known_as", reply=KnownAs)[0]
+        return reply.role, reply.name
 
     def listed(self, cloud: int) -> list[Dataset]:
         """The datasets of one cloud, by name."""

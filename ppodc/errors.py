@@ -2,6 +2,7 @@
 
     PpodcError
     ├── InputError              a file, table, option or configuration cannot be used; a ValueError
+    │   ├── MissingExtraError     this installation lacks a package that an extra brings
     │   ├── WidthError            the numbers of a job do not fit the key or the ring
     │   ├── KeyFileError          a key file is missing, damaged, too open or of another key
     │   ├── BudgetError           the privacy budget does not allow this
@@ -23,6 +24,8 @@
     ├── StoreError              a folder cannot be used
     │   └── DiskFullError         the disk is full
     ├── PoolError               precomputed randomness is spent, damaged or of another key
+    ├── DeviationError          a recorded message is not what the protocol sends there
+    ├── RecordEndsError         the record of a session ends here
     ├── RayUnusableError        Ray cannot be started or reached
     ├── SessionLostError        cloud 2 does not know the session
     ├── StepFailedError         a step failed in all its attempts
@@ -71,6 +74,12 @@ class InputError(PpodcError, ValueError):
     """A file, table, option or configuration that cannot be used as given."""
 
     code = "input"
+
+
+class MissingExtraError(InputError, ImportError):
+    """This installation lacks a package; the text has the line that installs it (`extras`)."""
+
+    code = "missing-extra"
 
 
 class WidthError(InputError):
@@ -205,6 +214,18 @@ class PoolError(PpodcError):
     """A pool of precomputed randomness that is spent, damaged or of another key."""
 
     code = "pool"
+
+
+class DeviationError(PpodcError):
+    """A recorded message that the protocol does not send there."""
+
+    code = "deviation"
+
+
+class RecordEndsError(PpodcError):
+    """The record of a session ends before the half that is run again."""
+
+    code = "record-ends"
 
 
 class RayUnusableError(PpodcError):

@@ -16,7 +16,6 @@ import typer
 from typer.core import TyperCommand
 
 from ppodc.cli.options import JsonFile, err, png_to_write, write_json
-from ppodc.errors import InputError
 
 HELP = """Measurements on this machine. Each one starts what it needs and prints tables.
 
@@ -88,12 +87,7 @@ def _lazy(place: str) -> type[TyperCommand]:
 
 def _load(place: str) -> Any:
     name, _, function = place.partition(":")
-    try:
-        module = import_module(f"ppodc.bench.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != "psutil":
-            raise
-        raise InputError("psutil is missing. Install it with: pip install 'ppodc[bench]'") from None
+    module = import_module(f"ppodc.bench.{name}")
     draw = getattr(module, "draw" if function == "run" else f"draw_{function}", None)
     app = typer.Typer(add_completion=False)
     app.command()(_measured(getattr(module, function), draw))

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from ppodc.cluster.offspring import children
 from ppodc.cluster.ray_folder import RayFolder, private_files
 from ppodc.errors import RayUnusableError
+from ppodc.extras import named_if_missing
 
 NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
@@ -225,7 +226,8 @@ def _environment(place: RayPlacement) -> None:
 
 def ray_module() -> Any:
     """Ray, loaded when it is used: it reads its settings from the environment then."""
-    import ray
+    with named_if_missing():
+        import ray
 
     return ray
 

@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPU := .venv-spu
 LINKAGE := .venv-linkage
+RELEASE := .venv-release
 # Tests run side by side, more than there are cores, since they wait for each other's processes; the
 # end-to-end tests, which start many processes each, come after the others.
 TESTERS ?= 3
@@ -13,15 +14,17 @@ PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint install lock peers linkage-peers faults fuzz soak hostile clean
+.PHONY: demo test lint docs pictures install lock wheels sbom licences peers linkage-peers faults fuzz soak hostile clean
 
 demo: install
 	$(BIN)/ppodc demo
 
-# Both halves run, whatever fails in the first; the names of all that failed come last.
+# Both halves run, whatever fails in the first; a table of what was tested and the names of all that
+# failed come last. The documentation is built by a test.
 test: install lint
-	@$(PYTEST) -n $(TESTERS) --cache-clear --ignore=tests/end_to_end; rooms=$$?; \
-	$(PYTEST) -n 2 tests/end_to_end; whole=$$?; \
+	@$(PYTEST) -n $(TESTERS) --cache-clear --ignore=tests/end_to_end --junit-xml=build/rooms.xml; rooms=$$?; \
+	$(PYTEST) -n 2 tests/end_to_end --junit-xml=build/end_to_end.xml; whole=$$?; \
+	$(BIN)/python -m tests.summary build/rooms.xml build/end_to_end.xml; \
 	if [ $$rooms -ne 0 ] || [ $$whole -ne 0 ]; then \
 		echo "make test failed:"; \
 		sed -n 's/^  "\(.*\)": true,*$$/  \1/p' .pytest_cache/v/cache/lastfailed; \
@@ -33,6 +36,17 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation site, in build/docs; a warning fails it.
+docs: install
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs -d build/doctrees . build/docs
+	@echo "built: build/docs/index.html"
+
+# The pictures of the desk in the documentation, taken by its tests in a browser of this machine.
+pictures: install
+	@mkdir -p build/shots
+	PPODC_SHOTS=build/shots $(BIN)/python -m pytest tests/desk/test_browser.py -k owner_from_agreement
+	$(BIN)/python -m tests.desk.pictures build/shots docs/pictures
+
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -43,8 +57,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 # Pins what is installed now; run after changing dependencies.
-lock: install
+# The image of the clouds takes its part of them by hash.
+lock: install $(RELEASE)/.installed
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+	echo hatchling | $(RELEASE)/bin/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python-version 3.11 \
+		-c constraints.txt --extra cluster --extra desk pyproject.toml - -o cluster_configs/cloud.lock
 
 # SecretFlow SPU pins numpy below 2 and Python below 3.12, so it has an environment of its own.
 peers: install $(SPU)/.installed
@@ -65,9 +82,27 @@ $(LINKAGE)/.installed:
 		"recordlinkage==0.16" "splink==5.0.0" "clkhash==0.18.3" "anonlink==0.15.3"
 	@touch $@
 
+# The wheel in a bare environment for each extra: a documented session in each, and their sizes.
+wheels: install
+	$(BIN)/python -m tests.campaigns.wheels --json build/wheels.json $(OPTIONS)
+
+# What is installed, for those who must know: a bill of materials (CycloneDX) and all licences.
+sbom: install $(RELEASE)/.installed
+	@mkdir -p build
+	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --of JSON -o build/sbom.json $(BIN)/python
+	@echo "written: build/sbom.json"
+
+licences: install $(RELEASE)/.installed
+	$(RELEASE)/bin/pip-licenses --python $(BIN)/python --order license
+
+$(RELEASE)/.installed:
+	test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check "cyclonedx-bom==7.5.0" "pip-licenses==5.5.5" "uv==0.13.8"
+	@touch $@
+
 # Campaigns: long randomised tests, such as `make soak OPTIONS="--minutes 60 --seed 7 --json F"`.
 faults fuzz soak hostile: install
 	$(BIN)/python -m tests.campaigns.$@ $(OPTIONS)
 
 clean:
-	rm -rf $(VENV) $(SPU) $(LINKAGE) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SPU) $(LINKAGE) $(RELEASE) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ from ppodc.service.messages import (
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LedgerAsk,
     LedgerReply,
     Named,
@@ -111,6 +112,11 @@ class Clouds:
             for name in names
         ]
 
+    def known_as(self, cloud: int) -> tuple[str, str]:
+        """The role and the name by which a cloud knows this party's key."""
+        reply = self.at(cloud).call("known_as", reply=KnownAs)[0]
+        return reply.role, reply.name
+
     def listed(self, cloud: int) -> list[Dataset]:
         """The datasets of one cloud, by name."""
         return _datasets(self.at(cloud))
@@ -195,7 +201,8 @@ def _difference(known: Mapping[int, Dataset], clouds: int) -> str:
 
 
 def _connect(remote: Remote, keys: CurveKeys, timeout: float) -> Client:
-    return Client.connect(remote.endpoint, keys, remote.public_key.encode(), timeout)
+    key = remote.public_key.encode()
+    return Client.connect(remote.endpoint, keys, key, timeout, patient=False)
 
 
 def _datasets(cloud: Client) -> list[Dataset]:

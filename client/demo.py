@@ -23,6 +23,12 @@ from ppodc.spec import Spec
 
 _MARK = ".ppodc-demo"  # only a folder that carries it is ever deleted
 OWNERS = ("north", "south")
+_NEXT = """
+What to try next:
+  ppodc demo --desk                   the same as pages in your browser: you play every party
+  ppodc init trial --owners 2         a deployment of your own (docs/operate.md)
+  docs/tutorials/                     your own tables in five lines of Python
+  ppodc sample-spec --kind linkage    find the people that two registers have in common"""
 
 
 def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
@@ -57,6 +63,7 @@ def demo(folder: Path, suite: str, rows: int, pairs: int) -> bool:
     _plot(plot, records, results[0])
     console.print(f"plot: {plot}")
     console.print(f"files of every party: {folder / 'platform'}")
+    console.print(_NEXT)
     return same
 
 

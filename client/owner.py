@@ -184,7 +184,7 @@ class Owner:
     def _encoded(self, spec: Spec, data: Any, header: bool, id_column: str) -> NDArray[np.int64]:
         if isinstance(data, EncodedTable):
             return data.under(spec)
-        side = owner_side(spec)
+        side = owner_side(spec).of(self.name)
         if not id_column:
             return side.encode(data, header=header)
         return side.encode_people(data, id_column, self._privacy, header=header)

@@ -136,12 +136,13 @@ class Follower:
         return control_messages.Done()
 
     def poll(self, body: control_messages.Poll) -> control_messages.Progress:
-        """How far the step is; takes its results over if C1 has them all too."""
+        """How far the step is; if C1 has all results too, C2 keeps its own and goes on."""
         with self._session(body.ticket) as session:
             job, trail = session.job, session.job.trail
             if job.committed(body.number):  # the answer to the first asking was lost
+                begun = job.begun(body.number + 1)
                 again = () if trail is None else trail.signed(body.number)
-                return control_messages.Progress([], [], [], committed=True, signed=again)
+                return control_messages.Progress([], [], [], True, begun, again)
             done, failed, running = job.wait(body.wait)
             committed = body.commit and job.complete()
             signed: tuple[Signed, ...] = ()
@@ -151,17 +152,21 @@ class Follower:
                     trail.accept(body.number, job.heads(), body.signed)
                     signed = trail.signed(body.number)
                 job.commit()
-                if job.walk.next_step() is None and not job.plan.prepare:
-                    job.save_result()
                 if job.plan.iteration > before:
                     self._store.ledger.note(job.dataset, body.head)
                     head = self._store.ledger.head()
+                coming = job.walk.next_step()
+                if coming is not None:
+                    job.begin(coming, 1, job.walk.line(coming).slots(job.plan))
+                elif not job.plan.prepare:
+                    job.save_result()
+            begun = committed and job.begun(body.number + 1)
         longest = _TEXT // max(1, len(failed))
         failures = [
             control_messages.Failed(slot, without_places(f.text)[:longest], f.fatal)
             for slot, f in failed.items()
         ]
-        return control_messages.Progress(done, failures, running, committed, signed, head)
+        return control_messages.Progress(done, failures, running, committed, begun, signed, head)
 
     def replace(self, body: control_messages.Replace) -> PairEnd:
         """A fresh worker for a slot whose pair failed, at either cloud."""

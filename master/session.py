@@ -62,6 +62,7 @@ class MasterSession:
         self.job = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
         self._setup = self.job.setup(link_timeout, config.pools)
         self._ticket = b""
+        self._begun_there = 0  # the number of the step that C2 has begun by itself
         self.seconds = 0.0  # of all iterations of this session
         self._rows = self.job.walk.rows()
         self._clock = Clock(self._rows, self.job.plan.max_iter)
@@ -184,7 +185,8 @@ class MasterSession:
         slots = job.walk.line(step).slots(job.plan)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             job.begin(step, attempt, slots)
-            self._cloud2.step(self._ticket, step, attempt, slots)
+            if attempt > 1 or self._begun_there != step.number:
+                self._cloud2.step(self._ticket, step, attempt, slots)
             failed = self._outcome(step)
             if not failed:
                 job.commit()
@@ -221,6 +223,7 @@ class MasterSession:
             )
             asked = time.monotonic()
             if answer.committed:
+                self._begun_there = step.number + 1 if answer.begun else 0
                 if self.job.trail is not None:
                     self.job.trail.accept(step.number, self.job.heads(), answer.signed)
                 self._store.ledger.note(self._dataset, answer.head)

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ppodc.extras import named_if_missing
+
 if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
     from client.both_clouds import ListedDataset as ListedDataset
     from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
@@ -29,6 +31,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr_
     from ppodc.kmeans.result import Result as Result
     from ppodc.local.platform import LocalPlatform as LocalPlatform
     from ppodc.spec import Spec as Spec
+
+__version__ = "0.1.0"  # the only place; the package, the command and the desk read it
 
 _PLACES = {
     "JobEndedError": "ppodc.errors",
@@ -80,7 +84,8 @@ if not TYPE_CHECKING:  # a type checker that saw it would let every name pass
         if place is None:
             raise AttributeError(f"module 'ppodc' has no attribute {name!r}")
         _check_own(place.partition(".")[0])
-        module = import_module(place)
+        with named_if_missing():
+            module = import_module(place)
         return module if place == f"ppodc.{name}" else getattr(module, name)
 
 

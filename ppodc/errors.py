@@ -2,6 +2,7 @@
 
     PpodcError
     ├── InputError              a file, table, option or configuration cannot be used; a ValueError
+    │   ├── MissingExtraError     this installation lacks a package that an extra brings
     │   ├── WidthError            the numbers of a job do not fit the key or the ring
     │   ├── KeyFileError          a key file is missing, damaged, too open or of another key
     │   ├── BudgetError           the privacy budget does not allow this
@@ -73,6 +74,12 @@ class InputError(PpodcError, ValueError):
     """A file, table, option or configuration that cannot be used as given."""
 
     code = "input"
+
+
+class MissingExtraError(InputError, ImportError):
+    """This installation lacks a package; the text has the line that installs it (`extras`)."""
+
+    code = "missing-extra"
 
 
 class WidthError(InputError):

@@ -5,7 +5,6 @@ Errors of the disk become a `StoreError` that says what to do.
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import secrets
@@ -16,6 +15,8 @@ from ppodc.errors import DiskFullError, KeyFileError, StoreError
 
 KEY_BYTES = 32
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Elsewhere (Windows) a file is private by the access list of its folder: the user's own profile.
+POSIX = hasattr(os, "getuid")
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +74,15 @@ def write_private(path: Path, data: bytes | memoryview) -> None:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold this lock file for the block; other processes wait. The file stays."""
+    from filelock import FileLock  # 50 ms that few commands need
+
+    lock = FileLock(path, mode=0o600)
     with disk_errors(path):
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock.acquire()
     try:
-        with disk_errors(path):
-            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(lock)
+        lock.release()
 
 
 def key_file(path: Path) -> bytes:
@@ -100,7 +102,12 @@ def key_file(path: Path) -> bytes:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the folder's entries to disk, so that new names survive a power cut."""
+    """Flush the folder's entries to disk, so that new names survive a power cut.
+
+    Windows cannot flush a folder: there a power cut may take a new name back.
+    """
+    if not POSIX:
+        return
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -14,6 +14,7 @@ PAGES = sorted(
     for folder in (ROOT, ROOT / "docs", ROOT / "cluster_configs")
     for page in (folder.glob("*.md") if folder == ROOT else folder.rglob("*.md"))
 )
+OF_THE_SITE = {"CHANGELOG", "CONTRIBUTING", "SECURITY"}  # of the top folder
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"`ppodc ((?:[a-z0-9][a-z0-9-]*)(?: [a-z0-9][a-z0-9-]*)?)")
 
@@ -54,3 +55,17 @@ def test_commands_exist(page):
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_every_page_is_in_the_index_of_the_site():
+    """A new page needs one line in docs/index.md; an index line needs its page."""
+    index = (ROOT / "docs" / "index.md").read_text()
+    listed = [
+        line
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", index, re.DOTALL)
+        for line in tree.splitlines()
+        if line and not line.startswith(":")
+    ]
+    places = [(ROOT / "docs" / f"{line}.md").resolve() for line in listed]
+    of_site = [page for page in PAGES if page.parent != ROOT or page.stem in OF_THE_SITE]
+    assert sorted(places) == sorted(set(of_site) - {ROOT / "docs" / "index.md"})

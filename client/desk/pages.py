@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
+
+from ppodc import __version__
 
 HERE = Path(__file__).parent
 
@@ -69,7 +70,7 @@ def environment() -> Environment:
         "size": size,
         "plural": plural,
     }
-    made.globals["release"] = version("ppodc")
+    made.globals["release"] = __version__
     return made
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from client.desk.cloud_screens import CloudScreens
 from client.desk.guard import Access
 from client.desk.invitation_screens import FirstStart
 from client.desk.operator_screens import OperatorScreens
@@ -30,6 +29,8 @@ def screens_of(config: Path | None, base: str) -> tuple[Screens, Path]:
             return FirstStart(default_folder(), base), default_folder()
     loaded = load_any(config)
     if not isinstance(loaded, OwnerConfig):
+        from client.desk.cloud_screens import CloudScreens  # needs what a cloud has installed
+
         return CloudScreens(config, base), config.resolve().parent / "desk"
     folder = loaded.uploads / "desk"
     if loaded.role == "operator":

@@ -275,6 +275,15 @@ class RecordLinkage(BaseEstimator):
         columns += [replace(c, use="link") for c in own.columns if c.name not in clustered.names]
         return Schema(tuple(columns), clustered.ub, own.texts), job
 
+    def to_join(self, ub: int) -> tuple[Schema, Job]:
+        """The columns by which it joins tables, on a grid of 0..ub, and its job."""
+        if not self.by_name and not isinstance(self.bounds, Mapping):
+            raise DataError("to join tables, give the linkage bounds by name: {name: (low, high)}.")
+        self._check_named()
+        schema = replace(self._named_schema(None), ub=ub)
+        with as_data_errors():
+            return schema, Job(self._rule(schema), Shared(), self._blocking())
+
     @classmethod
     def from_inside(cls, schema: Schema, job: Job) -> Self:
         """The linkage that is inside a k-means job with these columns."""

@@ -3,12 +3,13 @@
 import signal
 import sys
 import warnings
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
+import ppodc
+from ppodc.cli.advice import advice
 from ppodc.cli.audit import audit
 from ppodc.cli.bench import bench
 from ppodc.cli.datasets import dataset
@@ -25,6 +26,7 @@ from ppodc.cli.owner_keys import owner
 from ppodc.cli.owners import owners
 from ppodc.cli.privacy import budget, privacy
 from ppodc.errors import ChannelError, PpodcError, ProtocolError
+from ppodc.extras import named_if_missing
 
 app = typer.Typer(
     name="ppodc",
@@ -35,10 +37,9 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 link.add_typer(link_pair)
-for _commands in (deploy, desk, owners, jobs, ledger, health, local):
+for _commands in (deploy, desk, owners, jobs, ledger, advice, health, local):
     app.add_typer(_commands)
 for _name, _group in {
     "cloud1": cloud1,
@@ -56,7 +57,7 @@ for _name, _group in {
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"ppodc {version('ppodc')}")
+        typer.echo(f"ppodc {ppodc.__version__}")
         raise typer.Exit
 
 
@@ -78,12 +79,15 @@ def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def main() -> None:
     """Entry point: errors meant for the user come out in one line, Ctrl-C without a traceback."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # end in order: children, temporary folders
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup, for one, ignores SIGHUP
+    for name in ("SIGTERM", "SIGHUP"):  # end in order: children, temporary folders
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        # nohup, for one, ignores SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda got, _: sys.exit(128 + got))
     warnings.showwarning = _print_warning
     try:
-        app()
+        with named_if_missing():
+            app()
     except (ChannelError, ProtocolError) as error:
         err.print(f"[red]link:[/] {escape(str(error))}")
         sys.exit(3)

@@ -16,7 +16,6 @@ import typer
 from typer.core import TyperCommand
 
 from ppodc.cli.options import JsonFile, err, png_to_write, write_json
-from ppodc.errors import InputError
 
 HELP = """Measurements on this machine. Each one starts what it needs and prints tables.
 
@@ -45,7 +44,6 @@ KMEANS = {
     "simulate": ("kmeans.simulate:run", "SIMULATION of many pairs: time and money of a job."),
     "kegg": ("kmeans.kegg:run", "KEGG, a real data set, to convergence."),
     "peers": ("kmeans.peers:run", "The same iteration in SecretFlow SPU."),
-    "paillier": ("kmeans.paillier:run", "Paillier operations beside `phe`."),
 }
 LINKAGE = {
     "linkage": ("linkage.adult:run", "Pairs that private cells leave to compare, in the clear."),
@@ -89,12 +87,7 @@ def _lazy(place: str) -> type[TyperCommand]:
 
 def _load(place: str) -> Any:
     name, _, function = place.partition(":")
-    try:
-        module = import_module(f"ppodc.bench.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != "psutil":
-            raise
-        raise InputError("psutil is missing. Install it with: pip install 'ppodc[bench]'") from None
+    module = import_module(f"ppodc.bench.{name}")
     draw = getattr(module, "draw" if function == "run" else f"draw_{function}", None)
     app = typer.Typer(add_completion=False)
     app.command()(_measured(getattr(module, function), draw))
@@ -154,6 +147,10 @@ def bench_report_command(
     spu_python: Annotated[
         Path | None, typer.Option(help="Interpreter that has the package `spu`.")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of data sets, for linkage (adult/adult.data) and local privacy."),
+    ] = None,
     only: Annotated[
         str | None, typer.Option(help="Some sections only, such as primitives,simulate.")
     ] = None,
@@ -166,7 +163,7 @@ def bench_report_command(
     from ppodc.bench import report
 
     names = None if only is None else [name.strip() for name in only.split(",")]
-    failed = report.run(page, report.sections(full, kegg, spu_python, names))
+    failed = report.run(page, report.sections(full, kegg, spu_python, names, data))
     err.print(f"written: {page}", markup=False)
     if failed:
         raise typer.Exit(1)

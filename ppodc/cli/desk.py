@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from ppodc.cli.options import err, file_to_write, out
-from ppodc.errors import InputError
 
 desk = typer.Typer()
 Role = Literal["owner", "operator", "auditor"]
@@ -28,12 +27,7 @@ def desk_command(
     The page is opened once, through a private file. It ends by its button or after 30 idle
     minutes.
     """
-    try:
-        from client.desk.start import run_desk
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f'the desk needs {error.name}. Install it with: pip install "ppodc[desk]".'
-        ) from error
+    from client.desk.start import run_desk
 
     def ready(page: Path, opened: bool) -> None:
         if not opened:

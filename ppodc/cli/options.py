@@ -87,7 +87,23 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if out.is_terminal and whole <= out.width:
         out.print(table)
     else:
-        sys.stdout.writelines("\t".join(row) + "\n" for row in (headings, *rows))
+        out.file.writelines("\t".join(row) + "\n" for row in (headings, *rows))
+
+
+STDOUT = Path("-")
+
+
+def json_to_write(context: typer.Context, file: Path | None) -> Path | None:
+    """As `file_to_write`; "-" is the standard output, and all else then goes to the other."""
+    if file != STDOUT:
+        return file_to_write(file)
+    out.file = sys.stderr
+    context.call_on_close(_restore)
+    return file
+
+
+def _restore() -> None:
+    out.file = None  # type: ignore[assignment] # whatever the standard output is
 
 
 def file_to_write(file: Path | None) -> Path | None:
@@ -115,12 +131,18 @@ OnlyAsked = Annotated[
 ]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", help="Write the figures here as JSON.", callback=file_to_write),
+    typer.Option(
+        "--json",
+        help="Write the figures here as JSON (-: standard output).",
+        callback=json_to_write,
+    ),
 ]
 
 
 def write_json(file: Path | None, result: dict[str, Any]) -> None:
-    if file is not None:
+    if file == STDOUT:
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    elif file is not None:
         file.write_text(json.dumps(result, indent=2) + "\n")
         err.print(f"written: {file}", markup=False)
 

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from ppodc.cluster.offspring import children
 from ppodc.cluster.ray_folder import RayFolder, private_files
 from ppodc.errors import RayUnusableError
+from ppodc.extras import named_if_missing
 
 NAMESPACE = "ppodc"
 _OBJECT_STORE_BYTES = 256 << 20
@@ -95,8 +96,8 @@ def _found(place: RayPlacement) -> RayPlacement:
     ray_module()
     from ray._private.services import canonicalize_bootstrap_address, find_gcs_addresses
 
-    known = bool(os.environ.get("RAY_ADDRESS"))
-    several = [] if known else sorted(find_gcs_addresses())  # type: ignore[no-untyped-call]
+    known: Any = find_gcs_addresses
+    several = [] if os.environ.get("RAY_ADDRESS") else sorted(known())
     if len(several) > 1:
         raise RayUnusableError(
             f"several Ray clusters run on this machine ({', '.join(several)}), and one of them may "
@@ -225,7 +226,8 @@ def _environment(place: RayPlacement) -> None:
 
 def ray_module() -> Any:
     """Ray, loaded when it is used: it reads its settings from the environment then."""
-    import ray
+    with named_if_missing():
+        import ray
 
     return ray
 

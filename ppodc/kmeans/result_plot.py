@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppodc.errors import InputError
+from ppodc.extras import named_if_missing
 from ppodc.records.read_table import read
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
     if width < 2 or not (0 <= x < width and 0 <= y < width):
         raise InputError(f"a plot needs two of the columns 0 to {width - 1}: choose x and y.")
     if axes is None:
-        from matplotlib import pyplot
+        with named_if_missing():
+            from matplotlib import pyplot
 
         axes = pyplot.subplots(figsize=(7, 5), layout="constrained")[1]
     if data is not None:
@@ -41,7 +43,8 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
 
 def draw_elbow(results: "ResultsByK", file: Path) -> None:
     """The inertia over k as PNG: where the line bends, more clusters gain little."""
-    from matplotlib.figure import Figure
+    with named_if_missing():
+        from matplotlib.figure import Figure
 
     inertias = results.inertias_
     if not inertias:

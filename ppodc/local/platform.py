@@ -16,6 +16,7 @@ from pathlib import Path
 from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
 from ppodc.errors import InputError, PpodcError
+from ppodc.extras import named_if_missing
 from ppodc.members import Members
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, load
@@ -135,6 +136,7 @@ class LocalPlatform(RunningClouds):
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(None), ()  # a saved estimator comes back without it
 
+    @named_if_missing()
     def __enter__(self) -> "LocalPlatform":
         owners, key_bits, insecure = self._options
         with contextlib.ExitStack() as stack:

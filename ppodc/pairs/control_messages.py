@@ -132,7 +132,10 @@ class RunStep(Body, frozen=True):
 
 
 class Poll(Body, frozen=True):
-    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all."""
+    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all.
+
+    C2 then begins the next step by itself, if there is one: C1 need not ask for it.
+    """
 
     ticket: Ticket
     number: Count
@@ -157,6 +160,7 @@ class Progress(Body, frozen=True):
     failed: list[Failed]
     running: list[Number]
     committed: bool
+    begun: bool  # the next step, on all its slots, as a first attempt
     signed: tuple[Signed, ...] = ()
     head: Head | None = None  # of C2's ledger, after the last step of an iteration
 

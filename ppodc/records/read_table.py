@@ -10,6 +10,7 @@ keep secret.
 import csv
 import gzip
 import math
+import sys
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
+from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +138,8 @@ def in_pandas(data: Any) -> Any:
         data = data.collect()
     if hasattr(data, "iloc") or not hasattr(data, "__arrow_c_stream__"):
         return data
-    import pyarrow
+    with named_if_missing():
+        import pyarrow
 
     try:
         return pyarrow.table(data).to_pandas()
@@ -169,8 +172,9 @@ def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
 
 
 def _parquet(path: Path) -> "pd.DataFrame":
-    import pyarrow
-    import pyarrow.parquet
+    with named_if_missing():
+        import pyarrow
+        import pyarrow.parquet
 
     try:
         frame: pd.DataFrame = pyarrow.parquet.read_table(path).to_pandas()
@@ -341,8 +345,6 @@ def _objects(
     entries: NDArray[Any], column: int, not_numbers: set[tuple[int, int]], columns: _Columns
 ) -> NDArray[np.float64]:
     """A column of arbitrary objects as doubles; None and NA are missing."""
-    import pandas as pd
-
     if column in columns.categories:
         return _worded(entries, column, not_numbers, columns.categories[column])
     values = np.full(len(entries), np.nan)
@@ -358,7 +360,7 @@ def _objects(
                     values[row] = read[0]
                 else:
                     not_numbers.add((row, column))
-            elif entry is not None and entry is not pd.NA and entry is not pd.NaT:
+            elif not _missing(entry):
                 not_numbers.add((row, column))
         except (OverflowError, ValueError):
             not_numbers.add((row, column))
@@ -382,11 +384,15 @@ def _worded(
     return values
 
 
+def _missing(entry: Any) -> bool:
+    """None, or pandas' NA and NaT, which nobody has who has not loaded pandas."""
+    pandas = sys.modules.get("pandas")
+    return entry is None or (pandas is not None and (entry is pandas.NA or entry is pandas.NaT))
+
+
 def word(entry: Any) -> str:
     """The text of a cell, 3 for 3.0; empty if it is missing."""
-    import pandas as pd
-
-    if entry is None or entry is pd.NA or entry is pd.NaT:
+    if _missing(entry):
         return ""
     if isinstance(entry, float):
         if math.isnan(entry):

@@ -21,6 +21,7 @@ from ppodc.service.addresses import (
     check_ports,
     collide,
 )
+from ppodc.service.config_errors import sentence
 from ppodc.service.quotas import Quotas
 from ppodc.toml_document import parse_toml
 from ppodc.transport.call_server import Peer
@@ -293,9 +294,10 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         if isinstance(config, Cloud2Config):
             check_ports("worker_ports", *config.worker_ports)
             _check_paillier(config)
-    except (InputError, msgspec.ValidationError) as error:
-        known = ", ".join(get_type_hints(kind))
-        raise InputError(f"{path}: {error}. Known keys: {known}.") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}.") from error
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {sentence(error, kind)}.") from error
     if not isinstance(config, OwnerConfig):
         peers(config)  # refuses a key under two names
     return config

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ppodc.crypto.paillier import SecretKey, generate, generate_insecure
-from ppodc.crypto.paillier_keys import save_public, save_secret
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
@@ -35,6 +34,9 @@ from ppodc.service.config import (
 from ppodc.service.config_text import save
 from ppodc.service.invitation import Answer, Invitation, join, read_file
 from ppodc.transport.curve_keys import CurveKeys, load_public
+
+if TYPE_CHECKING:  # Paillier needs gmpy2, which few installations have and few jobs use
+    from ppodc.crypto.paillier import SecretKey
 
 MAX_OWNERS = 10_000
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
@@ -108,6 +110,8 @@ def create(
     with _new_folder(Path(folder).resolve()) as home:
         secret = None
         if "paillier" in suites:
+            from ppodc.crypto.paillier import generate, generate_insecure
+
             weak = insecure_key_bits
             secret = generate_insecure(weak) if weak else generate(key_bits)
         builder = _Builder(home, names, remote1, remote2, control)
@@ -227,7 +231,12 @@ def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, b
     for file, _ in files:
         if file.exists():
             raise InputError(f"{file} is there already; move it away or choose another name.")
-    paillier = None if paillier_bits is None else generate(paillier_bits)
+    paillier = None
+    if paillier_bits is not None:
+        from ppodc.crypto.paillier import generate
+        from ppodc.crypto.paillier_keys import save_public, save_secret
+
+        paillier = generate(paillier_bits)
     if not stem.parent.exists():
         private_folder(stem.parent)
     CurveKeys.generate().save(stem)
@@ -281,7 +290,7 @@ class _Builder:
     def cloud1(
         self,
         listen: str,
-        secret: SecretKey | None,
+        secret: "SecretKey | None",
         insecure_bits: int,
         ray_address: str,
         pairs: int,
@@ -289,6 +298,8 @@ class _Builder:
         home, stem = self._home("cloud1")
         public = None
         if secret is not None:
+            from ppodc.crypto.paillier_keys import save_public
+
             public = home / "keys" / "paillier.public"
             save_public(public, secret.public)
         config = Cloud1Config(
@@ -309,7 +320,7 @@ class _Builder:
     def cloud2(
         self,
         listen: tuple[str, str],
-        secret: SecretKey | None,
+        secret: "SecretKey | None",
         insecure_bits: int,
         ray_address: str,
         suites: tuple[str, ...],
@@ -317,6 +328,8 @@ class _Builder:
         home, stem = self._home("cloud2")
         path = None
         if secret is not None:
+            from ppodc.crypto.paillier_keys import save_secret
+
             path = home / "keys" / "paillier.secret"
             save_secret(path, secret)
         config = Cloud2Config(

@@ -16,6 +16,7 @@ from ppodc.errors import InputError
 from ppodc.files import private_folder, write_private
 from ppodc.names import Name, is_name
 from ppodc.service.config import OwnerConfig, PublicKeyText, Remote
+from ppodc.service.config_errors import sentence
 from ppodc.service.config_text import save
 from ppodc.service.six_words import six_words
 from ppodc.toml_document import parse_toml
@@ -105,7 +106,8 @@ def read(text: str, kind: type[T]) -> T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"this is no {what} that this release can use: {error}.") from error
+        told = sentence(error, kind)
+        raise InputError(f"this is no {what} that this release can use: {told}.") from error
 
 
 def read_file(path: Path, kind: type[T]) -> T:

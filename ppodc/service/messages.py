@@ -69,6 +69,13 @@ class Begin(Body, frozen=True):
     rows: Natural
 
 
+class KnownAs(Body, frozen=True):
+    """The role and the name by which a cloud knows the caller's key."""
+
+    role: str
+    name: str
+
+
 class Room(Body, frozen=True):
     """How many rows the asking owner may still bring to a dataset."""
 

@@ -2,7 +2,7 @@
 
 Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
 it), missing, commit, withdraw, progress, result, rows, ledger. Operators: datasets, spec, uploads,
-may_create, create, leave_out, delete, ledger. Auditors: spec, ledger.
+may_create, create, leave_out, delete, ledger. Auditors: spec, ledger. All: known_as.
 
 Who learns what: only an owner whose key the spec names, or whose key has replaced that one, can do
 anything with a dataset; for anyone else there is none of that name. An owner sees its own uploads
@@ -32,6 +32,7 @@ from ppodc.service.messages import (
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LeaveOut,
     LedgerAsk,
     LedgerReply,
@@ -57,7 +58,7 @@ from ppodc.service.store.job_lock import held
 from ppodc.service.store.uploads import check_not_removed, no_upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
-from ppodc.transport.wire import Array, Body
+from ppodc.transport.wire import Array, Body, Empty
 
 
 def owner_operations(
@@ -82,6 +83,7 @@ class _Operations:
         return [
             _operation("datasets", both, DatasetsAsk, self.datasets),
             _operation("spec", readers, Named, self.spec),
+            _operation("known_as", readers, Empty, self.known_as),
             _operation("uploads", both, UploadsAsk, self.uploads),
             _operation("room", owner, Named, self.room),
             _operation("extents", owner, Named, self.extents),
@@ -115,6 +117,9 @@ class _Operations:
             if len(page) == PAGE:
                 break
         return DatasetList(tuple(page)), ()
+
+    def known_as(self, peer: Peer, _: Empty) -> Answer:
+        return KnownAs(peer.role, peer.name), ()
 
     def spec(self, peer: Peer, body: Named) -> Answer:
         if peer.role == "owner":

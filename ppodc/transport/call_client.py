@@ -89,13 +89,15 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT,
         *,
         grace: float = DEFAULT_GRACE,
+        patient: bool = True,
     ) -> "Client":
         """Connect in the background. The first call shows whether the server can be reached.
 
         `timeout` is that of a call that gives none; `grace` after how many silent seconds the
-        connection is held for dead and made anew.
+        connection is held for dead and made anew. Unless `patient`, a call ends at once where the
+        port refuses and always did; a server that was there before is waited for.
         """
-        return cls(ZmqCarrier(endpoint, own, server_public, grace), timeout)
+        return cls(ZmqCarrier(endpoint, own, server_public, grace, patient), timeout)
 
     def __enter__(self) -> "Client":
         return self
@@ -159,10 +161,17 @@ class Client:
 class ZmqCarrier:
     """Over TCP with CURVE. Frames are lost only with the connection, which is made anew."""
 
-    def __init__(self, endpoint: str, own: CurveKeys, server_public: bytes, grace: float) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        own: CurveKeys,
+        server_public: bytes,
+        grace: float,
+        patient: bool = True,
+    ) -> None:
         self._socket = CurveSocket.connecting(endpoint, own, server_public, grace)
         self._connection = Connection(endpoint, own.public)
-        self._endpoint = endpoint
+        self._endpoint, self._patient = endpoint, patient
         self._arrived: deque[list[zmq.Frame]] = deque()
         self._reconnected = False
         self._told = False  # that nobody is there
@@ -185,6 +194,8 @@ class ZmqCarrier:
                     return [part.buffer for part in self._arrived.popleft()]
                 if self._connection.refused is not None:  # a key, ours or theirs
                     raise ChannelError(self._connection.refused)
+                if not self._patient and (reason := self._connection.nobody):
+                    raise ChannelError(reason)
                 remaining = deadline - time.monotonic()
                 if self._reconnected or remaining <= 0:
                     return None

@@ -1,7 +1,7 @@
 """CURVE key pairs and their files.
 
 A key pair is two files: `NAME.public` may be given to anyone, `NAME.secret` is readable by its
-owner alone and is refused otherwise.
+owner alone and is refused otherwise, where the system has such modes (not on Windows).
 """
 
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 import zmq
 
 from ppodc.errors import KeyFileError
+from ppodc.files import POSIX
 
 KEY_CHARACTERS = 40
 _Z85 = frozenset(
@@ -57,7 +58,7 @@ class CurveKeys:
             mode = path.stat().st_mode
         except OSError as error:
             raise KeyFileError(f"cannot read the key file {path}: {error.strerror}.") from error
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if POSIX and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise KeyFileError(
                 f"the secret key {path} can be read by others. If that was never the case for "
                 f"anyone you do not trust, run: chmod 600 {path}. Otherwise make a new key."

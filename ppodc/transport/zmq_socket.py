@@ -12,9 +12,9 @@ would be let in.
 
 import contextlib
 import logging
-import os
 import secrets
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +39,7 @@ _ZERO_COPY_BYTES = 64 * 1024
 _POLLIN = int(zmq.POLLIN)
 # A server that refuses us may close before its answer is out; only repeated failures count.
 _HANDSHAKE_TRIES = 3
+_CONNECT_TRIES = 5  # refused so often, in about 0.8 s, nobody listens there
 _CURVE_BYTES = 33  # that CURVE adds to each part, before the 2 or 9 of its frame
 _NOT_NOW = b"500"  # answer to an allowed key that has reached its limit
 
@@ -60,27 +61,27 @@ class Wake:
 
     def __init__(self) -> None:
         self.armed = 0
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._read, False)
-        os.set_blocking(self._write, False)
+        self._read, self._write = socket.socketpair()  # Windows selects sockets only
+        self._read.setblocking(False)
+        self._write.setblocking(False)
 
     def fileno(self) -> int:
-        return self._read
+        return self._read.fileno()
 
     def set(self) -> None:
         if not self.armed:
             return
         with contextlib.suppress(OSError):  # full: it is set already
-            os.write(self._write, b"!")
+            self._write.send(b"!")
 
     def clear(self) -> None:
         with contextlib.suppress(OSError):
-            os.read(self._read, 4096)
+            self._read.recv(4096)
 
     def __del__(self) -> None:
         # Not earlier: another thread may still be polling it.
-        os.close(self._read)
-        os.close(self._write)
+        self._read.close()
+        self._write.close()
 
 
 class CurveSocket:
@@ -100,9 +101,7 @@ class CurveSocket:
         self._monitor = self._socket.get_monitor_socket()
         self._monitor.linger = 0
         # Asked for once: the socket itself is only touched under the lock.
-        self._descriptors = [
-            int(socket.getsockopt(zmq.FD)) for socket in (self._socket, self._monitor)
-        ]
+        self._descriptors = [int(own.getsockopt(zmq.FD)) for own in (self._socket, self._monitor)]
 
     @classmethod
     def connecting(
@@ -179,10 +178,7 @@ class CurveSocket:
         wake.armed += 1
         self.lock.release()
         try:
-            poll = select.poll()
-            for descriptor in (*self._descriptors, wake.fileno()):
-                poll.register(descriptor, select.POLLIN)
-            poll.poll(max(0, min(seconds, _POLL_SECONDS)) * 1000)
+            _wait((*self._descriptors, wake.fileno()), max(0, min(seconds, _POLL_SECONDS)))
         finally:
             self.lock.acquire()
             wake.armed -= 1
@@ -249,11 +245,14 @@ class Connection:
         self._endpoint, self._own_public = endpoint, own_public
         self._connected = False
         self._failed_handshakes = 0
+        self._refusals = 0
 
     def on_event(self, event: int, value: int) -> bool:
         """Take an event in; True if it says that a connection was made anew."""
         if event == zmq.EVENT_CONNECTED:
             self._connected = True
+        elif event == zmq.EVENT_CONNECT_RETRIED:
+            self._refusals += 1
         elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             again, self.established, self.lost_since = self.established, True, None
             return again
@@ -282,6 +281,13 @@ class Connection:
     def present(self) -> bool:
         """Whether a peer is connected that could answer."""
         return self.established and self.lost_since is None
+
+    @property
+    def nobody(self) -> str:
+        """Why a caller that will not wait gives up: there never was a listener, else empty."""
+        if self._connected or self._refusals < _CONNECT_TRIES:
+            return ""
+        return f"nobody listens at {self._endpoint}. Is the service running there?"
 
     def why_silent(self, seconds: float) -> str:
         """The likely reason when no answer came in time."""
@@ -359,6 +365,17 @@ def wire_size(parts: Sequence[wire.Part]) -> int:
     return sum(
         len(part) + _CURVE_BYTES + (2 if len(part) + _CURVE_BYTES < 256 else 9) for part in parts
     )
+
+
+def _wait(descriptors: Sequence[int], seconds: float) -> None:
+    """Wait until one of them is readable."""
+    if hasattr(select, "poll"):  # not on Windows; `select` takes no descriptor above 1023
+        poll = select.poll()
+        for descriptor in descriptors:
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(seconds * 1000)
+    else:
+        select.select(descriptors, [], [], seconds)
 
 
 def _readable(socket: "zmq.Socket[bytes]") -> bool:

@@ -10,6 +10,7 @@ from ppodc.bench.linkage import febrl, peers
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.keys import Key
+from ppodc.linkage.exact_codes import CODE_BITS, text_code
 
 HEAD = "rec_id, given_name, surname, street_number, address_1, suburb, postcode, date_of_birth"
 PEOPLE = (
@@ -46,19 +47,35 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agreement_is_the_oracles(folder):
+@pytest.mark.parametrize("fields", [febrl.FIELDS, febrl.LEVELS])
+def test_points_are_the_oracles(folder, fields):
     people = febrl.load(folder, 4)
     pairs = np.argwhere(np.ones((len(PEOPLE), len(COPIES)), bool))
-    found = febrl.agreements(people, pairs)
-    expected = [
-        [
-            field.agrees(people.a.rows[i][number], people.b.rows[j][number])
-            for number, field in enumerate(febrl.FIELDS)
-        ]
-        for i, j in pairs
+    scores = febrl.weighed(febrl.outcomes(people, pairs), fields)
+    rows = [
+        [field.decode(entry) for entry in field.encode_values([_value(field, row[n])], size)]
+        for owner in (people.a, people.b)
+        for row in owner.rows
+        for n, (field, size) in enumerate(zip(fields, sizes(fields), strict=True))
     ]
-    assert found.tolist() == expected
-    assert found.any(axis=0).all()
+    values = [value for (value,) in rows]
+    width = len(fields)
+    own = [values[start : start + width] for start in range(0, len(values), width)]
+    rule = febrl.Fields(tuple(fields), 1)
+    expected = [rule.score(own[i], own[len(PEOPLE) + j]) for i, j in pairs]
+    assert scores.tolist() == expected
+    assert len(set(expected)) > 3
+
+
+def sizes(fields):
+    return [
+        CODE_BITS if f.how == "frequency" else s for f, s in zip(fields, febrl.SIZES, strict=True)
+    ]
+
+
+def _value(field, value):
+    text = febrl.TEXTS[febrl.COLUMNS.index(field.column)]
+    return text_code(text, value) if field.how == "exact" and value is not None else value
 
 
 def test_the_rule_finds_what_it_was_fitted_to(folder):
@@ -69,7 +86,7 @@ def test_the_rule_finds_what_it_was_fitted_to(folder):
         (i, j) for i in (1, 3) for j in (1, 3)
     }  # no key: born before 1900 or nobody knows when
     rule = febrl.fit(people, pairs)
-    scores = febrl.weighed(febrl.agreements(people, pairs), rule.fields)
+    scores = febrl.weighed(febrl.outcomes(people, pairs), rule.fields)
     assert ((scores >= rule.threshold) == febrl.matching(people, pairs)).all()
 
 

@@ -75,7 +75,7 @@ def test_primitives_of_both_suites_beside_the_table(points, tmp_path, monkeypatc
         suite: {(p["primitive"], p["mode"]) for p in result["points"] if p["suite"] == suite}
         for suite in ("shares", "paillier")
     }
-    names = ("SMP", "SSED_OP", "SBD", "SMIN_k", "record")
+    names = ("SMP", "SSED_OP", "SSED_OP with scale", "SBD", "SMIN_k", "record")
     modes = ("online+offline", "online", "pipelined")
     assert by_suite["paillier"] == {(name, mode) for name in names for mode in modes}
     three = ("SMP", "SSED_OP", "SBD + SMIN_k")

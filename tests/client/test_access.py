@@ -5,6 +5,7 @@ import secrets
 import pytest
 from typer.testing import CliRunner
 
+from client.owner import Owner
 from ppodc.cli import app
 from ppodc.errors import ChannelError, RefusedError
 from ppodc.local.platform import free_ports
@@ -104,10 +105,19 @@ def test_a_spec_travels_in_canonical_form(platform):
 def test_health_asks_both_clouds_and_names_each_that_is_away(tmp_path, monkeypatch):
     made = deployment.create(tmp_path / "d", 1, **_away())
     monkeypatch.setenv("PPODC_CONFIG", str(made.party("operator").config))
-    done = CliRunner().invoke(app, ["health", "--timeout", "0.1"])
+    done = CliRunner().invoke(app, ["health", "--timeout", "3600"])  # a refusal is told at once
     assert done.exit_code == 1
+    assert done.output.count("nobody listens at") == 2
     assert [line.split("\t")[0] for line in done.output.splitlines()[1:]] == ["cloud 1", "cloud 2"]
     assert "answers" not in done.output
+
+
+def test_an_owner_hears_at_once_that_a_port_refuses(tmp_path):
+    made = deployment.create(tmp_path / "d", 1, **_away())
+    config = made.party("owner1").config
+    config.write_text(config.read_text().replace("timeout = 30.0", "timeout = 3600.0"))
+    with Owner.connect(config) as owner, pytest.raises(ChannelError, match="nobody listens"):
+        owner.datasets()
 
 
 def _away() -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Where the sample deployments are, and how they are read."""
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import click
 import typer
 import yaml
 
+import ppodc
 from ppodc.cli import app
 from ppodc.service.config import (
     Cloud1Config,
@@ -50,9 +50,7 @@ def port(endpoint: str) -> int:
 
 
 def version() -> str:
-    found_version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert found_version is not None
-    return found_version[1]
+    return ppodc.__version__
 
 
 def ppodc_command() -> click.Command:

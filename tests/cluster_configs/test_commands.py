@@ -34,12 +34,15 @@ def test_the_image_is_made_from_files_that_exist():
         for name in line.split()[:-1]
         if not name.startswith("--")
     ]
-    assert {"constraints.txt", "ppodc", "cloud1", "cloud2", "master", "client"} <= set(sources)
+    assert {"cluster_configs/cloud.lock", "ppodc", "cloud1", "cloud2", "master", "client"} <= set(
+        sources
+    )
     ignore = (CONFIGS / "Dockerfile.dockerignore").read_text().splitlines()
     for name in sources:
         assert (ROOT / name).exists()
         assert f"!{name}" in ignore
-    assert "-c /src/constraints.txt" in text
+    assert "--require-hashes -r /src/cloud.lock" in text
+    assert "--no-deps --no-build-isolation /src" in text
     script = ROOT / next(name for name in sources if name.endswith(".sh"))
     assert script.name in pods("cloud2")["gateway"]["spec"]["containers"][0]["args"]
     assert os.access(script, os.X_OK)

@@ -48,6 +48,7 @@ def test_people_that_owners_have_in_common_are_linked_and_count_once(deployment:
         bounds=BOUNDS,
         max_iter=5,
         random_state=3,
+        min_size=1,
         dedup=RecordLinkage(theta=0),
         platform=deployment,
     ).fit([first, second, third])

@@ -98,9 +98,11 @@ def test_a_written_configuration_loads_as_it_was(deployment, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("pairs = 3", 'pairs = "3"', "pairs"),
-        ("pairs = 3", "pairs = 0", "pairs"),
-        ("pairs = 3", "pears = 3", "unknown field `pears`"),
+        ("pairs = 3", 'pairs = "3"', "pairs must be a whole number, not a text in quotes. pairs: "),
+        ("pairs = 3", "pairs = 0", "pairs must be at least 1. pairs: Worker pairs of a job"),
+        ("pairs = 3", "pears = 3", "there is no key 'pears'. Did you mean 'pairs'?"),
+        ("pairs = 3", "pairs = 3\nx = 1", "there is no key 'x'. Known keys: "),
+        ("[cloud2]", "[cloud2]\nport = 1", "there is no key 'port' in [cloud2]. Known keys: endpo"),
         ("pairs = 3", "pairs = 3\npairs = 3", "TOML"),
         ("tcp://127.0.0.1:7401", "127.0.0.1:7401", "listen: '127.0.0.1:7401' must begin with tcp"),
         ("tcp://127.0.0.1:7401", "tcp://127.0.0.1", "listen: 'tcp://127.0.0.1' is not tcp://HOST"),
@@ -108,10 +110,11 @@ def test_a_written_configuration_loads_as_it_was(deployment, tmp_path):
         ('role = "cloud1"', 'role = "cloud2"', "is the configuration of cloud 2; this needs that"),
         ('role = "cloud1"', 'role = "clod1"', 'cloud 1: role = "cloud1"'),
         ('store = "store"', "store = 3", "path"),
-        ('store = "store"', "", "store"),
+        ('store = "store"', "", "the key store is missing. store: Folder of shares"),
         ('health = ""', 'health = "127.0.0.1:99999"', "health: '127.0.0.1:99999' names a port"),
         ('health = ""', 'health = "0.0.0.0:9464"', "health: '0.0.0.0:9464' is not 127.0.0.1"),
-        ("[owners]", "[owners]\neve = 'short'", "owners"),
+        ("[owners]", "[owners]\neve = 'short'", "a value in [owners] must be a public key: the 40"),
+        ("[auditors]", "[auditors]\naud = 3", "a value in [auditors] must be a text in quotes"),
         ("[cloud2]", "[cloud3]", "cloud"),
     ],
 )

@@ -66,6 +66,24 @@ def test_the_last_two_checkpoints_stay(two):
     assert (again[0], again[1].shape) == ("other", (0, 4))
 
 
+def test_an_owner_gets_the_halves_that_were_made_for_it_alone(two):
+    first, second = two
+    ids = [put_upload(first, second, "clinic", owner, records(2)) for owner in ("ann", "bob")]
+    first.seals.seal("clinic", ids)
+    labels, common = OutputShare.of(4, [0, 1, 1, 0]), OutputShare.of(9, [4])
+    nothing = OutputShare.of_words(np.empty(0, np.uint64))
+    own = {"clusters": {"ann": OutputShare.of_words(np.arange(3, dtype=np.uint64)), "bob": nothing}}
+    given = ResultShare({}, {"common": common}, {"labels": labels}, own)
+    for _ in range(2):  # until the job is done it may be saved again
+        first.results.save("clinic", given)
+    for owner, half in own["clusters"].items():
+        kept = first.results.half("clinic", owner).halves
+        assert kept == {"clusters": half, "common": common}
+        assert kept == given.for_owner(owner, [(0, 2)]).halves
+    for nobody in ("", "eve"):
+        assert first.results.half("clinic", nobody).halves == {"common": common}
+
+
 def test_results_and_labels_by_owner(two):
     first, second = two
     ids = [

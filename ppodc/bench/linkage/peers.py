@@ -118,7 +118,7 @@ def _expected(
         x, y = places[0][slice(*each.block.xs)], places[1][each.block.columns]
         both = np.argwhere((x >= 0)[:, None] & (y >= 0)[None])
         pairs = np.stack([x[both[:, 0]], y[both[:, 1]]], axis=1)
-        match = febrl.weighed(febrl.agreements(people, pairs), rule.fields) >= rule.threshold
+        match = febrl.weighed(febrl.outcomes(people, pairs), rule.fields) >= rule.threshold
         for earlier in range(each.earlier):
             own, other = keys[0][pairs[:, 0], earlier], keys[1][pairs[:, 1], earlier]
             match &= (own != other) | (own == NO_KEY)

@@ -24,7 +24,7 @@ class PublishedNoise:
 
     def padding(self, epsilon: Fraction, delta: Fraction) -> int:
         """Shifted up by ln(1/delta) / epsilon; of mean 0, hence often negative, to suppress."""
-        drawn = math.ceil(self._random.laplace(0, 1 / float(epsilon)))
+        drawn = math.floor(self._random.laplace(0, 1 / float(epsilon)) + 0.5)  # `rpi`
         if self._suppress:
             return drawn
         return max(0, drawn + math.ceil(-math.log(float(delta)) / float(epsilon)))

@@ -8,6 +8,8 @@ Who learns what: a store holds its own cloud's shares, states and halves only. E
 every half of a result that is kept here or handed to an owner, is in the ledger.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ppodc.files import private_folder
@@ -57,6 +59,12 @@ class Store:
             database.close()
             raise
         return cls(path, role, database)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """All that the block writes is on disk together when it ends, or none of it."""
+        with self._database.transaction():
+            yield
 
     def close(self) -> None:
         """Close the store; closing twice is harmless."""

@@ -1,0 +1,25 @@
+"""Pictures of the desk for the documentation: `make pictures` takes them from the browser's tests.
+
+`python -m tests.desk.pictures SHOTS FOLDER` writes those that pages show, with few colours.
+"""
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+SHOWN = ("owner-agree", "owner-table", "owner-result-kmeans")
+_COLOURS = 64
+
+
+def main(shots: Path, folder: Path) -> None:
+    """Take the wide, light picture of each screen."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in SHOWN:
+        with Image.open(shots / f"{name}-1280-light.png") as picture:
+            small = picture.convert("RGB").quantize(_COLOURS)
+            small.save(folder / f"{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

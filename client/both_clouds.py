@@ -15,6 +15,7 @@ from ppodc.service.messages import (
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LedgerAsk,
     LedgerReply,
     Named,
@@ -111,6 +112,11 @@ class Clouds:
             for name in names
         ]
 
+    def known_as(self, cloud: int) -> tuple[str, str]:
+        """The role and the name by which a cloud knows this party's key."""
+        reply = self.at(cloud).call("known_as", reply=KnownAs)[0]
+        return reply.role, reply.name
+
     def listed(self, cloud: int) -> list[Dataset]:
         """The datasets of one cloud, by name."""
         return _datasets(self.at(cloud))
@@ -168,8 +174,8 @@ def _together(shown: Mapping[int, Dataset | None]) -> ListedDataset:
         name=first.name,
         digest=first.digest,
         state=first.state,
-        uploads=min(each.uploads for each in known.values()),
-        rows=min(each.rows for each in known.values()),
+        uploads=min(0 if each is None else each.uploads for each in shown.values()),
+        rows=min(0 if each is None else each.rows for each in shown.values()),
         deleted=all(each.deleted for each in known.values()),
         disk=sum(each.disk for each in known.values()),
         agreed=agreed,

@@ -19,15 +19,26 @@ from ppodc.errors import InputError, ProtocolError, RefusedError, WithdrawnError
 from ppodc.kinds import owner_side
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.owner_side import Ints, OwnerSide
+from ppodc.records.part_digest import SALT_BYTES, PartDigest
 from ppodc.records.prepared_upload import PreparedUpload
 from ppodc.records.upload_form import Cloud, RowsPart
 from ppodc.service.config import OwnerConfig
-from ppodc.service.messages import Begin, ChunkPlace, Named, Room, Seed, UploadRef, UploadState
+from ppodc.service.messages import (
+    Begin,
+    ChunkPlace,
+    Commit,
+    Named,
+    Room,
+    Seed,
+    UploadRef,
+    UploadState,
+)
 from ppodc.service.sealed_uploads import Outline, Upload
 from ppodc.spec import Spec
 from ppodc.transport.wire import Empty
 
 _CHUNK_BYTES = 4 << 20
+_AUDIT_ROWS = 1 << 16  # of a part that are hashed at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class Receipt:
     privacy: PrivacyReport | None = None
     before: tuple[Upload, ...] = ()
     replaced: bool = False
+    left_out: int = 0  # rows of the table that lack a value
     lost: tuple[Lost, ...] = ()
 
     @property
@@ -102,13 +114,13 @@ class Sender:
                 record = self._begin(side, digest, values, self._besides(spec, record))
         upload = PreparedUpload(side, values, outline, record.seed)
         try:
-            self._send(record.upload_id, upload, progress, on_sent)
+            self._send(record, upload, progress, on_sent)
         except RefusedError as error:
             if error.code != WithdrawnError.code:
                 raise
             record = self._begin(side, digest, values)  # a new id and a new secret
             upload = replace(upload, secret=record.seed)
-            self._send(record.upload_id, upload, progress, on_sent)
+            self._send(record, upload, progress, on_sent)
         self._records.finish(spec, record)
         return _receipt(spec, record, own, repeated=False)
 
@@ -186,10 +198,10 @@ class Sender:
         )
 
     def _send(
-        self, upload_id: str, upload: PreparedUpload, progress: bool, on_sent: OnSent | None
+        self, record: UploadRecord, upload: PreparedUpload, progress: bool, on_sent: OnSent | None
     ) -> None:
         """Bring the clouds to `committed`, from wherever an earlier attempt has left them."""
-        spec, m = upload.side.spec, len(upload.values)
+        spec, m, upload_id = upload.side.spec, len(upload.values), record.upload_id
         parts = parts_of(spec)
         begin = Begin(spec.name, spec.digest, upload_id, m)
         cells = () if upload.outline is None else (upload.outline,)
@@ -209,8 +221,9 @@ class Sender:
                     self._clouds.at(cloud).tell("seed", Seed(upload_id, upload.secret))
                 if on_sent is not None:
                     on_sent(Sent(cloud, m, m))
+        audited = _audited(record, upload) if spec.audit else {}
         for cloud in parts:
-            self._clouds.at(cloud).tell("commit", UploadRef(upload_id))
+            self._clouds.at(cloud).tell("commit", audited.get(cloud, Commit(upload_id)))
 
     def _send_chunks(
         self,
@@ -233,6 +246,24 @@ class Sender:
                     advance(stop - start)
             state = to.call("missing", UploadRef(upload_id), reply=UploadState)[0]
         advance(len(upload.values) - sent)  # sent by an earlier attempt
+
+
+def _audited(record: UploadRecord, upload: PreparedUpload) -> dict[Cloud, Commit]:
+    """Each cloud's salt and the digest of the other cloud's part, for an audit."""
+    salts: dict[Cloud, bytes] = {1: record.salts[:SALT_BYTES], 2: record.salts[SALT_BYTES:]}
+    digests: dict[Cloud, bytes] = {}
+    for cloud, part in parts_of(upload.side.spec).items():
+        digest = PartDigest(salts[cloud])
+        if not isinstance(part, RowsPart):
+            digests[cloud] = digest.of_seed(upload.secret)
+            continue
+        for first in range(0, len(upload.values), _AUDIT_ROWS):
+            digest.add(upload.share(cloud, first, first + _AUDIT_ROWS))
+        digests[cloud] = digest.value()
+    return {
+        1: Commit(record.upload_id, salts[1], digests[2]),
+        2: Commit(record.upload_id, salts[2], digests[1]),
+    }
 
 
 def _receipt(spec: Spec, record: UploadRecord, rows: int, *, repeated: bool) -> Receipt:

@@ -2,8 +2,8 @@
 
 The file of an unfinished upload holds its seed: with it and cloud 1's share the records could be
 read, so it is the owner's alone (mode 0600), and the seed is erased from it once both clouds have
-committed. The name follows from the dataset and the data: the same data find their file again.
-A seed is only ever used again for the very same data.
+committed; so are the salts of an audit. The name follows from the dataset and the data: the same
+data find their file again. A seed is only ever used again for the very same data.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, locked, private_folder, write_private
 from ppodc.names import UploadId
+from ppodc.records.part_digest import SALT_BYTES
 from ppodc.records.sharing import SEED_BYTES
 from ppodc.spec import Spec
 
@@ -36,6 +37,7 @@ class UploadRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int
     seed: bytes
     finished: bool
+    salts: bytes = b""  # of the digests of both parts, for an audit; empty once finished
 
     def __repr__(self) -> str:
         return f"UploadRecord(upload_id={self.upload_id!r}, finished={self.finished})"
@@ -69,7 +71,8 @@ class UploadRecords:
             record = msgspec.json.decode(data, type=UploadRecord)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise self._damaged(path) from None  # the decoder's words may quote the file
-        whole = record.finished or len(record.seed) == SEED_BYTES
+        salts = 2 * SALT_BYTES if spec.audit else 0
+        whole = record.finished or (len(record.seed), len(record.salts)) == (SEED_BYTES, salts)
         same = (record.version, record.spec_digest) == (_VERSION, spec.digest)
         if not whole or not same or not hmac.compare_digest(record.data_digest, digest):
             raise self._damaged(path)
@@ -86,6 +89,7 @@ class UploadRecords:
             rows,
             seed,
             False,
+            secrets.token_bytes(2 * SALT_BYTES) if spec.audit else b"",
         )
         self._write(spec, record)
         return record
@@ -93,7 +97,7 @@ class UploadRecords:
     def finish(self, spec: Spec, record: UploadRecord) -> None:
         """Note that both clouds have committed, and erase the seed."""
         if not record.finished:
-            self._write(spec, msgspec.structs.replace(record, seed=b"", finished=True))
+            self._write(spec, msgspec.structs.replace(record, seed=b"", finished=True, salts=b""))
 
     def _write(self, spec: Spec, record: UploadRecord) -> None:
         write_private(self._path(spec, record.data_digest), msgspec.json.encode(record))

@@ -4,6 +4,7 @@ from ppodc.crypto.paillier import PublicKey
 from ppodc.errors import ChannelError
 from ppodc.pairs.network import ZEROMQ, Network
 from ppodc.pairs.pair_worker import PairWorker, Setup
+from ppodc.pairs.recording import Recording
 from ppodc.transport.channel import Channel
 from ppodc.transport.curve_keys import CurveKeys
 
@@ -24,9 +25,12 @@ class Worker1(PairWorker):
         """The key that this worker's channel is known by; made for it and never stored."""
         return self._keys.public
 
-    def pair_with(self, endpoint: str, public: bytes, pair: str) -> None:
+    def pair_with(
+        self, endpoint: str, public: bytes, pair: str, recording: Recording | None = None
+    ) -> None:
         """Remember where the other half listens and which key it must hold."""
         self._peer = (endpoint, public, pair)
+        self.keep_record(recording)
 
     def open_channel(self) -> tuple[Channel, str]:
         if self._peer is None:

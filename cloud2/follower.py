@@ -33,6 +33,7 @@ from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob, drop_pools
 from ppodc.pairs.control_messages import PairEnd
 from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
+from ppodc.pairs.statements import Signed, SignedParts
 from ppodc.service.config import Cloud2Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
@@ -85,7 +86,9 @@ class Follower:
         page = self._store.uploads.of(
             body.dataset, committed=True, skip=body.first, limit=control_messages.PAGE
         )
-        return control_messages.UploadList(page)
+        audited = page if self._store.datasets.spec(body.dataset).audit else []
+        fits = tuple(self._store.audits.fit(upload) for upload in audited)
+        return control_messages.UploadList(page, fits)
 
     def terms(self, body: control_messages.Terms) -> control_messages.Done:
         """Refuse before anything is fixed what `open` would refuse after it."""
@@ -98,9 +101,9 @@ class Follower:
         self._known(body.dataset, body.spec)
         if ids.ndim != 2 or ids.dtype != np.uint8 or ids.shape[1] != 16:
             raise ProtocolError("the upload ids of a seal must be rows of 16 bytes.")
-        return control_messages.Sealed(
-            self._store.seals.seal(body.dataset, [row.tobytes().hex() for row in ids])
-        )
+        digest = self._store.seals.seal(body.dataset, [row.tobytes().hex() for row in ids])
+        self._store.ledger.note(body.dataset, body.head)
+        return control_messages.Sealed(digest, self._store.ledger.head())
 
     def open(self, body: control_messages.Open) -> control_messages.Opened:
         """Start workers for a sealed dataset; a session that was open for it ends."""
@@ -118,12 +121,13 @@ class Follower:
             job.session_id = control_messages.session_id(session.ticket)
             try:
                 ends = self._start(session, dict(enumerate(body.publics)))
+                word = _commit(body, job, resume)
             except BaseException:
                 job.close()
                 raise
             self._sessions[body.dataset] = session
         log.info("job %s: %d workers, from iteration %s", body.dataset, job.pairs, resume or 0)
-        return control_messages.Opened(session.ticket, resume, ends)
+        return control_messages.Opened(session.ticket, resume, ends, word)
 
     def step(self, body: control_messages.RunStep) -> control_messages.Done:
         """Begin the step that must come now, on slots that wait for it."""
@@ -132,23 +136,37 @@ class Follower:
         return control_messages.Done()
 
     def poll(self, body: control_messages.Poll) -> control_messages.Progress:
-        """How far the step is; takes its results over if C1 has them all too."""
+        """How far the step is; if C1 has all results too, C2 keeps its own and goes on."""
         with self._session(body.ticket) as session:
-            job = session.job
+            job, trail = session.job, session.job.trail
             if job.committed(body.number):  # the answer to the first asking was lost
-                return control_messages.Progress([], [], [], committed=True)
+                begun = job.begun(body.number + 1)
+                again = () if trail is None else trail.signed(body.number)
+                return control_messages.Progress([], [], [], True, begun, again)
             done, failed, running = job.wait(body.wait)
             committed = body.commit and job.complete()
+            signed: tuple[Signed, ...] = ()
+            before, head = job.plan.iteration, None
             if committed:
+                if trail is not None:
+                    trail.accept(body.number, job.heads(), body.signed)
+                    signed = trail.signed(body.number)
                 job.commit()
-                if job.walk.next_step() is None and not job.plan.prepare:
+                if job.plan.iteration > before:
+                    self._store.ledger.note(job.dataset, body.head)
+                    head = self._store.ledger.head()
+                coming = job.walk.next_step()
+                if coming is not None:
+                    job.begin(coming, 1, job.walk.line(coming).slots(job.plan))
+                elif not job.plan.prepare:
                     job.save_result()
+            begun = committed and job.begun(body.number + 1)
         longest = _TEXT // max(1, len(failed))
         failures = [
             control_messages.Failed(slot, without_places(f.text)[:longest], f.fatal)
             for slot, f in failed.items()
         ]
-        return control_messages.Progress(done, failures, running, committed)
+        return control_messages.Progress(done, failures, running, committed, begun, signed, head)
 
     def replace(self, body: control_messages.Replace) -> PairEnd:
         """A fresh worker for a slot whose pair failed, at either cloud."""
@@ -157,14 +175,17 @@ class Follower:
             if not 0 <= body.slot < job.pairs:
                 raise ProtocolError(f"this session has no slot {body.slot}.")
             log.info("job %s: new worker for slot %d", job.dataset, body.slot)
-            return self._start(session, {body.slot: body.public})[0]
+            end = self._start(session, {body.slot: body.public})[0]
+            if job.trail is not None:
+                job.trail.replace(job.pair_name(body.slot), body.commitment)
+            return end
 
-    def settle(self, body: control_messages.Settle) -> control_messages.Done:
+    def settle(self, body: control_messages.Settle) -> control_messages.Settled:
         """The job ended or paused at C1: free the workers and note the outcome."""
         with self._opening:
             if body.outcome == "prepared":  # pools were filled; the job stands where it stood
                 self._end(body.dataset)
-                return control_messages.Done()
+                return control_messages.Settled()
             state = self._store.jobs.get(body.dataset).state
             target = _STATES[body.outcome]
             session = self._sessions.get(body.dataset)
@@ -177,7 +198,8 @@ class Follower:
                 log.info("job %s: %s", body.dataset, target)
             if target.final:
                 drop_pools(self._store, body.dataset, self._config.pools)
-        return control_messages.Done()
+            self._store.ledger.note(body.dataset, body.head)
+        return control_messages.Settled(self._store.ledger.head())
 
     def stop(self) -> None:
         """End all sessions and their workers."""
@@ -248,10 +270,16 @@ class Follower:
             job.place(slot, worker, again)
             where = (config.worker_host, config.worker_ports)
             pair = job.pair_name(slot)
-            return self._workers.call(worker, "listen", *where, publics[slot], pair)
+            recording = None if job.trail is None else job.trail.draw(pair)
+            return self._workers.call(worker, "listen", *where, publics[slot], pair, recording)
 
         ends = launch(self._workers, start, list(publics), "cloud 2's workers")
-        return [PairEnd(endpoint, own) for endpoint, own in ends]
+        said = [
+            None if job.trail is None else job.trail.commitment(job.pair_name(slot))
+            for slot in publics
+        ]
+        both = zip(ends, said, strict=True)
+        return [PairEnd(endpoint, own, commitment) for (endpoint, own), commitment in both]
 
     @contextmanager
     def _session(self, ticket: bytes) -> Iterator[_Session]:
@@ -277,3 +305,15 @@ class Follower:
         session = self._sessions.pop(dataset, None)
         if session is not None:
             session.job.close()
+
+
+def _commit(body: control_messages.Open, job: CloudJob, resume: int | None) -> SignedParts | None:
+    """Keep the commitments of both clouds before any hello; this cloud's word, if audited."""
+    if job.trail is None:
+        return None
+    if len(body.commitments) != job.pairs:
+        raise ProtocolError("an audited job needs a commitment for each pair.")
+    theirs = {job.pair_name(slot): said for slot, said in enumerate(body.commitments)}
+    shape = (job.pairs, body.shards_per_pair)
+    job.trail.open(job.session_id, job.suite, shape, resume, body.word, theirs)
+    return job.trail.own_word()

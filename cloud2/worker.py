@@ -8,6 +8,7 @@ from ppodc.crypto.paillier_keys import load_secret
 from ppodc.errors import ChannelError, InputError
 from ppodc.pairs.network import ZEROMQ, Listener, Network
 from ppodc.pairs.pair_worker import PairWorker, Setup
+from ppodc.pairs.recording import Recording
 from ppodc.transport.channel import Channel
 from ppodc.transport.curve_keys import CurveKeys
 
@@ -31,7 +32,12 @@ class Worker2(PairWorker):
         self._pair = ""
 
     def listen(
-        self, host: str, ports: tuple[int, int], public: bytes, pair: str
+        self,
+        host: str,
+        ports: tuple[int, int],
+        public: bytes,
+        pair: str,
+        recording: Recording | None = None,
     ) -> tuple[str, bytes]:
         """Open a port for the holder of `public` alone; (endpoint, own public key).
 
@@ -40,6 +46,7 @@ class Worker2(PairWorker):
         address = node_address() if host == "node" else host
         self._listener = self._bind(address, ports, public)
         self._pair = pair
+        self.keep_record(recording)
         return self._listener.endpoint, self._keys.public
 
     def _bind(self, address: str, ports: tuple[int, int], public: bytes) -> Listener:

@@ -30,7 +30,7 @@ from ppodc.errors import (
     SessionLostError,
 )
 from ppodc.pairs.cloud_job import drop_pools
-from ppodc.pairs.control_messages import MAX_PAIRS
+from ppodc.pairs.control_messages import MAX_PAIRS, Outcome
 from ppodc.pairs.pair_worker import LINK_TIMEOUT
 from ppodc.pairs.progress import Event, Listener
 from ppodc.pairs.shards import usable_pairs
@@ -127,7 +127,7 @@ class Master:
                     raise _give_up(store, cloud2, dataset, str(error)) from error
             # C2 hands its halves out only now: both clouds have theirs, of the same session.
             session_id = store.results.session_id(dataset)
-            cloud2.settle(dataset, store.seals.digest(dataset), "done", session_id=session_id)
+            _settle(store, cloud2, dataset, "done", session_id=session_id)
         drop_pools(store, dataset, self._config.pools)
         facts, m = store.results.half(dataset).facts, store.seals.sealed(dataset).m
         iterations = store.jobs.get(dataset).iteration
@@ -211,9 +211,22 @@ class Master:
 def cancel(config: Cloud1Config, store: Store, cloud2: Cloud2Client, dataset: str) -> JobState:
     """Cancel at both clouds; C2 first, since a job that is over here cannot be cancelled again."""
     store.jobs.request_cancel(dataset)  # refused if the job has ended meanwhile
-    cloud2.settle(dataset, store.seals.digest(dataset), "cancelled", "cancelled by cloud 1")
+    _settle(store, cloud2, dataset, "cancelled", "cancelled by cloud 1")
     drop_pools(store, dataset, config.pools)
     return store.jobs.transition(dataset, JobState.CANCELLED).state
+
+
+def _settle(
+    store: Store,
+    cloud2: Cloud2Client,
+    dataset: str,
+    outcome: Outcome,
+    message: str = "",
+    session_id: str | None = None,
+) -> None:
+    """Tell C2 how the job ended; each cloud notes the head of the other's ledger."""
+    seal, head = store.seals.digest(dataset), store.ledger.head()
+    store.ledger.note(dataset, cloud2.settle(dataset, seal, outcome, message, session_id, head))
 
 
 def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> JobFailedError:
@@ -221,7 +234,7 @@ def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> J
     what_now = advice(dataset, JobState.FAILED)
     store.jobs.transition(dataset, JobState.FAILED, message=reason)
     try:
-        cloud2.settle(dataset, store.seals.digest(dataset), "failed", reason)
+        _settle(store, cloud2, dataset, "failed", reason)
     except PpodcError as error:
         log.warning("cloud 2 could not be told: %s", error)
     return JobFailedError(f"the job of {dataset!r} stopped: {reason.rstrip('.')}. {what_now}")

@@ -4,6 +4,7 @@ Everything that would make the job fail later is checked before, since a seal ca
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from master.cloud2_client import Cloud2Client
@@ -49,6 +50,8 @@ def _seal(
     theirs = cloud2.uploads(dataset, spec.digest)
     ours = store.uploads.of(dataset, committed=True)
     _undo_if_withdrawn(store, dataset, theirs)
+    if spec.audit:
+        theirs = _fitting(store, theirs, cloud2.fits(dataset, spec.digest))
     one_sided = {upload.identity for upload in theirs} ^ {upload.identity for upload in ours}
     left_out = sorted({upload_id for upload_id, *_ in one_sided})
     sealed = store.seals.find(dataset)
@@ -61,13 +64,27 @@ def _seal(
         log.info("upload %s is complete at one cloud only and is left out", upload_id)
     ids = [upload.upload_id for upload in chosen]
     digest = store.seals.seal(dataset, ids)
-    if cloud2.seal(dataset, spec.digest, ids) != digest:
+    theirs_sealed = cloud2.seal(dataset, spec.digest, ids, store.ledger.head())
+    store.ledger.note(dataset, theirs_sealed.head)
+    if theirs_sealed.digest != digest:
         raise ProtocolError(
             f"the two clouds sealed {dataset!r} with different row counts; the uploads at one of "
             "them are damaged. Create the dataset again under another name."
         )
     m = sum(upload.rows for upload in chosen)
     return SealReport(digest, m, len(chosen), tuple(left_out))
+
+
+def _fitting(store: Store, theirs: list[Upload], told: Mapping[str, bytes]) -> list[Upload]:
+    """The uploads whose parts are those of which their owner told the clouds, for an audit.
+
+    With any other the clouds would refuse to begin, and an owner could stop the job for all.
+    """
+    there = [upload for upload in theirs if store.uploads.find(upload.upload_id) is not None]
+    fitting = [u for u in there if u.committed and told.get(u.upload_id) == store.audits.fit(u)]
+    for upload in set(there) - set(fitting):
+        log.warning("upload %s: its owner gave digests of other parts", upload.upload_id)
+    return fitting
 
 
 def _choose(ours: list[Upload], theirs: list[Upload]) -> list[Upload]:

@@ -8,6 +8,7 @@ a fresh pair.
 
 import logging
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from cloud1.worker import Worker1
@@ -19,6 +20,8 @@ from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.control_messages import LONGEST_WAIT
 from ppodc.pairs.plan import MAX_ATTEMPTS, Step
 from ppodc.pairs.progress import Clock, Event, Listener
+from ppodc.pairs.recording import Recording
+from ppodc.pairs.statements import Signed
 from ppodc.service.addresses import check_worker_endpoint
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
@@ -59,6 +62,7 @@ class MasterSession:
         self.job = CloudJob(store, workers, dataset, suite, pairs, config.shards_per_pair, prepare)
         self._setup = self.job.setup(link_timeout, config.pools)
         self._ticket = b""
+        self._begun_there = 0  # the number of the step that C2 has begun by itself
         self.seconds = 0.0  # of all iterations of this session
         self._rows = self.job.walk.rows()
         self._clock = Clock(self._rows, self.job.plan.max_iter)
@@ -95,7 +99,7 @@ class MasterSession:
             self._report("starting", message=_NO_SEPARATION)
         self._cloud2.uploads(self._dataset, job.spec.digest)  # is C2 there?
         publics = self._spawn(list(range(job.pairs)))
-        own = self._store.jobs.checkpoints(self._dataset)
+        own, trail = self._store.jobs.checkpoints(self._dataset), job.trail
         opened = self._cloud2.open(
             control_messages.Open(
                 dataset=self._dataset,
@@ -107,6 +111,8 @@ class MasterSession:
                 prepare=job.plan.prepare,
                 checkpoints=list(own.items()),
                 publics=publics,
+                commitments=self._commitments(range(job.pairs)),
+                word=None if trail is None else trail.own_word(),
             )
         )
         if opened.resume_from is not None and opened.resume_from not in own:
@@ -121,6 +127,16 @@ class MasterSession:
             job.restore(opened.resume_from)
         self._ticket = opened.ticket
         job.session_id = control_messages.session_id(opened.ticket)
+        if trail is not None:
+            theirs = {job.pair_name(slot): end.commitment for slot, end in enumerate(opened.ends)}
+            trail.open(
+                job.session_id,
+                job.suite,
+                (job.pairs, self._config.shards_per_pair),
+                opened.resume_from,
+                opened.word,
+                theirs,
+            )
         self._introduce(dict(enumerate(opened.ends)))
 
     def _spawn(self, slots: list[int]) -> list[bytes]:
@@ -129,6 +145,8 @@ class MasterSession:
         def start(slot: int, again: bool) -> Any:
             worker = self._workers.start(Worker1, self._setup, self._modulus)
             self.job.place(slot, worker, again)
+            if self.job.trail is not None:
+                self.job.trail.draw(self.job.pair_name(slot))
             return self._workers.call(worker, "public")
 
         return [bytes(key) for key in launch(self._workers, start, slots, "cloud 1's workers")]
@@ -137,13 +155,28 @@ class MasterSession:
         told, config = [], self._config
         for slot, end in ends.items():
             check_worker_endpoint(end.endpoint, config.cloud2.endpoint, config.cloud2_workers)
-            pair = (end.endpoint, end.public, self.job.pair_name(slot))
+            pair = (end.endpoint, end.public, self.job.pair_name(slot), self._recording(slot))
             told.append(self._workers.call(self.job.slots[slot].worker, "pair_with", *pair))
         outcomes(self._workers, told, "cloud 1's workers")  # who has died shows in the next step
 
     def _replace(self, slot: int) -> None:
         (public,) = self._spawn([slot])
-        self._introduce({slot: self._cloud2.replace(self._ticket, slot, public)})
+        commitment = next(iter(self._commitments([slot])), None)
+        end = self._cloud2.replace(self._ticket, slot, public, commitment)
+        if self.job.trail is not None:
+            self.job.trail.replace(self.job.pair_name(slot), end.commitment)
+        self._introduce({slot: end})
+
+    def _commitments(self, slots: Iterable[int]) -> tuple[bytes, ...]:
+        """This cloud's commitments to the seeds of these slots; none if nobody audits."""
+        trail = self.job.trail
+        if trail is None:
+            return ()
+        return tuple(trail.commitment(self.job.pair_name(slot)) for slot in slots)
+
+    def _recording(self, slot: int) -> Recording | None:
+        trail = self.job.trail
+        return None if trail is None else trail.recording(self.job.pair_name(slot))
 
     # ----------------------------------------------------------------- steps
 
@@ -152,7 +185,8 @@ class MasterSession:
         slots = job.walk.line(step).slots(job.plan)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             job.begin(step, attempt, slots)
-            self._cloud2.step(self._ticket, step, attempt, slots)
+            if attempt > 1 or self._begun_there != step.number:
+                self._cloud2.step(self._ticket, step, attempt, slots)
             failed = self._outcome(step)
             if not failed:
                 job.commit()
@@ -178,16 +212,31 @@ class MasterSession:
             if running and time.monotonic() - asked < _POLL_SECONDS:
                 continue
             wait = 0.0 if running or failed else LONGEST_WAIT
+            commit = not running and not failed
             answer = self._cloud2.poll(
-                self._ticket, step.number, wait, commit=not running and not failed
+                self._ticket,
+                step.number,
+                wait,
+                commit=commit,
+                signed=self._signed(step) if commit else (),
+                head=self._store.ledger.head() if commit else None,
             )
             asked = time.monotonic()
             if answer.committed:
+                self._begun_there = step.number + 1 if answer.begun else 0
+                if self.job.trail is not None:
+                    self.job.trail.accept(step.number, self.job.heads(), answer.signed)
+                self._store.ledger.note(self._dataset, answer.head)
                 return {}
             theirs = {f.slot: Failure(printable(f.text), f.fatal) for f in answer.failed}
             # A half whose peer failed would notice by itself; there is nothing to wait for.
             if not set(running) - set(theirs) and (failed or theirs):
                 return {**theirs, **failed}
+
+    def _signed(self, step: Step) -> tuple[Signed, ...]:
+        """This cloud's signatures after the step; none if nobody audits."""
+        trail = self.job.trail
+        return () if trail is None else trail.sign(step.number, self.job.heads())
 
     # -------------------------------------------------------------- watching
 

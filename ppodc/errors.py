@@ -24,6 +24,8 @@
     ├── StoreError              a folder cannot be used
     │   └── DiskFullError         the disk is full
     ├── PoolError               precomputed randomness is spent, damaged or of another key
+    ├── DeviationError          a recorded message is not what the protocol sends there
+    ├── RecordEndsError         the record of a session ends here
     ├── RayUnusableError        Ray cannot be started or reached
     ├── SessionLostError        cloud 2 does not know the session
     ├── StepFailedError         a step failed in all its attempts
@@ -216,6 +218,18 @@ class PoolError(PpodcError):
     """A pool of precomputed randomness that is spent, damaged or of another key."""
 
     code = "pool"
+
+
+class DeviationError(PpodcError):
+    """A recorded message that the protocol does not send there."""
+
+    code = "deviation"
+
+
+class RecordEndsError(PpodcError):
+    """The record of a session ends before the half that is run again."""
+
+    code = "record-ends"
 
 
 class RayUnusableError(PpodcError):

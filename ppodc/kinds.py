@@ -60,6 +60,11 @@ class Job(ABC):
         """That key, if the result may tell of a single record; else empty."""
         return self.threshold[0] if self.threshold is not None and self.threshold[1] <= 1 else ""
 
+    @property
+    def unaudited(self) -> str:
+        """Why an auditor could not run a cloud's part in the job again; empty if one can."""
+        return f"a job of the kind {self.kind!r} cannot be audited"
+
     @abstractmethod
     def check(self, schema: Schema) -> None:
         """Refuse what does not fit the columns."""

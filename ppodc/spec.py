@@ -23,7 +23,12 @@ from ppodc.records.upload_form import UploadForm
 from ppodc.toml_document import check_keys, parse_toml
 
 _VERSION = 1
-_TABLES = ("privacy", "linkage")  # parts of a job that have tables of their own
+_TABLES = ("privacy", "linkage", "join")  # parts of a job that have tables of their own
+_JOINING = ("kmeans", "totals")  # kinds that take a table [join]
+_AUDITED = (
+    "Each cloud keeps a record of its part until the records are deleted. An auditor who gets one "
+    "cloud's record, never both, can find out whether it kept to the protocol."
+)
 _SAMPLE_HEAD = """\
 # A ppodc dataset: its columns and the job that all owners agree to.
 # Every owner must use this very file: its digest is the identity of the dataset.
@@ -56,12 +61,19 @@ class Spec:
     schema: Schema
     job: Job
     owners: Members | None = None
+    audit: bool = False  # both clouds keep a record from which an auditor can run one's part again
     _form: UploadForm | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
             raise InputError("name must be 1 to 64 letters, digits, '.', '_' or '-'")
         self.job.check(self.schema)
+        if self.owners is not None:
+            self.schema.check_holders(self.owners.names)
+        if not isinstance(self.audit, bool):
+            raise InputError("job.audit must be true or false")
+        if self.audit and self.job.unaudited:
+            raise InputError(f"job.audit: {self.job.unaudited}. Leave audit out")
 
     @classmethod
     def load(cls, path: str | Path) -> "Spec":
@@ -89,20 +101,25 @@ class Spec:
         schema, table = Schema.from_dict(document["schema"]), document["job"]
         if not isinstance(table, dict):
             raise InputError("job must be a table")
-        rest = {key: value for key, value in table.items() if key != "kind"}
+        rest = {key: value for key, value in table.items() if key not in ("kind", "audit")}
         name = table.get("kind", kinds.DEFAULT)
         for part in _TABLES:
             if part in rest:
                 raise InputError(f"job: unknown key {part!r}; [{part}] is a table of its own")
             if part in document:
                 rest[part] = document[part]
+        if "join" in document and (other := [p for p in _TABLES[:2] if p in document]):
+            raise InputError(f"a spec with a table [join] takes no table [{other[0]}]")
         if "privacy" in document:
             name = kinds.with_privacy(name)
         if "linkage" in document and name != kinds.DEFAULT:
             raise InputError(f"a job of the kind {name!r} takes no table [linkage]")
+        if "join" in document and name not in _JOINING:
+            raise InputError(f"a job of the kind {name!r} takes no table [join]")
         kind = kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
-        return cls(document["name"], schema, kind.parse_job(rest), owners)
+        audit = table.get("audit", False)
+        return cls(document["name"], schema, kind.parse_job(rest), owners, audit)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Spec":
@@ -146,6 +163,8 @@ class Spec:
         job = self.job.to_dict()
         if self.job.kind != kinds.DEFAULT:  # the default is left out of the digest
             job = {"kind": self.job.kind, **job}
+        if self.audit:
+            job["audit"] = True
         own = {part: job.pop(part) for part in _TABLES if part in job}
         document = {"name": self.name, "schema": self.schema.to_dict(), "job": job, **own}
         if self.owners is not None:
@@ -177,13 +196,22 @@ class Spec:
             )
         return self.owners
 
-    def describe(self) -> list[str]:
-        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom."""
-        return [
-            *self._describe_owners(),
+    def describe(self, *, clouds: bool = True) -> list[str]:
+        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom.
+
+        Without `clouds` two owners run the job between themselves.
+        """
+        between_two = [
             *self._describe_columns(),
             f"The job, run once ({self.job.kind}):",
             *(f"  {line}" for line in self.kind.describe(self)),
+        ]
+        if not clouds:
+            return between_two
+        return [
+            *self._describe_owners(),
+            *between_two,
+            *([_AUDITED] if self.audit else []),
             "Every cloud that takes uploads, and its operators, learn whose they are, and how many "
             "records each has.",
         ]

@@ -36,8 +36,9 @@ STOREYS = (
     {"spec"},
     {"service", "cluster"},
     {"pairs"},
-    {"totals", "local_dp", "linkage"},  # kinds of jobs; loaded by name, through kinds
-    {"kmeans", "rules"},  # k-means links records before it clusters them
+    {"audit"},
+    {"local_dp", "linkage"},  # kinds of jobs; loaded by name, through kinds
+    {"kmeans", "totals", "rules"},  # they link or join records before their own steps
     {"local"},
     {"bench"},
     {"cli"},

@@ -40,6 +40,8 @@ CODES = {
     "DiskFullError": "disk-full",
     "PoolError": "pool",
     "CheckError": "check",
+    "DeviationError": "deviation",
+    "RecordEndsError": "record-ends",
     "RayUnusableError": "ray",
     "SessionLostError": "session-lost",
     "StepFailedError": "step-failed",

@@ -30,6 +30,8 @@ from client.owner import Owner
 from ppodc.errors import InputError, printable
 from ppodc.spec import Spec
 
+_SECOND_CLOUD = 20.0  # seconds: cloud 2 hears of a job's end from cloud 1
+
 
 class ResultScreens:
     """Results that were fetched, and the tables beside them."""
@@ -63,7 +65,7 @@ class ResultScreens:
         with self._fetching:
             if name not in self._fetched:
                 spec = self._owner().spec(name)
-                self._fetched[name] = spec, self._owner().result(name, wait=False)
+                self._fetched[name] = spec, self._owner().result(name, timeout=_SECOND_CLOUD)
             return self._fetched[name]
 
     def _table(self, name: str) -> Draft:
@@ -99,7 +101,7 @@ class ResultScreens:
     def result(self, visit: Visit) -> Response:
         name = visit.path["name"]
         if name not in self._fetched and self._study(name).at.step != "result":
-            return go(self._pages, f"/study/{name}")  # one cloud may be done before the other
+            return go(self._pages, f"/study/{name}")
         spec, result = self._result(name)
         k = _whole(visit.query.get("k", "0"))
         axes = _whole(visit.query.get("x", "0")), _whole(visit.query.get("y", "1"))

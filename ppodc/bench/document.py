@@ -150,11 +150,6 @@ def yes(value: bool) -> str:
     return "yes" if value else "NO"
 
 
-def beside(value: float | None, known: float | None, form: str = ".3f") -> str:
-    """A figure, with another one in brackets if that is known."""
-    return fill(f"{{:{form}}}", {}, value) + ("" if known is None else f" ({known:g})")
-
-
 def plural(count: int, noun: str) -> str:
     """A count with its noun, such as `1 pair` or `8 pairs`."""
     return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -34,7 +34,6 @@ _QUICK_KEGG = "--m 2000,10000 --l 10,27 --k 4 --paillier-rows none"
 _SECTIONS = (
     ("iteration", "One iteration, shares suite", "--m 10000", "--m 10000"),
     ("platform", "The platform on this machine", "", None),
-    ("paillier", "Paillier beside phe", "", None),
     ("primitives", "Table 5.3: primitives", _KEY, f"{_KEY} --records 8"),
     ("sweep", "Figure 5.3: seconds per iteration over m, k, l", _KEY,
      "--suite shares --m 2000,10000 --k 2,4,8 --l 5,10,20 --iterations 2"),
@@ -45,22 +44,43 @@ _SECTIONS = (
     ("simulate", "Simulation: many pairs", "--within 1h", "--within 1h"),
     ("kegg", "KEGG, a real data set", "", ""),
     ("peers", "Beside SecretFlow SPU", "", "--m 2000 --runs 2"),
+    ("linkage", "Chapter 3: pairs left to compare", "", "--m 1500,6000 --seeds 2 --no-sweeps"),
+    ("linkage-pairs", "Comparing on shares", "", "--side 128 --strings 64"),
+    ("linkage-texts", "Texts on shares", "", "--side 30"),
+    ("linkage-paillier", "Chapter 3: three parties", "", "--side 2 --key-bits 1024"),
+    ("ldp privbv", "PrivBV and DPBV", "", "--starts 2 --epsilons 1,2"),
+    ("ldp ldpseg", "LDPseg", "", "--knn-rows 4000"),
+    ("ldp kmodes", "LDPK-modes", "", "--runs 3"),
+    ("ldp beyond", "Loss over epsilon", "", "--sets s1-5000 --epsilons 1 --runs 1"),
+    ("ldp speed", "Reports a second", "", "--rows 100000"),
+    ("ldp clouds", "Noise in the two clouds", "", "--m 1000 --iterations 1"),
 )  # fmt: skip
-_ANEW = ("iteration", "platform", "paillier")  # without points and plots
+_ANEW = ("iteration", "platform", "ldp privbv", "ldp ldpseg", "ldp kmodes",
+         "ldp beyond", "ldp speed")  # without points  # fmt: skip
+_UNDRAWN = ("iteration", "platform", "linkage-pairs", "linkage-texts",
+            "linkage-paillier", "ldp speed", "ldp clouds")  # without plots  # fmt: skip
+_ADULT = "linkage"  # its data are a file, those of the others the whole folder
+_OF_DATA = (_ADULT, "ldp privbv", "ldp ldpseg", "ldp kmodes", "ldp beyond")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One command. `keeps` if it keeps points and draws."""
+    """One command. `keeps` if it keeps points, `draws` if it draws."""
 
     name: str
     title: str
     arguments: tuple[str, ...] = ()
     keeps: bool = True
+    draws: bool = True
 
     def words(self) -> list[str]:
         """The command as a person would type it."""
-        return ["ppodc", "bench", self.name, *self.arguments]
+        return ["ppodc", "bench", *self.name.split(), *self.arguments]
+
+    @property
+    def file(self) -> str:
+        """The name of its files."""
+        return self.name.replace(" ", "-")
 
     def shown(self) -> str:
         """The command with paths reduced to names, to reveal nothing of this machine."""
@@ -80,7 +100,7 @@ class Outcome:
 def _known(full: bool) -> list[Section]:
     chosen = [(name, title, a if full else b) for name, title, a, b in _SECTIONS]
     return [
-        Section(name, title, tuple(options.split()), name not in _ANEW)
+        Section(name, title, tuple(options.split()), name not in _ANEW, name not in _UNDRAWN)
         for name, title, options in chosen
         if options is not None
     ]
@@ -94,9 +114,10 @@ def sections(
     kegg: Path | None = None,
     spu_python: Path | None = None,
     only: Sequence[str] | None = None,
+    data: Path | None = None,
 ) -> list[Section]:
-    """The chosen sections with their arguments."""
-    known = FULL if full else QUICK
+    """The chosen sections with their arguments; those of data sets only with the folder of them."""
+    known = [s for s in (FULL if full else QUICK) if data is not None or s.name not in _OF_DATA]
     names = [section.name for section in known]
     for name in only or ():
         if name not in names:
@@ -106,6 +127,9 @@ def sections(
         more["kegg"] = (str(kegg.absolute()), *(() if full else _QUICK_KEGG.split()))
     if spu_python is not None:
         more["peers"] = ("--python", str(spu_python.absolute()))
+    if data is not None:
+        more |= {name: ("--data", str(data.absolute())) for name in _OF_DATA}
+        more[_ADULT] = (str(data.absolute() / "adult" / "adult.data"),)
     return [
         replace(section, arguments=(*more.get(section.name, ()), *section.arguments))
         for section in known
@@ -130,7 +154,7 @@ def _outcome(section: Section, folder: Path, points: Points) -> Outcome:
     """The kept outcome of this command and code, or that of running it now."""
     key: Key = {"bench": "report", "command": section.words()}
     kept = points.get(key)
-    if kept is None or (section.keeps and not (folder / f"{section.name}.png").exists()):
+    if kept is None or (section.draws and not (folder / f"{section.file}.png").exists()):
         began = time.perf_counter()
         try:
             written = _run(section, folder)
@@ -143,12 +167,13 @@ def _outcome(section: Section, folder: Path, points: Points) -> Outcome:
 def _run(section: Section, folder: Path) -> Document:
     """The document of a command, whose progress is shown while it runs."""
     folder.mkdir(parents=True, exist_ok=True)
-    figures = folder / f"{section.name}.json"
+    figures = folder / f"{section.file}.json"
     figures.unlink(missing_ok=True)  # it may belong to another command
     options = ["--json", str(figures)]
     if section.keeps:
-        picture = folder / f"{section.name}.png"
-        options += ["--points", str(folder / "points.jsonl"), "--plot", str(picture)]
+        options += ["--points", str(folder / "points.jsonl")]
+    if section.draws:
+        options += ["--plot", str(folder / f"{section.file}.png")]
     last = ""
     process = subprocess.Popen(
         [sys.executable, "-m", "ppodc.cli", *section.words()[1:], *options],
@@ -218,8 +243,8 @@ def _section(section: Section, outcome: Outcome, folder: Path) -> list[str]:
     if outcome.document is None:
         parts.append(f"This section failed: {outcome.failed}")
     else:
-        if section.keeps:
-            parts.append(f"![{section.title}]({folder.name}/{section.name}.png)")
+        if section.draws:
+            parts.append(f"![{section.title}]({folder.name}/{section.file}.png)")
         parts += [_markdown(table) for table in outcome.document["tables"]]
         parts += outcome.document["notes"]
     return [*parts, f"Took {document.seconds(outcome.seconds)}."]

@@ -44,11 +44,11 @@ KMEANS = {
     "simulate": ("kmeans.simulate:run", "SIMULATION of many pairs: time and money of a job."),
     "kegg": ("kmeans.kegg:run", "KEGG, a real data set, to convergence."),
     "peers": ("kmeans.peers:run", "The same iteration in SecretFlow SPU."),
-    "paillier": ("kmeans.paillier:run", "Paillier operations beside `phe`."),
 }
 LINKAGE = {
     "linkage": ("linkage.adult:run", "Pairs that private cells leave to compare, in the clear."),
     "linkage-pairs": ("linkage.pairs:run", "The cost of comparing two records on shares."),
+    "join": ("linkage.join:run", "The cost of joining columns beyond comparing rows."),
     "linkage-texts": ("linkage.texts:run", "Names and mixed fields on shares, over any link."),
     "linkage-peers": ("linkage.peers:run", "FEBRL linked by other tools and on shares."),
     "linkage-paillier": ("linkage.paillier:run", "The published three-party protocol."),
@@ -61,6 +61,7 @@ LOCAL_DP = {
     "ldpseg": ("local_dp.ldpseg:run", "LDPseg on BANK and digits, beside an honest budget."),
     "kmodes": ("local_dp.kmodes:run", "LDPK-modes beside joint cells."),
     "beyond": ("local_dp.beyond:run", "The loss of every method over epsilon."),
+    "usable": ("local_dp.usable:run", "Whether results that say they are usable are."),
     "speed": ("local_dp.speed:run", "CPU time of making and counting reports."),
     "clouds": ("local_dp.clouds:run", "An iteration with noise in the two clouds."),
     "peers": ("local_dp.peers:run", "diffprivlib and pure-ldp beside ours."),
@@ -148,6 +149,10 @@ def bench_report_command(
     spu_python: Annotated[
         Path | None, typer.Option(help="Interpreter that has the package `spu`.")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of data sets, for linkage (adult/adult.data) and local privacy."),
+    ] = None,
     only: Annotated[
         str | None, typer.Option(help="Some sections only, such as primitives,simulate.")
     ] = None,
@@ -160,7 +165,7 @@ def bench_report_command(
     from ppodc.bench import report
 
     names = None if only is None else [name.strip() for name in only.split(",")]
-    failed = report.run(page, report.sections(full, kegg, spu_python, names))
+    failed = report.run(page, report.sections(full, kegg, spu_python, names, data))
     err.print(f"written: {page}", markup=False)
     if failed:
         raise typer.Exit(1)

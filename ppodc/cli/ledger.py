@@ -117,6 +117,7 @@ def _checked(entries: "list[Entry]", whose: str = "the chain") -> tuple[int, str
 
 def _compare(clouds: "Clouds", dataset: str, json_file: Path | None) -> None:
     """Both ledgers side by side: every event that one cloud alone has written down."""
+    from ppodc.service.ledger_entries import check_crossed
     from ppodc.service.ledger_stories import shown_time, told_by_one
 
     clouds.at(2)  # a single server has nothing to compare with
@@ -148,6 +149,9 @@ def _compare(clouds: "Clouds", dataset: str, json_file: Path | None) -> None:
     ]
     heads = {f"cloud{n}": {"length": length, "head": head} for n, (length, head) in ends.items()}
     write_json(json_file, {"only_at_one": lines, **heads})
+    for number in (1, 2):
+        notes = check_crossed(both[number], both[3 - number])
+        out.print(f"cloud {number}: {notes} heads of the other ledger, all of them there")
     if rows:
         raise PpodcError(
             f"{len(rows)} entries are in one ledger alone{scope}. An upload or a job under way "

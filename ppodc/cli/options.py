@@ -46,9 +46,15 @@ Insecure = Annotated[
 DeploymentKind = Literal["two-cloud", "local"]
 
 
+CONFIG_VARIABLE = "PPODC_CONFIG"
+CONFIGURATIONS = (
+    "owner.toml", "operator.toml", "auditor.toml", "cloud1.toml", "cloud2.toml", "collector.toml",
+)  # fmt: skip
+
+
 def config_option(help_text: str) -> Any:
-    """The option --config of a party's command; PPODC_CONFIG stands in where it is not given."""
-    return typer.Option("--config", envvar="PPODC_CONFIG", help=help_text)
+    """The option --config of a party's command; without it PPODC_CONFIG, or the folder's only."""
+    return typer.Option("--config", envvar=CONFIG_VARIABLE, help=help_text)
 
 
 Config1 = Annotated[Path, config_option("cloud1.toml (or collector.toml) of this deployment.")]
@@ -87,7 +93,23 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if out.is_terminal and whole <= out.width:
         out.print(table)
     else:
-        sys.stdout.writelines("\t".join(row) + "\n" for row in (headings, *rows))
+        out.file.writelines("\t".join(row) + "\n" for row in (headings, *rows))
+
+
+STDOUT = Path("-")
+
+
+def json_to_write(context: typer.Context, file: Path | None) -> Path | None:
+    """As `file_to_write`; "-" is the standard output, and all else then goes to the other."""
+    if file != STDOUT:
+        return file_to_write(file)
+    out.file = sys.stderr
+    context.call_on_close(_restore)
+    return file
+
+
+def _restore() -> None:
+    out.file = None  # type: ignore[assignment] # whatever the standard output is
 
 
 def file_to_write(file: Path | None) -> Path | None:
@@ -113,14 +135,24 @@ OnlyAsked = Annotated[
     bool,
     typer.Option("--only", help="Take the columns of the spec; further ones stay at home."),
 ]
+LeaveOut = Annotated[
+    bool,
+    typer.Option("--leave-out", help="Leave out rows that lack a value; they are counted."),
+]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", help="Write the figures here as JSON.", callback=file_to_write),
+    typer.Option(
+        "--json",
+        help="Write the figures here as JSON (-: standard output).",
+        callback=json_to_write,
+    ),
 ]
 
 
 def write_json(file: Path | None, result: dict[str, Any]) -> None:
-    if file is not None:
+    if file == STDOUT:
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    elif file is not None:
         file.write_text(json.dumps(result, indent=2) + "\n")
         err.print(f"written: {file}", markup=False)
 

@@ -51,7 +51,7 @@ def _revealed(sizes: Integers) -> Integers:
     revealed = np.flatnonzero(sizes)
     if not len(revealed):
         raise InputError(
-            "no cluster has a centre: all are empty or have fewer records of other owners than "
-            "min_size. Use fewer clusters, or agree to a smaller min_size."
+            "no cluster has a centre: all are empty or have fewer records than min_size, where "
+            "those of other owners count. Use fewer clusters, or agree to a smaller min_size."
         )
     return revealed

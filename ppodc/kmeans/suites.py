@@ -86,7 +86,7 @@ def open_half(
             return DistinctHalf(role, channel, params, linked=linked, pools=material.pools)
         from ppodc.kmeans.shares.half import SharesHalf
 
-        return SharesHalf(role, channel, params, pools=material.pools)
+        return SharesHalf(role, channel, params, pools=material.pools, secrets=material.secrets)
     from ppodc.crypto.paillier import SecretKey
     from ppodc.kmeans.paillier.half import Half1, Half2
 

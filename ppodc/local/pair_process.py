@@ -10,6 +10,7 @@ The process prints JSON lines for its starter: where it listens, and its progres
 
 import hashlib
 import json
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -30,8 +31,10 @@ from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.kmeans.half import Half
 from ppodc.kmeans.parameters import Parameters, Products
 from ppodc.kmeans.suites import Mode, Role, Suite, open_half
+from ppodc.mpc.session_secrets import SEED_BYTES
 from ppodc.pairs.cloud_side import Material
 from ppodc.pairs.progress import Event
+from ppodc.pairs.recording import Recorder, Recording
 from ppodc.pairs.shards import cut
 from ppodc.pairs.walk import OpenHalf, Walk, Walker
 from ppodc.records.result_shares import (
@@ -71,6 +74,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: Mode = "pipelined"
     insecure_key: bool = False
     products: Products = "auto"
+    audit: bool = False  # each half keeps a record, as for an auditor
 
     @property
     def params(self) -> Parameters:
@@ -87,6 +91,7 @@ class LocalCloud:
     folder: Path
     setting: Setting
     channel: Channel
+    recorder: Recorder | None = None
 
     def key(self) -> PublicKey | SecretKey:
         """C2's Paillier key of the paillier suite: public at C1, secret at C2."""
@@ -98,12 +103,13 @@ class LocalCloud:
     def half(self, pools: Path | None = None) -> Half:
         """This cloud's half of the protocols; the other cloud must open its own."""
         setting = self.setting
+        drawn = None if self.recorder is None else self.recorder.attach(self.channel)
         return open_half(
             setting.suite,
             setting.role,
             self.channel,
             setting.params,
-            Material(self.key() if setting.suite == "paillier" else None, pools),
+            Material(self.key() if setting.suite == "paillier" else None, pools, drawn),
             pipelined=setting.mode == "pipelined",
         )
 
@@ -157,12 +163,18 @@ def _meet(folder: Path) -> Iterator[LocalCloud]:
             endpoint, own, peer, hello=hello, timeout=_MEETING_SECONDS, receive_timeout=_PATIENCE
         )
         with closing(channel):
-            yield LocalCloud(folder, setting, channel)
+            yield LocalCloud(folder, setting, channel, _recorder(folder, setting))
         return
     with zmq_session.listen("tcp://127.0.0.1:0", own, [peer], timeout=_PATIENCE) as listener:
         tell(event="listening", endpoint=listener.endpoint)
         with closing(listener.accept(_MEETING_SECONDS, hello)) as channel:
-            yield LocalCloud(folder, setting, channel)
+            yield LocalCloud(folder, setting, channel, _recorder(folder, setting))
+
+
+def _recorder(folder: Path, setting: Setting) -> Recorder | None:
+    if not setting.audit:
+        return None
+    return Recorder(Recording(secrets.token_bytes(SEED_BYTES), str(folder / "audit.record")))
 
 
 def _load_setting(folder: Path) -> Setting:

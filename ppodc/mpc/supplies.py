@@ -34,7 +34,7 @@ from ppodc.transport.wire import Body
 
 Progress = Callable[[int], None]
 _POOLS = "shares.pools"
-_PORTION = 1 << 21  # rows made at a time when filling folders
+_PORTION, _PORTION_BYTES = 1 << 23, 1 << 26  # rows and bytes made at a time when making ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,11 @@ class Supplies:
         targets: dict[str, MemoryPool | SingleUsePool] = {**self._ready, **self._stored}
         while left:
             # a portion of the first kinds that are left
-            part, room = dict[str, int](), _PORTION
+            part, room, space = dict[str, int](), _PORTION, _PORTION_BYTES
             for kind, amount in left.items():
-                part[kind] = min(amount, room // _KINDS[kind].transfers)
-                room -= part[kind] * _KINDS[kind].transfers
+                rows, size = _KINDS[kind].transfers, _KINDS[kind].layout.row_bytes
+                part[kind] = min(amount, room // rows, space // size)
+                room, space = room - part[kind] * rows, space - part[kind] * size
             part = {kind: amount for kind, amount in part.items() if amount}
             self._add(part, targets)
             left = {k: rest for k, amount in left.items() if (rest := amount - part.get(k, 0))}

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ppodc.cluster.workers import Failure, Workers, in_background
-from ppodc.errors import BudgetError, ProtocolError, StateError
+from ppodc.errors import BudgetError, ProtocolError, SessionLostError, StateError
+from ppodc.pairs.audit_trail import AuditTrail
 from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
 from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
 from ppodc.pairs.tasks import ingest
@@ -28,8 +29,10 @@ from ppodc.pairs.walk import Held, Order, Walk
 from ppodc.service.job_state import JobState
 from ppodc.service.ledger_entries import HALF_GIVEN
 from ppodc.service.store import Checkpoint, Store
+from ppodc.transport.message_log import Heads
 
 _REVEAL = "reveal begun"  # in the ledger
+_NODES_SECONDS = 10.0  # between two questions for Ray's nodes
 _LONG_SECONDS = 3600.0  # to wait at a time for a call that ends by itself
 
 
@@ -57,6 +60,7 @@ class _Current:
         """Nothing that the slot's worker did or still does counts any more."""
         self.running = {ref: place for ref, place in self.running.items() if place != slot}
         self.results.pop(slot, None)
+        self.efforts.pop(slot, None)
         self.failed.pop(slot, None)
 
 
@@ -91,6 +95,12 @@ class CloudJob:
         self._check_unopened()
         self.spec = store.datasets.spec(dataset)
         self.sealed = store.seals.sealed(dataset)
+        self.name = _name(self.spec.digest, self.sealed.digest)
+        self.trail: AuditTrail | None = None
+        if self.spec.audit:
+            if prepare:
+                raise StateError("an audited job takes no supplies made ahead; run it without.")
+            self.trail = AuditTrail(store, dataset, self.name, self.sealed)
         self.walk = Walk(
             self.spec,
             self.sealed,
@@ -107,6 +117,8 @@ class CloudJob:
         self._counted = (0.0, 0)  # of these two, what the store's figures have
         self._ray_deaths = workers.deaths()
         self._current: _Current | None = None
+        self._behind = False  # whether the plan has moved and the disk may not know
+        self._nodes_asked = 0.0
         self._opened: dict[str, int] = {}  # how often a step was begun that has a budget
 
     @property
@@ -116,9 +128,8 @@ class CloudJob:
 
     def setup(self, link_timeout: float, pools: Path) -> Setup:
         """The setup of this side's workers."""
-        job = _name(self.spec.digest, self.sealed.digest)
-        canonical = self.spec.canonical()
-        return Setup(job, canonical, self.sealed.m, self.suite, link_timeout, str(pools))
+        canonical, kept = self.spec.canonical(), "" if self.spec.audit else str(pools)
+        return Setup(self.name, canonical, self.sealed.m, self.suite, link_timeout, kept)
 
     # ------------------------------------------------------------ checkpoints
 
@@ -179,6 +190,7 @@ class CloudJob:
 
     def begin(self, step: Step, attempt: int, slots: Sequence[int]) -> None:
         """Start the step on these slots, in the background."""
+        self._check_disk()
         line = self.walk.line(step)
         if self._current is None:
             self._current = _Current(step)
@@ -186,8 +198,7 @@ class CloudJob:
         allowed = set(line.slots(self.plan)) - set(current.running.values())
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
             raise ProtocolError(f"{step.name} cannot run on slots {list(slots)} now.")
-        if step.number == 1:
-            self.store.figures.put(ray_nodes=self.workers.nodes())
+        self._note_nodes()
         if line.reveals:
             # Before the workers can: an attempt that fails, or that C1 breaks off, counts as well.
             detail = {
@@ -239,21 +250,36 @@ class CloudJob:
         current = self._under_way()
         line = self.walk.line(current.step)
         before, self._current = self.plan.iteration, None
-        self.walk.keep(StepResults(current.step, current.tasks, current.results))
         if current.step.iteration > before:
             self.worked += max(effort.seconds for effort in current.efforts.values())
         self.sent += sum(effort.sent for effort in current.efforts.values())
-        if line.name == "ingest" or self.plan.iteration > before:
-            iteration = self.plan.iteration
-            self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
-            self._count(iteration - before)
+        self._behind = True  # until the disk has what the plan has
+        with self.store.at_once():
+            self.walk.keep(StepResults(current.step, current.tasks, current.results))
+            if line.name == "ingest" or self.plan.iteration > before:
+                iteration = self.plan.iteration
+                self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
+                self._count(iteration - before)
+        self._behind = False
+
+    def heads(self) -> dict[str, Heads]:
+        """The running digests of each pair that took part in the step, if they keep a record."""
+        efforts = self._under_way().efforts.items()
+        return {self.pair_name(slot): effort.heads for slot, effort in efforts if effort.heads}
 
     def committed(self, number: int) -> bool:
         """Whether this step was taken over already."""
+        self._check_disk()
         return number < self.walk.number
+
+    def begun(self, number: int) -> bool:
+        """Whether the step of this number is under way; not if its beginning was refused."""
+        current = self._current
+        return current is not None and current.step.number == number and bool(current.tasks)
 
     def save_result(self) -> None:
         """Keep this cloud's half of the result; may be repeated until the job is done."""
+        self._check_disk()
         if self.walk.next_step() is not None:
             raise ProtocolError("the job is not finished yet.")
         self.store.results.save(self.dataset, self.plan.result(), self.session_id)
@@ -309,7 +335,18 @@ class CloudJob:
         seconds, sent = self.worked - self._counted[0], self.sent - self._counted[1]
         self._counted = self.worked, self.sent
         self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
-        self.store.figures.put(ray_nodes=self.workers.nodes())
+
+    def _note_nodes(self) -> None:
+        """How many nodes Ray has, for the operator: asked now and then, not in each iteration."""
+        now = time.monotonic()
+        if not self._nodes_asked or now - self._nodes_asked > _NODES_SECONDS:
+            self._nodes_asked = now
+            self.store.figures.put(ray_nodes=self.workers.nodes())
+
+    def _check_disk(self) -> None:
+        """A plan that is ahead of its disk must go no further; the disk is what counts."""
+        if self._behind:
+            raise SessionLostError("what was computed could not be kept; a new session is needed.")
 
     def _hand_over(self, held: Held, order: Order, run: Callable[[list[Task]], Any]) -> Any:
         """Give a worker the shards that it lacks, then its tasks; the outcome of these."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import PublicKey, SecretKey
+from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.pairs.plan import JobFacts, Plan, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.upload_form import Cloud
@@ -59,6 +60,7 @@ class Material:
 
     key: PublicKey | SecretKey | None = field(default=None, repr=False)
     pools: Path | None = None  # this pair's folder of supplies made ahead
+    secrets: SessionSecrets | None = None  # of the session, where an auditor may ask for them
 
 
 class CloudSide(ABC):

@@ -13,6 +13,8 @@ from msgspec import Meta
 from ppodc.errors import MAX_TEXT
 from ppodc.names import Digest, Name
 from ppodc.pairs.plan import Count, Step
+from ppodc.pairs.statements import Digest32, Signed, SignedParts
+from ppodc.service.ledger_entries import Head
 from ppodc.service.sealed_uploads import Upload
 from ppodc.transport.wire import Body
 
@@ -50,9 +52,13 @@ class Uploads(Body, frozen=True):
 
 
 class UploadList(Body, frozen=True):
-    """Answer to `uploads`; an empty page is the last."""
+    """Answer to `uploads`; an empty page is the last.
+
+    Of an audited dataset `fits` has a digest over both parts of each upload, as C2 knows them.
+    """
 
     uploads: list[Upload]
+    fits: tuple[Digest32, ...] = ()
 
 
 class Terms(Body, frozen=True):
@@ -69,12 +75,14 @@ class Seal(Body, frozen=True):
 
     dataset: Name
     spec: Digest
+    head: Head | None = None  # of C1's ledger
 
 
 class Sealed(Body, frozen=True):
     """Answer to `seal`: the digest under which C2 has sealed."""
 
     digest: Digest
+    head: Head | None = None  # of C2's ledger
 
 
 class Open(Body, frozen=True):
@@ -93,13 +101,16 @@ class Open(Body, frozen=True):
     prepare: Count
     checkpoints: list[tuple[Count, SessionId]]
     publics: list[Public]
+    commitments: tuple[Digest32, ...] = ()  # to the seeds of C1's halves, of an audited job
+    word: SignedParts | None = None  # and what owners have told C1 of C2's parts
 
 
 class PairEnd(Body, frozen=True):
-    """Where a C2 worker listens, and the key it holds."""
+    """Where a C2 worker listens, the key it holds, and the commitment to its seed if audited."""
 
     endpoint: Annotated[str, Meta(max_length=256)]
     public: Public
+    commitment: Digest32 | None = None
 
 
 class Opened(Body, frozen=True):
@@ -108,6 +119,7 @@ class Opened(Body, frozen=True):
     ticket: Ticket
     resume_from: Count | None
     ends: list[PairEnd]
+    word: SignedParts | None = None
 
 
 class RunStep(Body, frozen=True):
@@ -120,12 +132,17 @@ class RunStep(Body, frozen=True):
 
 
 class Poll(Body, frozen=True):
-    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all."""
+    """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all.
+
+    C2 then begins the next step by itself, if there is one: C1 need not ask for it.
+    """
 
     ticket: Ticket
     number: Count
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)]
     commit: bool
+    signed: tuple[Signed, ...] = ()  # with `commit`, of an audited job
+    head: Head | None = None  # with `commit`, of C1's ledger
 
 
 class Failed(Body, frozen=True):
@@ -143,6 +160,9 @@ class Progress(Body, frozen=True):
     failed: list[Failed]
     running: list[Number]
     committed: bool
+    begun: bool  # the next step, on all its slots, as a first attempt
+    signed: tuple[Signed, ...] = ()
+    head: Head | None = None  # of C2's ledger, after the last step of an iteration
 
 
 class Replace(Body, frozen=True):
@@ -151,6 +171,7 @@ class Replace(Body, frozen=True):
     ticket: Ticket
     slot: Number
     public: Public
+    commitment: Digest32 | None = None
 
 
 class Settle(Body, frozen=True):
@@ -161,6 +182,13 @@ class Settle(Body, frozen=True):
     outcome: Outcome
     message: Annotated[str, Meta(max_length=MAX_TEXT)]
     session_id: SessionId | None = None  # of C1's result, once the job is done
+    head: Head | None = None  # of C1's ledger
+
+
+class Settled(Body, frozen=True):
+    """Answer to `settle`."""
+
+    head: Head | None = None  # of C2's ledger
 
 
 class Done(Body, frozen=True):

@@ -19,10 +19,12 @@ from ppodc.errors import ChannelError, PpodcError
 from ppodc.kinds import cloud_side
 from ppodc.pairs.cloud_side import Material, PairHalf
 from ppodc.pairs.plan import Step, Task
+from ppodc.pairs.recording import Recorder, Recording
 from ppodc.pairs.tasks import agree, do_task
 from ppodc.records.upload_form import Cloud
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
+from ppodc.transport.message_log import Heads
 
 LINK_TIMEOUT = 120.0  # seconds without a message after which a pair is given up
 
@@ -64,14 +66,18 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """The cost of a pair's tasks: seconds since both halves were there, bytes sent."""
+    """The cost of a pair's tasks: seconds since both halves were there, bytes sent.
+
+    `heads` are the running digests after them, if the pair keeps a record.
+    """
 
     seconds: float
     sent: int
+    heads: Heads | None = None
 
     def __add__(self, other: "StepCost") -> "StepCost":
         """One after the other."""
-        return StepCost(self.seconds + other.seconds, self.sent + other.sent)
+        return StepCost(self.seconds + other.seconds, self.sent + other.sent, other.heads)
 
 
 class PairWorker:
@@ -86,10 +92,15 @@ class PairWorker:
         self._step: Step | None = None
         self._rows_done = 0
         self._met_at: float | None = None
+        self._recorder: Recorder | None = None
 
     def open_channel(self) -> tuple[Channel, str]:
         """The channel to the other half, and the name of the pair."""
         raise NotImplementedError
+
+    def keep_record(self, recording: Recording | None) -> None:
+        """Draw from this seed alone and keep a record, if there is a recording to make."""
+        self._recorder = None if recording is None else Recorder(recording)
 
     def progress(self) -> int:
         """Rows taken in or worked on so far in the current step."""
@@ -105,9 +116,12 @@ class PairWorker:
         sent = self._sent()
         self._met_at = None
         try:
+            if self._recorder is not None:
+                self._recorder.begin(step.number, attempt)
             results = [self._do(step, attempt, task) for task in tasks]
             seconds = time.monotonic() - (self._met_at or time.monotonic())
-            return results, StepCost(seconds, self._sent() - sent)
+            heads = None if self._recorder is None else self._recorder.flush()
+            return results, StepCost(seconds, self._sent() - sent, heads)
         except PpodcError as error:
             self._fail(str(error))
             raise
@@ -128,11 +142,14 @@ class PairWorker:
         """Release what the half holds; after `cut`, when nothing goes on any more."""
         if self._half is not None:
             self._half.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
     def _meet(self) -> tuple[Channel, PairHalf]:
         if self._channel is None or self._half is None:
             self._channel, pair = self.open_channel()
-            material = Material(self._key, self.setup.pools_of(pair))
+            secrets = None if self._recorder is None else self._recorder.attach(self._channel)
+            material = Material(self._key, self.setup.pools_of(pair), secrets)
             self._half = self._side.open_half(
                 self.setup.suite, self._role, self._channel, self.setup.m, material
             )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import PpodcError, ProtocolError
+from ppodc.errors import InputError, PpodcError, ProtocolError
 from ppodc.kinds import cloud_side
 from ppodc.pairs.cloud_side import Material, PairHalf
 from ppodc.pairs.plan import (
@@ -156,6 +156,11 @@ class Walker:
         rows: ShardRows,
         progress: Listener = ignore,
     ) -> None:
+        if walk.spec.audit:
+            raise InputError(
+                "the spec asks for an audit, which takes two clouds with ledgers of their own. Run "
+                "it there, or without audit."
+            )
         self.walk = walk
         self._halves, self._rows, self._progress = halves, rows, progress
         self._held = [Held() for _ in halves]

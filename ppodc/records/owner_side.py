@@ -34,8 +34,17 @@ def anything(rows: int) -> None:
 class OwnerSide(ABC):
     """An owner's side of the job of one spec."""
 
+    names_people = False  # whether an id column names people, who are charged one by one
+
     def __init__(self, spec: "Spec") -> None:
         self.spec = spec
+
+    def of(self, owner: str) -> "OwnerSide":
+        """The side of the owner of this name; the same for all by default.
+
+        Where owners hold different columns, it refuses a table of other columns than this owner's.
+        """
+        return self
 
     def encode(self, data: Any, *, header: bool = True) -> Ints:
         """The records as checked whole numbers (m, l), before anything is sent."""

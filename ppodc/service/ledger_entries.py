@@ -5,6 +5,10 @@ later is found by `verify`. Cutting off the newest entries leaves a shorter chai
 verifies: whoever wants to notice that notes down the head (`verify().head`) from time to time, and
 compares later (`check_noted`).
 
+Each cloud also writes the head of the other's ledger into its own: when a dataset is sealed, after
+each iteration and at the end of a job. Whoever reads both (`check_crossed`) notices a ledger that
+was cut off or written anew, unless both clouds did it together.
+
 Who learns what: an entry says it itself, under `learnt`. Owners may read the entries of their
 datasets that are about all owners or about themselves, and which uploads were left out; operators
 those about uploads and the life of a dataset, never a stop bit or who fetched what; auditors all of
@@ -16,11 +20,16 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from ppodc.errors import InputError, PpodcError
 from ppodc.transport.wire import Body
 
 START = "0" * 64
+NOTED = "other ledger noted"
+CHANGED = "other ledger changed"
 _SHORTEST = 16  # digits of a hash that somebody noted
 HALF_GIVEN = "half given"  # how events end by which an owner gets a half of a result
 LEFT_OUT = "upload left out"
@@ -36,6 +45,12 @@ FOR_OPERATORS = frozenset(
         "seal undone",
         "records deleted",
         "dataset deleted",
+        "audit session opened",
+        "audit pair replaced",
+        "audit record exported",
+        "audit record erased",
+        NOTED,
+        CHANGED,
         "key replaced",
     }
 )
@@ -73,6 +88,13 @@ class Entry(Body, frozen=True):
         return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
 
 
+class Head(Body, frozen=True):
+    """The last entry of a ledger, as its cloud tells the other."""
+
+    number: Annotated[int, Meta(ge=0, le=1 << 53)]
+    hash: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
 @dataclass(frozen=True, slots=True)
 class Verification:
     """The result of `verify`: `broken` is the number of the first entry that does not fit."""
@@ -98,6 +120,27 @@ def verify(entries: Iterator[Entry], after: tuple[int, str] = (0, START)) -> Ver
             return Verification(count, previous, count + 1, reason)
         previous, count = entry.hash, count + 1
     return Verification(count, previous)
+
+
+def check_crossed(entries: Sequence[Entry], other: Sequence[Entry]) -> int:
+    """Compare what one ledger has noted of the other with that one; how many notes there are.
+
+    PpodcError if the other was cut off or written anew. `entries` may hold hidden ones.
+    """
+    notes = 0
+    for entry in entries:
+        if entry.event not in (NOTED, CHANGED):
+            continue
+        detail = json.loads(entry.detail)
+        if detail["number"]:
+            check_noted(other, detail["number"], detail["hash"])
+        if entry.event == CHANGED:
+            raise PpodcError(
+                f"entry {entry.number} says that the other cloud's ledger was shorter than before, "
+                "or had changed."
+            )
+        notes += 1
+    return notes
 
 
 def check_noted(entries: Sequence[Entry], number: int, hash_: str) -> None:

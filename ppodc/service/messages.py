@@ -69,6 +69,13 @@ class Begin(Body, frozen=True):
     rows: Natural
 
 
+class KnownAs(Body, frozen=True):
+    """The role and the name by which a cloud knows the caller's key."""
+
+    role: str
+    name: str
+
+
 class Room(Body, frozen=True):
     """How many rows the asking owner may still bring to a dataset."""
 
@@ -77,6 +84,14 @@ class Room(Body, frozen=True):
 
 class UploadRef(Body, frozen=True):
     upload_id: UploadId
+
+
+class Commit(Body, frozen=True):
+    """Count an upload. Of an audited dataset: the salt of this part, the digest of the other."""
+
+    upload_id: UploadId
+    salt: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    other: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
 
 
 class ChunkPlace(Body, frozen=True):

@@ -2,7 +2,7 @@
 
 Owners: datasets, spec, uploads, room, extents, begin, chunk or seed (as the dataset's kind wants
 it), missing, commit, withdraw, progress, result, rows, ledger. Operators: datasets, spec, uploads,
-may_create, create, leave_out, delete, ledger. Auditors: spec, ledger.
+may_create, create, leave_out, delete, ledger. Auditors: spec, ledger. All: known_as.
 
 Who learns what: only an owner whose key the spec names, or whose key has replaced that one, can do
 anything with a dataset; for anyone else there is none of that name. An owner sees its own uploads
@@ -28,9 +28,11 @@ from ppodc.service.messages import (
     ROWS_PIECE,
     Begin,
     ChunkPlace,
+    Commit,
     Dataset,
     DatasetList,
     DatasetsAsk,
+    KnownAs,
     LeaveOut,
     LedgerAsk,
     LedgerReply,
@@ -56,7 +58,7 @@ from ppodc.service.store.job_lock import held
 from ppodc.service.store.uploads import check_not_removed, no_upload
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Answer, Operation, Peer, PeerRole
-from ppodc.transport.wire import Array, Body
+from ppodc.transport.wire import Array, Body, Empty
 
 
 def owner_operations(
@@ -81,6 +83,7 @@ class _Operations:
         return [
             _operation("datasets", both, DatasetsAsk, self.datasets),
             _operation("spec", readers, Named, self.spec),
+            _operation("known_as", readers, Empty, self.known_as),
             _operation("uploads", both, UploadsAsk, self.uploads),
             _operation("room", owner, Named, self.room),
             _operation("extents", owner, Named, self.extents),
@@ -88,7 +91,7 @@ class _Operations:
             _operation("chunk", owner, ChunkPlace, self.chunk, arrays=(1,)),
             _operation("seed", owner, Seed, self.seed),
             _operation("missing", owner, UploadRef, self.missing),
-            _operation("commit", owner, UploadRef, self.commit),
+            _operation("commit", owner, Commit, self.commit),
             _operation("withdraw", owner, UploadRef, self.withdraw),
             _operation("progress", owner, Named, self.progress),
             _operation("result", owner, Named, self.result),
@@ -114,6 +117,9 @@ class _Operations:
             if len(page) == PAGE:
                 break
         return DatasetList(tuple(page)), ()
+
+    def known_as(self, peer: Peer, _: Empty) -> Answer:
+        return KnownAs(peer.role, peer.name), ()
 
     def spec(self, peer: Peer, body: Named) -> Answer:
         if peer.role == "owner":
@@ -168,9 +174,9 @@ class _Operations:
             return UploadState(False), ()
         return self._state(upload), ()
 
-    def commit(self, peer: Peer, body: UploadRef) -> Answer:
+    def commit(self, peer: Peer, body: Commit) -> Answer:
         self._check_own(peer, body.upload_id)
-        self._store.uploads.commit(body.upload_id)
+        self._store.uploads.commit(body.upload_id, body.salt, body.other)
         return None, ()
 
     def withdraw(self, peer: Peer, body: UploadRef) -> Answer:

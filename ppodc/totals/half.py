@@ -45,14 +45,17 @@ class TotalsHalf(SuppliedHalf):
     def __init__(
         self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> None:
-        self._columns, self._ub = len(spec.schema.columns), spec.schema.ub
+        totalled = job_of(spec).totalled(spec.schema)
+        self._columns, self._ub = len(totalled.columns), totalled.ub
         self._bits = self._ub.bit_length()
         self._variance = job_of(spec).variance
         self._m = m
         self._budget = Budget(_MEMORY_BYTES)
         self._tables: dict[str, SharedTable] = {}
         job = f"totals m={m} l={self._columns} ub={spec.schema.ub} variance={self._variance}"
-        self._session = Session.start(role, channel, job, pools=material.pools)
+        self._session = Session.start(
+            role, channel, job, pools=material.pools, secrets=material.secrets
+        )
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in a shard's records: (rows, l), t + r at C1 and r at C2."""

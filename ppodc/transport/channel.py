@@ -22,6 +22,7 @@ import msgspec
 
 from ppodc.errors import MAX_TEXT, ChannelError, PeerError, WireError, printable, without_places
 from ppodc.transport import wire
+from ppodc.transport.message_log import MessageLog
 from ppodc.transport.wire import Array, Body, Empty, Message
 
 DEFAULT_TIMEOUT = 120.0
@@ -83,6 +84,11 @@ class Channel:
         self._next_received = 0
         self._sent_last = False
         self._ended: str | None = None
+        self._log: MessageLog | None = None
+
+    def keep_log(self, log: MessageLog) -> None:
+        """Record every message from now on, errors excepted."""
+        self._log = log
 
     @property
     def session(self) -> bytes:
@@ -112,6 +118,8 @@ class Channel:
             arrays,
             self._max_frame_bytes,
         )
+        if self._log is not None:
+            self._log.sent(kind, parts)
         try:
             self._put(parts)
         except ChannelError as error:
@@ -162,6 +170,8 @@ class Channel:
         self.traffic.bytes_received += wire.frame_bytes(parts)
         self.traffic.messages_received += 1
         message = self._checked(parts)
+        if self._log is not None:
+            self._log.received(message.kind, parts)
         if message.kind == "error":
             self._raise_peer_error(message)
         return message

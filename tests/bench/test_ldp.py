@@ -10,8 +10,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from typer.testing import CliRunner
 
-from ppodc.bench.local_dp import beyond, distances, kmodes, peers, speed
-from ppodc.bench.local_dp.data import DataFolder
+from ppodc.bench.local_dp import beyond, distances, kmodes, ldpseg, peers, privbv, speed
+from ppodc.bench.local_dp.data import DataFolder, Labelled
 from ppodc.bench.local_dp.scores import (
     ari,
     linear_accuracy,
@@ -132,3 +132,53 @@ def test_real_data_have_their_shapes():
     assert len(shapes.records) == len(shapes.labels) == 788
     assert reference_kmeans(shapes.records, 7, starts=2) > 0
     assert seeded(1, 2).bytes(4) == seeded(1, 2).bytes(4)
+
+
+class SmallSets:
+    """Three groups of points in the form of each set that the published systems are tried on."""
+
+    def __init__(self, _: Path) -> None:
+        pass
+
+    def _groups(self, columns: int, rows: int = 60) -> Labelled:
+        words = insecure_streams(rows, columns).words(columns + 1)
+        labels = (words[:, 0] % 3).astype(np.int64)
+        return Labelled(labels[:, None] / 4 + (words[:, 1:] % 100) / 500, labels)
+
+    def digits(self) -> Labelled:
+        return self._groups(64)
+
+    def bank_all(self) -> Labelled:
+        return self._groups(16)
+
+    def sipu(self, _: str) -> Labelled:
+        return self._groups(2)
+
+    def two_moons(self) -> Labelled:
+        return self._groups(2)
+
+
+def test_the_published_systems_have_their_tables_and_plots(monkeypatch, tmp_path):
+    monkeypatch.setattr(privbv, "DataFolder", SmallSets)
+    monkeypatch.setattr(ldpseg, "DataFolder", SmallSets)
+    monkeypatch.setattr(privbv, "DRAWS", 1)
+    monkeypatch.setattr(distances, "DRAWS", 1)
+    found = privbv.run(tmp_path, starts=1, epsilons=(1.0,))
+    text = check_document(found, "ldp privbv")
+    for published in ("0.7432", "0.6365", "0.6258", "0.7089"):
+        assert published in text
+    assert not any(
+        "(" in cell for table in found["tables"] for row in table["rows"] for cell in row
+    )
+    attacked = [p["median"] for p in found["points"] if p["what"] == "attack"]
+    assert all(error < 0.02 for error in attacked)
+    privbv.draw(found, tmp_path / "privbv.png")
+    check_plot(tmp_path / "privbv.png")
+    found = ldpseg.run(tmp_path, knn_rows=40)
+    text = check_document(found, "ldp ldpseg")
+    assert "0.9149 / 0.9023" in text
+    assert "Gaussian, sigma 0.1" in text
+    errors = {p["name"]: p["mse"] for p in found["points"] if p["data"] == "BANK"}
+    assert errors["clean"] == 0 < errors["Gaussian, sigma 0.1"] < errors["honest, eps 1"]
+    ldpseg.draw(found, tmp_path / "ldpseg.png")
+    check_plot(tmp_path / "ldpseg.png")

@@ -12,10 +12,14 @@ from ppodc.cli import app
 from ppodc.errors import InputError
 
 SMALL = Section(
-    "iteration", "One iteration", ("--m", "40", "--l", "2", "--k", "2", "--iterations", "1"), False
+    "iteration",
+    "One iteration",
+    ("--m", "40", "--l", "2", "--k", "2", "--iterations", "1"),
+    False,
+    False,
 )
 DRAWN = Section("kegg", "KEGG, a real data set")
-WRONG = Section("iteration", "Too many pairs", ("--m", "4", "--pairs", "9"), False)
+WRONG = Section("iteration", "Too many pairs", ("--m", "4", "--pairs", "9"), False, False)
 
 
 def test_a_table_is_escaped():
@@ -95,13 +99,24 @@ def test_sections_are_chosen_by_name(tmp_path):
 def test_every_section_is_a_command_with_these_options(section):
     """Options are checked without running anything: help after them shows only if all are known."""
     command = [*section.words()[1:], "--json", "x.json"]
-    command += ["--points", "x.jsonl", "--plot", "x.png"] if section.keeps else []
+    command += ["--points", "x.jsonl"] if section.keeps else []
+    command += ["--plot", "x.png"] if section.draws else []
     done = CliRunner().invoke(app, [*command, "--help"])
     assert done.exit_code == 0, done.output
     shown = re.sub(r"\x1b\[[0-9;]*m", "", done.output)
     for option in (word for word in command if word.startswith("--")):
         assert option in shown, option
-    assert {"--plot" in shown, "--points" in shown} == {section.keeps}
+    assert ("--plot" in shown, "--points" in shown) == (section.draws, section.keeps)
+
+
+def test_data_sets_come_from_one_folder(tmp_path):
+    without = {s.name for s in report.sections(full=False)}
+    assert {"linkage-pairs", "linkage-paillier", "ldp speed"} <= without
+    assert not without & set(report._OF_DATA)
+    linkage, privbv = report.sections(False, only=["linkage", "ldp privbv"], data=tmp_path)
+    assert linkage.arguments[0] == str(tmp_path / "adult" / "adult.data")
+    assert privbv.words()[:4] == ["ppodc", "bench", "ldp", "privbv"]
+    assert str(tmp_path) not in privbv.shown()
 
 
 # ------------------------------------------------------------- at a glance

@@ -29,12 +29,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from master.job import prepare_job, resume_job, run_job, seal_dataset
+from master.job import cancel_job, prepare_job, resume_job, run_job, seal_dataset
 from ppodc.bench.document import Document, Table, make, table
 from ppodc.errors import PpodcError
 from ppodc.kmeans.private.job import NoisyJob
@@ -43,7 +44,7 @@ from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
 from ppodc.service.job_state import JobState
 from tests.campaigns.fault_points import Fate, Fault, watched_rows
-from tests.campaigns.fault_schedules import MAX_OWNERS, Schedule, draw
+from tests.campaigns.fault_schedules import MAX_OWNERS, Schedule, column_names, draw
 from tests.campaigns.fault_world import Killed, World
 from tests.campaigns.outcome import JsonFile, Seed, conclude
 from tests.campaigns.plaintext_results import as_noisy, exact
@@ -129,7 +130,7 @@ class Campaign:
                 self._insist(upload, deadline, verdict)
                 self._insist(partial(self._withdraw, world, schedule, name), deadline, verdict)
             receipts[name] = self._insist(upload, deadline, verdict)
-        self._insist(lambda dead: self._drive(world, schedule, dead), deadline, verdict)
+        self._insist(lambda dead: self._drive_or_give_up(world, schedule, dead), deadline, verdict)
         self._check_uploads(world, schedule, receipts, verdict)
         state = self._check_ledgers(world, schedule, verdict)
         fetch = [partial(self.result, world, schedule, name) for name in names]
@@ -152,8 +153,10 @@ class Campaign:
         dead: threading.Event,
     ) -> Any:
         owner = world.owner(name, self._owners[name], dead)
-        spec = schedule.spec
-        return owner.upload(spec.name, records.astype(float), spec=spec, progress=False)
+        spec, data = schedule.spec, records.astype(float)
+        if len(names := column_names(spec, name)) < len(spec.schema.columns):
+            data = pd.DataFrame(data, columns=names)
+        return owner.upload(spec.name, data, spec=spec, progress=False)
 
     def _withdraw(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
         return world.owner(name, self._owners[name], dead).withdraw(schedule.spec.name)
@@ -175,6 +178,15 @@ class Campaign:
             except (PpodcError, Killed) as error:
                 last = f"{type(error).__name__}: {error}"
         raise TimeoutError(f"Gave up after {verdict.tries} tries. The last error was: {last}")
+
+    def _drive_or_give_up(self, world: World, schedule: Schedule, dead: threading.Event) -> None:
+        """Drive the job; cancel it once faults have used up the openings that its proof counts."""
+        try:
+            self._drive(world, schedule, dead)
+        except PpodcError as error:
+            if "It may do so no more often" not in str(error):
+                raise
+            cancel_job(world.config1, schedule.spec.name, world.resources(dead))
 
     def _drive(self, world: World, schedule: Schedule, dead: threading.Event) -> None:
         """Run or resume the job, depending on its state. A cancelled job is left alone."""

@@ -19,6 +19,7 @@ from ppodc.service.messages import (
     RowsAsk,
     RowsReply,
 )
+from ppodc.service.store.job_lock import job_lock
 from tests.client.two_gateways import finish_job, split_values, table
 from tests.harness.patience import LONG
 from tests.service.data import make_spec
@@ -192,7 +193,7 @@ def test_labels_come_in_pieces(platform, monkeypatch):
 
 
 def test_an_owner_sees_what_it_waits_for(platform):
-    with platform.owner() as owner:
+    with platform.owner() as owner, job_lock(platform.stores[0].folder, "clinic"):
         owner.upload("clinic", table(6))
         platform.seal()
         for store in platform.stores:
@@ -246,7 +247,8 @@ def test_a_look_at_how_far_things_are_takes_nothing(platform):
 
 
 def test_iterations_are_told_to_those_with_records(platform):
-    with platform.owner("ann") as ann, platform.owner("bob") as bob:
+    running = job_lock(platform.stores[0].folder, "clinic")
+    with platform.owner("ann") as ann, platform.owner("bob") as bob, running:
         ann.upload("clinic", table(6))
         platform.seal()
         for store in platform.stores:

@@ -27,9 +27,11 @@ def threads() -> ThreadPlatform:
 def test_every_owner_opens_the_reference_and_its_own_labels(threads):
     tables = [RECORDS[:5], RECORDS[5:6], RECORDS[6:]]
     results = threads.run(SPEC, tables)
-    plain = kmeans(RECORDS, 3, beta=0, max_iter=100, seed=4, min_size=SPEC.job.min_size)
-    for result in results:
-        assert result.sums_.tolist() == plain.sums.tolist()
+    owners = np.repeat([0, 1, 2], [5, 1, 11])
+    least = SPEC.job.min_size
+    plain = kmeans(RECORDS, 3, beta=0, max_iter=100, seed=4, min_size=least, owners=owners)
+    for number, result in enumerate(results):
+        assert result.sums_.tolist() == plain.for_owner(number).sums.tolist()
         assert result.n_iter_ == plain.n_iter
     assert [len(result.labels_) for result in results] == [5, 1, 11]
     assert np.array_equal(np.concatenate([r.labels_ for r in results]), plain.labels)

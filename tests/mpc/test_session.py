@@ -38,9 +38,9 @@ def test_the_name_of_a_session_follows_from_both_hellos(monkeypatch):
     """The cloud that speaks second cannot set what both derive from the name, as an xor would."""
     names, start = [], ObliviousTransfer.start
 
-    def noted(role, link, random, sid):
+    def noted(role, link, random, sid, *rest):
         names.append(sid)
-        return start(role, link, random, sid)
+        return start(role, link, random, sid, *rest)
 
     monkeypatch.setattr(ObliviousTransfer, "start", noted)
     seeds = (bytes([1]) * 32, bytes([2]) * 32), (bytes([1]) * 32, bytes([3]) * 32)

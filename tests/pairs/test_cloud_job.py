@@ -2,13 +2,15 @@
 
 import json
 import secrets
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ppodc.errors import ProtocolError
+from ppodc.errors import ProtocolError, SessionLostError, StoreError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import kmeans
 from ppodc.kmeans.result import Result, open_result
@@ -235,3 +237,50 @@ def test_halves_of_two_runs_are_no_checkpoint(both: TwoCloudJobs):
     theirs = both.first.store.jobs.checkpoints(NAME)
     assert theirs == {1: "later", 2: "later"}
     assert both.second.resume_point(theirs.items()) == 1
+
+
+def test_a_commit_is_on_disk_whole_or_not_at_all(both: TwoCloudJobs, monkeypatch):
+    """The plan has moved when the disk gives up: nothing may build on it, and nobody is told."""
+    both.run_until("update")
+    side, number = both.second, both.second.walk.number
+    entries = side.store.ledger.entries()
+
+    def full(**_amounts: float) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(side.store.figures, "add", full)
+    with pytest.raises(StoreError):
+        both.step()
+    after = [entry.event for entry in side.store.ledger.entries()[len(entries) :]]
+    assert after == ["reveal begun"]
+    assert side.store.jobs.checkpoints(NAME) == {}
+    assert side.store.jobs.get(NAME).iteration == 0
+    with pytest.raises(SessionLostError):
+        side.committed(number)
+    with pytest.raises(SessionLostError):
+        side.begin(side.walk.next_step(), 1, [0])
+    # at the other cloud the iteration is there, and both can go on from the start
+    assert list(both.first.store.jobs.checkpoints(NAME)) == [1]
+    assert both.first.resume_point(side.store.jobs.checkpoints(NAME).items()) is None
+
+
+def test_an_iteration_writes_to_disk_twice(both: TwoCloudJobs, monkeypatch):
+    """Once before the stop bit can be revealed, once when it was."""
+    both.run_until("assign")
+    written, database = [], both.first.store._database
+    begin = database._begin
+
+    @contextmanager
+    def watched(how: str) -> Iterator[sqlite3.Connection]:
+        outermost = not database.nested
+        with begin(how) as sql:
+            before = sql.total_changes
+            yield sql
+            if outermost and sql.total_changes > before:
+                written.append(how)
+
+    monkeypatch.setattr(database, "_begin", watched)
+    both.step()
+    both.step()
+    assert both.first.plan.iteration == 1
+    assert len(written) == 2

@@ -31,7 +31,13 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.shares.unmask import VALUES
 
 QUIET = 0.2  # cores that others may use before a wall time is doubtful
-_CLUSTERS = ("re-seed", "scaling", "stop test", "update")  # steps that one pair does for all
+_CLUSTERS = (
+    "re-seed",
+    "scaling",
+    "centres",
+    "stop test",
+    "update",
+)  # steps that one pair does for all
 _IDLE = ("re-seed", "stop test")  # steps that hardly compute
 _COSTS = ("cpu_s", "bytes", "rounds", "fastest_s")
 _NOTHING = Line()

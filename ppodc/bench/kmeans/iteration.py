@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial, reduce
 from operator import add
@@ -64,6 +64,9 @@ def run(
     products: Annotated[
         Products, typer.Option(help="How the shares suite multiplies with records.")
     ] = "auto",
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Measure the same with records for an auditor, too.")
+    ] = False,
 ) -> Document:
     """One iteration between two processes: offline, online, bytes, rounds, memory, by step.
 
@@ -72,6 +75,11 @@ def run(
     over = network_presets.imitated(link, gbit, latency_ms)
     job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products)
     figures = measure_anew("iteration", suite, lambda tell: job.over(random_records(m, l), tell))
+    if audit:
+        kept = replace(job, audit=True)
+        figures["audited"] = measure_anew(
+            "iteration", suite, lambda tell: kept.over(random_records(m, l), tell)
+        )
     notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
     return document.make("iteration", _tables, notes=notes, **figures)
 
@@ -100,12 +108,15 @@ class Run:
     key_bits: int = 2048
     starts: int = 0  # by k-means++, measured after the iterations
     products: Products = "auto"  # of the shares suite
+    audit: bool = False  # each half keeps a record of its messages, as for an auditor
 
     def key(self) -> dict[str, Any]:
         """Return the parameters that identify the points of this run."""
         told = {**asdict(self), "link": None if self.link is None else self.link.describe()}
         if self.products == "auto":
             del told["products"]  # points from before there was a choice
+        if not self.audit:
+            del told["audit"]
         return told
 
     def exact(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
@@ -134,6 +145,7 @@ class Run:
             "0",
             insecure_key=insecure,
             products=self.products,
+            audit=self.audit,
         )
         most = warm_up + self.iterations
         trace = kmeans(records, self.k, beta=Fraction(0), max_iter=most, seed=_SEED)
@@ -142,6 +154,7 @@ class Run:
             tell("keys and start")
             clouds = _start(Path(place), setting, records, self, stack)
             measured = _measure(clouds, records, trace, warm_up, tell)
+            sizes = [file.stat().st_size for file in Path(place).rglob("*.record")]
             for start in range(self.starts):
                 tell(f"start {start + 1} of {self.starts}")
                 measured.setdefault("starts", []).append(_spread(clouds, records, self.k, start))
@@ -159,6 +172,7 @@ class Run:
             "start_s": clouds.start_s,
             **measured,
             "converged": trace.converged,
+            "record_bytes": sum(sizes),
         }
 
 
@@ -324,6 +338,16 @@ def _tables(result: Document) -> list[Table]:
     """Make a table of the figures, and one of the steps if the suite measures them."""
     title = f"{{suite}}: one iteration, {document.SHAPE}, {{pairs}} pair(s)".format(**result)
     tables = [document.figures_table(title, "figure | value", _FIGURES, result)]
+    if "audited" in result:
+        tables.append(
+            document.table_of(
+                "With records for an auditor",
+                "records | both, s | CPU of C1, s | of C2, s | sent by C1, MB | kept in all, MB",
+                "{kept} | {total_s:.3f} | {cpu_c1_s:.3f} | {cpu_c2_s:.3f} | "
+                "{bytes_c1_to_c2:/1e6 .1f} | {record_bytes:/1e6 .1f}",
+                [{"kept": "none", **result}, {"kept": "yes", **result["audited"]}],
+            )
+        )
     if result["steps"]:
         steps = document.table_of(
             "Steps at C1 of the first pair, per iteration",

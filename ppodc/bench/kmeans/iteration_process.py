@@ -36,6 +36,8 @@ class Worker:
         before = self._channel.traffic.snapshot()
         wall, cpu = time.perf_counter(), time.process_time()
         result = getattr(self, f"do_{do}")(**values)
+        if self._cloud.recorder is not None:
+            self._cloud.recorder.flush()
         spent = self._channel.traffic.snapshot() - before
         return {
             "result": result,

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ppodc.kmeans.parameters import Parameters
-from ppodc.kmeans.shares import scaling, smin_k, stop_test, sums, update
+from ppodc.kmeans.shares import new_centres, scaling, smin_k, stop_test, sums, update
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.lattice.parameters import DEGREE
 from ppodc.mpc.ot.digit_ot import DIGIT
-from ppodc.mpc.shares import select, unmask
+from ppodc.mpc.shares import unmask
 from ppodc.mpc.supplies import Needs
 
 CHUNK_ROWS = 16 * DEGREE  # some blocks of encrypted records, or a part of one: all go in step
@@ -55,22 +55,23 @@ class Demand:
         return scaling.centre_needs(k, self._p.l, self._rings)
 
     def centres_beside(self, k: int) -> bool:
-        """Whether the next centres are computed in the rounds of the stop test."""
-        return k > 1 and not self._rings.beta
+        """Whether an update computes the next centres as well (`new_centres`)."""
+        return k > 1 and not (self._rings.beta and self._p.stops)
 
     def update(self, k: int) -> Needs:
         """Supplies for re-seeding, the stop test if there is one, and the centres beside it."""
-        if not self._p.stops:
-            return select.needs(k) + self.centres(k) if k > 1 else update.small_needs(k)
         if self.centres_beside(k):
-            return select.needs(k) + stop_test.needs_beside(k, self._p.l, self._rings)
+            found = new_centres.needs(k, self._p.l, self._rings, moved=self._p.stops)
+            return found + stop_test.still_needs(self._rings) if self._p.stops else found
+        if not self._p.stops:
+            return update.small_needs(k)
         return update.small_needs(k) + stop_test.needs(k, self._p.l, self._rings)
 
-    def iteration(self, shards: Sequence[int]) -> Needs:
+    def iteration(self, shards: Sequence[int], clusters: int | None = None) -> Needs:
         """Supplies of one iteration over shards of these sizes, update included."""
-        k = self._p.k
+        k = self._p.k if clusters is None else clusters
         total = self.update(k) + self.factors(k)
-        if k > 1 or self._p.stops:
+        if self._p.stops and not self.centres_beside(k):
             total += self.widening(k)
         if k > 1 and not self.centres_beside(k):
             total += self.centres(k)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Half, State
 from ppodc.kmeans.parameters import Parameters
-from ppodc.kmeans.shares import inertia, scaling, smin_k, stop_test, update
+from ppodc.kmeans.shares import inertia, new_centres, smin_k, stop_test, update
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
 from ppodc.kmeans.shares import sums as summing
@@ -30,6 +30,7 @@ from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.session import Session
+from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.mpc.shares import select, widen
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.shares.remask import remask
@@ -60,6 +61,7 @@ class SharesHalf(Half):
         pools: Path | None = None,
         scratch: Path | None = None,
         memory: int = MEMORY_BYTES,
+        secrets: SessionSecrets | None = None,
     ) -> None:
         p = self._p = parameters
         self._rings = Rings.of(p)
@@ -71,7 +73,7 @@ class SharesHalf(Half):
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
-        self._session = Session.start(role, channel, job, pools=pools)
+        self._session = Session.start(role, channel, job, pools=pools, secrets=secrets)
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,
@@ -171,6 +173,7 @@ class SharesHalf(Half):
             centres = self._states.centres(state) if k > 1 else None
             total, bits = np.zeros_like(state), self._rings.sum_bits
             held.hot.clear()
+            self._reserve_iteration(held.rows, k)
             ready = self._ahead.take(shard)
             for number, (start, end) in enumerate(self._demand.chunks(held.rows)):
                 self._session.supplies.reserve(self._demand.chunk(end - start, k))
@@ -210,13 +213,13 @@ class SharesHalf(Half):
             k = len(old)
             self._session.supplies.reserve(self._demand.update(k))
             parts = self._clusters(sums, k), self._clusters(candidates, k)
-            if not self._p.stops:
-                return self._update_without_test(*parts), False
             if self._demand.centres_beside(k):
                 return self._update_and_centres(old, *parts)
             with self.meter.step("re-seed"):
                 empty = update.empty(self._session, parts[0])
                 new = update.reseed(self._session, *parts, empty, self._rings.sum_bits)
+            if not self._p.stops:
+                return new, False
             wide = self._states.wide(old), self._states.made_here(new)
             if not self._rings.beta:
                 with self.meter.step("stop test"):
@@ -225,36 +228,19 @@ class SharesHalf(Half):
             with self.meter.step("stop test"):
                 return new, stop_test.moved_little(self._session, wide, factors, self._rings)
 
-    def _update_without_test(self, sums: U64Array, candidates: U64Array) -> U64Array:
-        """New clusters, and with two or more the centres that the next `assign` needs."""
-        session, rings = self._session, self._rings
-        if len(sums) == 1:
-            with self.meter.step("re-seed"):
-                empty = update.empty(session, sums)
-                return update.reseed(session, sums, candidates, empty, rings.sum_bits)
-        with self.meter.step("scaling"):
-            inverse = scaling.inverses(session, sums[:, -1], rings, rings.centre)
-        with self.meter.step("re-seed"):
-            new = update.reseed(session, sums, candidates, scaling.empty(inverse), rings.sum_bits)
-        wide = self._states.made_here(new)
-        with self.meter.step("scaling"):
-            self._states.add_centres(scaling.centres_of(session, wide, inverse, rings))
-        return new
-
     def _update_and_centres(
         self, old: U64Array, sums: U64Array, candidates: U64Array
     ) -> tuple[U64Array, bool]:
-        """`update` for beta = 0; what the next `assign` needs of the centres comes out beside."""
+        """`update` for beta = 0 or without a test, with what the next `assign` needs of centres."""
         session, rings = self._session, self._rings
-        with self.meter.step("scaling"):
-            inverse = scaling.inverses(session, sums[:, -1], rings, rings.wide)
-        with self.meter.step("re-seed"):
-            new = update.reseed(session, sums, candidates, scaling.empty(inverse), rings.sum_bits)
-        wide = self._states.wide(old), self._states.made_here(new)
+        before = self._states.wide(old) if self._p.stops else None
+        with self.meter.step("centres"):
+            found = new_centres.update(session, sums, candidates, before, rings)
+        self._states.add(found.clusters, found.wide, found.centres)
+        if found.movements is None:
+            return found.clusters, False
         with self.meter.step("stop test"):
-            stop, centres = stop_test.unmoved_and_centres(session, *wide, inverse, rings)
-        self._states.add_centres(centres)
-        return new, stop
+            return found.clusters, stop_test.all_still(session, found.movements, rings)
 
     def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
         """Sizes by owner of the clusters of the shard's last `assign`: (k, owners)."""
@@ -366,6 +352,12 @@ class SharesHalf(Half):
         self._starts.close()
         self._shards.clear()
         self._session.close()
+
+    def _reserve_iteration(self, rows: int, k: int) -> None:
+        """In one run what assigning a shard and the update after it take, as far as it fits."""
+        needs = self._demand.iteration([rows], k)
+        if needs.size <= AHEAD_BYTES:
+            self._session.supplies.reserve(needs)
 
     def _missing(self, iterations: int, rows: Sequence[int] | None) -> Needs:
         """Supplies for this many iterations, and for taking in records if none are held yet."""

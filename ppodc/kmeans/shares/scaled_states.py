@@ -1,6 +1,6 @@
 """Values computed from recent states, kept so that nothing is computed twice.
 
-An iteration widens the new clusters for its stop test; the next one needs the same for its
+An update widens the new clusters and computes their centres; the next iteration needs both, for its
 distances and for its own stop test. Of several pairs one looks the centres up, in a table that
 grows with m; each cloud hands its shares of them on to its other workers (`take_over`).
 
@@ -78,9 +78,10 @@ class ScaledStates:
         with self._session.meter.step("scaling"):
             return self._widened(self._remember(state, random=True))
 
-    def add_centres(self, centres: Centres) -> None:
-        """The centres of the state remembered last, computed elsewhere."""
-        self._known[0].centres = centres
+    def add(self, state: U64Array, wide: Wide, centres: Centres) -> None:
+        """Remember a state that this session's update has just made, with what it knows of it."""
+        known = self._remember(state, random=True)
+        known.wide, known.centres = wide, centres
 
     def take_over(self, state: U64Array, centres: Centres) -> None:
         """The centres of a state, both made by the update of another pair of this job."""

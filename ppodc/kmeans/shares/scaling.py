@@ -3,8 +3,8 @@
 A state's sums and counts are widened once (`Wide`). Then, in the numbers of
 `fixed_point`: the reciprocals T[n_h] by a look-up of the counts, which also tells empty clusters,
 lambda_h T[n_h] cut to a_h = 2^C c_h, and b_h = ||a_h||^2 cut by C bits. Directions -2 a_h and
-constants b_h leave less those of cluster 0. Whoever multiplies cluster-scale numbers at the same
-time may do so in the same rounds (`Beside`): the stop test does.
+constants b_h leave less those of cluster 0. An update does the same beside other things
+(`new_centres`).
 
 Who learns what: nothing. Rounds: 1 to widen, 2 for the look-up, 1 for each product. Bytes: those of
 k look-ups in tables of M entries, of k products with l columns and of k l squares in the ring of
@@ -21,7 +21,7 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import look_up, multiply, widen
-from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, zeros
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.shares.truncate import drop_bits
 from ppodc.mpc.supplies import Needs
 
@@ -68,32 +68,9 @@ def widened(session: Session, clusters: U64Array, rings: Rings) -> Wide:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Beside:
-    """Scalars (n) that multiply rows (n, l) of differences' squares in the rounds of `centres`.
-
-    Asked for are the squares of scalars[i] rows[i] - scalars[n/2 + i] rows[n/2 + i].
-    """
-
-    scalars: AdditiveShare
-    rows: AdditiveShare
-
-
-def centre_needs(k: int, l: int, rings: Rings, beside: int = 0) -> Needs:
-    """Supplies of `centres`, with this many scalars beside it."""
-    ring = rings.wide if beside else rings.centre
-    return (
-        look_up.needs(k, rings.point.index_bits)
-        + multiply.needs(k + beside, ring)
-        + multiply.needs((k + beside // 2) * l, ring)
-    )
-
-
-def inverses(session: Session, counts: U64Array, rings: Rings, ring: int) -> AdditiveShare:
-    """T[n_h] of shared counts (k), in a ring of this many limbs: (k)."""
-    # n_h modulo the size of the table
-    table = partial(reciprocals, rings.point, ring)
-    return look_up.look_up(session, counts, rings.point.index_bits, table, ring)
+def centre_needs(k: int, l: int, rings: Rings) -> Needs:
+    """Supplies of `centres`."""
+    return look_up.needs(k, rings.point.index_bits) + multiply.needs(k + k * l, rings.centre)
 
 
 def empty(inverse: AdditiveShare) -> Bits:
@@ -103,42 +80,29 @@ def empty(inverse: AdditiveShare) -> Bits:
 
 def centres(session: Session, wide: Wide, rings: Rings) -> Centres:
     """The centres' directions and constants in the ring of the distances."""
-    inverse = inverses(session, wide.counts.limbs[:, 0], rings, rings.centre)
-    return centres_of(session, wide, inverse, rings)
-
-
-def centres_of(session: Session, wide: Wide, inverse: AdditiveShare, rings: Rings) -> Centres:
-    """`centres` from the T[n_h], which are in the ring of the centres."""
-    (_, l), ring = wide.sums.shape, rings.centre
-    nothing = Beside(zeros((0,), ring), zeros((0, l), ring))
-    return centres_beside(session, wide, inverse, rings, nothing)[0]
-
-
-def centres_beside(
-    session: Session, wide: Wide, inverse: AdditiveShare, rings: Rings, beside: Beside
-) -> tuple[Centres, AdditiveShare]:
-    """The centres from their T[n_h], and the squares of what stands beside: (n / 2, l).
-
-    Squares are in the ring of the numbers beside.
-    """
-    (k, l), point, ring = wide.sums.shape, rings.point, beside.scalars.length
+    (k, l), point, ring = wide.sums.shape, rings.point, rings.centre
+    # T[n_h], n_h modulo the size of the table
+    table = partial(reciprocals, point, ring)
+    inverse = look_up.look_up(session, wide.counts.limbs[:, 0], point.index_bits, table, ring)
     # a_h = lambda_h T[n_h] / 2^(G - C)
-    scalars = AdditiveShare.concat([inverse, beside.scalars])
-    rows = AdditiveShare.concat([wide.sums.low(ring), beside.rows])
-    exact = multiply.scale(session, scalars, rows)
-    scaled = drop_bits(exact[:k], point.reciprocal - point.centre, session.role)
-    half = k + len(beside.scalars.limbs) // 2
-    differences = exact[k:half] - exact[half:]
+    exact = multiply.scale(session, inverse, wide.sums.low(ring))
+    scaled = drop_bits(exact, point.reciprocal - point.centre, session.role)
+    flat = scaled.reshape(k * l)
+    squares = multiply.multiply(session, flat, flat).reshape(k, l)
+    return centres_from(session, scaled, squares, rings)
+
+
+def centres_from(
+    session: Session, scaled: AdditiveShare, squares: AdditiveShare, rings: Rings
+) -> Centres:
+    """`centres` from the a_h and the squares of their attributes (k, l). Local."""
     # b_h = ||a_h||^2 / 2^C
-    flat = AdditiveShare.concat([scaled, differences]).reshape(half * l)
-    squares = multiply.multiply(session, flat, flat).reshape(half, l)
-    norms = drop_bits(squares[:k].sum(axis=1), point.centre, session.role)
+    norms = drop_bits(squares.sum(axis=1), rings.point.centre, session.role)
     directions = _less_first(scaled.low(rings.distance)).times(-2)
-    found = Centres(
+    return Centres(
         AdditiveShare(np.ascontiguousarray(np.moveaxis(directions.limbs, 0, 1))),
         _less_first(norms.low(rings.distance)),
     )
-    return found, squares[k:]
 
 
 def _less_first(values: AdditiveShare) -> AdditiveShare:

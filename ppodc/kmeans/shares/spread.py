@@ -19,11 +19,12 @@ Numbers are whole and of so many bits that none wraps: l ub^2 for a distance, m 
 They are right modulo 2^(bits of T + 1), as are the records' products (`fixed_point`: F >= log2 m).
 
 Who learns what: nothing, neither which record nor any distance or total. Rounds per record chosen:
-about 28, for all shards of a pair one behind the other. Bytes per record and record chosen: two
+about 27, for all shards of a pair one behind the other. Bytes per record and record chosen: two
 comparisons (of a distance and of a sum), two selects and one product column. Supplies: see the
 `needs` of each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,7 @@ import numpy as np
 from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.ssed_op import masked_products
+from ppodc.mpc.ot import correlated_ot
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, multiply, quotient, select, widen
@@ -67,38 +69,40 @@ class SpreadBits:
 
 
 def norm_needs(l: int) -> Needs:
-    """Supplies of `norm`."""
+    """Supplies of ||c||^2 of one record."""
     return multiply.needs(l, 1)
-
-
-def norm(session: Session, centre: AdditiveShare) -> AdditiveShare:
-    """||c||^2 of one record (l), modulo 2^64: (1)."""
-    return multiply.multiply(session, centre, centre).sum().reshape(1)
 
 
 def distances(
     session: Session,
     records: AdditiveShare,
     norms: AdditiveShare,
-    centre: tuple[AdditiveShare, AdditiveShare],
+    centre: tuple[AdditiveShare, AdditiveShare | None],
     random: RandomProducts,
     *,
     exact: bool,
-) -> AdditiveShare:
-    """d of some records (n, l) with these norms (n) to a record c and its norm: (n).
+) -> tuple[AdditiveShare, AdditiveShare]:
+    """d of some records (n, l) with these norms (n) to a record c: (n); and ||c||^2 (1).
 
-    `exact`: random products are.
+    Of c may be known what ||c||^2 is; if not, it is computed in the same round. `exact`: random
+    products are.
     """
     c, square = centre
+    beside: Callable[[], None] | None = None
+    if square is None:
+        squares, runs = multiply.multiply_runs(session, c, c)
+        beside = correlated_ot.begin_all(session.ot, runs)
     once = RandomProducts(random.matrix.low(1), random.products.low(1))
     factor = -2 if exact else -2 << _SPARE_BITS
     scaled = c.times(factor).reshape(-1, 1)
-    products = masked_products(session, records.low(1), scaled, once).reshape(-1)
+    products = masked_products(session, records.low(1), scaled, once, beside).reshape(-1)
+    if square is None:  # received only now
+        square = squares.sum().reshape(1)
     if not exact:
         products = products + public([_SURPLUS], 1, session.role)
         products = quotient.quotient(session, products, _SPARE_BITS)
     # ||x||^2 - 2 x.c + ||c||^2
-    return norms + products + square
+    return norms + products + square, square
 
 
 def counted(session: Session, keep: Bits, distances: AdditiveShare) -> AdditiveShare:

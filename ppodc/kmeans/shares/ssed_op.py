@@ -8,6 +8,8 @@ Who learns what: nothing; opened is V - R, uniform whatever the centres are. Rou
 direction: 8 L l (k - 1), however many records. Operations: local.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ppodc.kmeans.shares.ingest import Shard
@@ -15,7 +17,7 @@ from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares.additive import AdditiveShare, matrix_product
+from ppodc.mpc.shares.additive import U64, AdditiveShare, matrix_product
 from ppodc.mpc.shares.truncate import drop_bits
 
 _OPEN = "shares.centres"
@@ -38,12 +40,22 @@ def ssed_op(
 
 
 def masked_products(
-    session: Session, records: AdditiveShare, matrix: AdditiveShare, random: RandomProducts
+    session: Session,
+    records: AdditiveShare,
+    matrix: AdditiveShare,
+    random: RandomProducts,
+    beside: Callable[[], None] | None = None,
 ) -> AdditiveShare:
-    """x . V of records (n, l) and a shared matrix V (l, c), all in one ring: (n, c)."""
+    """x . V of records (n, l) and a shared matrix V (l, c), all in one ring: (n, c).
+
+    `beside` receives what was sent before, for other numbers, in the same round.
+    """
     # open V - R, masked by a random matrix
     own = np.ascontiguousarray((matrix - random.matrix).limbs)
-    other = session.link.exchange(_OPEN, own)
+    session.link.send(_OPEN, own)
+    if beside is not None:
+        beside()
+    other = session.link.receive(_OPEN, U64, *own.shape)
     opened = (AdditiveShare(own) + AdditiveShare(other)).limbs
     # x . V = x . R + x . (V - R): the second product is local, as V - R is public
     return random.products + AdditiveShare(matrix_product(records.limbs, opened))

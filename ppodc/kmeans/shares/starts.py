@@ -116,8 +116,7 @@ class Starts:
         """
         session, bits = self._session, self._bits
         chunks = self._demand.chunks(shard.rows)
-        first = spread.above_needs(chunks[0][1] + 1, bits) if chunks else Needs()
-        session.supplies.reserve(spread.threshold_needs(bits) + first)
+        session.supplies.reserve(self._pick_needs(chunks))
         bound = spread.threshold(session, AdditiveShare(totals).sum().reshape(1), word, bits)
         before = AdditiveShare(totals[:number]).sum().reshape(1)
         out = np.zeros((1, self._l + 1), U64)
@@ -134,6 +133,11 @@ class Starts:
             before, seen = sums[-1:], steps[-1:]
         return out
 
+    def _pick_needs(self, chunks: list[tuple[int, int]]) -> Needs:
+        """Supplies of `pick`, of its records those of the first chunk."""
+        first = spread.above_needs(chunks[0][1] + 1, self._bits) if chunks else Needs()
+        return spread.threshold_needs(self._bits) + first
+
     def _moved(
         self, name: str, shard: Shard, near: _Nearest | None, centre: AdditiveShare, start: int
     ) -> _Nearest:
@@ -142,8 +146,9 @@ class Starts:
         self.norms(name, shard, 0, 0)  # made before anything of this step
         exact = self._exact
         most = spread.nearer_needs(chunks[0][1], bits, exact=exact) if chunks else Needs()
-        session.supplies.reserve(spread.norm_needs(self._l) + most)
-        both = centre, spread.norm(session, centre)
+        # in one run with those of the `pick` that follows: fewer rounds over the link
+        session.supplies.reserve(spread.norm_needs(self._l) + most + self._pick_needs(chunks))
+        square: AdditiveShare | None = None  # of the centre
         values = Spool(shard.rows, 1, U64, self._budget)
         wide = Spool(shard.rows, bits.limbs, U64, self._budget)
         total = AdditiveShare(np.zeros(bits.limbs, U64))
@@ -151,7 +156,9 @@ class Starts:
             session.supplies.reserve(spread.nearer_needs(end - first, bits, exact=exact))
             records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
             norms = self.norms(name, shard, first, end)
-            found = spread.distances(session, records, norms, both, random, exact=exact)
+            found, square = spread.distances(
+                session, records, norms, (centre, square), random, exact=exact
+            )
             if near is not None:
                 before = AdditiveShare(near.values.read(first, end))
                 found = spread.nearer(session, before, found, bits)

@@ -2,7 +2,8 @@
 
 With e_h[s] = |c'_h| lambda_h[s] - |c_h| lambda'_h[s] and E_h = sum_s e_h[s]^2, small numbers:
 
-*beta = 0*: no centre moved, that is sum_h E_h = 0 (`mpc.zero_test`).
+*beta = 0*: no centre moved, that is sum_h E_h = 0 (`mpc.zero_test`). With two clusters or more the
+E_h come from `new_centres`.
 
 *beta = p / q > 0* (Eq. 5.5): with alpha = prod_h |c_h| and alpha_h = prod_(g != h) |c_g| by a
 product tree, g_h = alpha_h alpha'_h and f = alpha alpha', stop when q sum_h g_h^2 E_h <= p f^2.
@@ -18,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppodc.errors import WireError
-from ppodc.kmeans.shares import scaling
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.kmeans.shares.scaling import Beside, Centres, Wide
+from ppodc.kmeans.shares.scaling import Wide
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, multiply, widen, zero_test
 from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare, public
@@ -51,7 +51,7 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
     """Supplies of `unmoved` (beta = 0) or of `moved_little`."""
     movements = multiply.needs(2 * k, rings.movement) + multiply.needs(k * l, rings.movement)
     if not rings.beta:
-        return movements + zero_test.needs(1, rings.movement_bits)
+        return movements + still_needs(rings)
     return (
         movements
         + widen.needs(k, LIMB_BITS * rings.movement, rings.stop)
@@ -60,30 +60,17 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
     )
 
 
-def needs_beside(k: int, l: int, rings: Rings) -> Needs:
-    """Supplies of `unmoved_and_centres`."""
-    return scaling.centre_needs(k, l, rings, 2 * k) + zero_test.needs(1, rings.movement_bits)
-
-
-def unmoved_and_centres(
-    session: Session, old: Wide, new: Wide, inverse: AdditiveShare, rings: Rings
-) -> tuple[bool, Centres]:
-    """`unmoved`, and in the same rounds what the next iteration needs of the new centres.
-
-    `inverse` are the T[n_h] of the new ones (`scaling.inverses`).
-    """
-    counts = AdditiveShare.concat([new.counts, old.counts])
-    beside = Beside(counts, AdditiveShare.concat([old.sums, new.sums]))
-    centres, squares = scaling.centres_beside(session, new, inverse, rings, beside)
-    return _is_zero(session, squares.sum(axis=1).low(rings.movement), rings), centres
-
-
 def unmoved(session: Session, old: Wide, new: Wide, rings: Rings) -> bool:
     """Whether no centre moved; both clouds learn it."""
-    return _is_zero(session, _movements(session, old, new, rings.movement), rings)
+    return all_still(session, _movements(session, old, new, rings.movement), rings)
 
 
-def _is_zero(session: Session, movements: AdditiveShare, rings: Rings) -> bool:
+def still_needs(rings: Rings) -> Needs:
+    """Supplies of `all_still`."""
+    return zero_test.needs(1, rings.movement_bits)
+
+
+def all_still(session: Session, movements: AdditiveShare, rings: Rings) -> bool:
     """[sum_h E_h = 0], opened."""
     total = movements.sum().reshape(1)
     return _open(session, zero_test.all_zero(session, total, rings.movement_bits))

@@ -1,10 +1,9 @@
 """Re-seeding: b = [count < 1] times the candidate is added.
 
-b comes from the look-up of the counts (`scaling.empty`) where centres are computed beside, else it
-is the sign of count - 1.
+b is the sign of count - 1. Where centres are computed beside, `new_centres` does the same.
 
-Who learns what: nothing, not even that a cluster was empty. Rounds: those of a select, and of the
-comparison if there is one. Bytes and supplies: theirs, k of each.
+Who learns what: nothing, not even that a cluster was empty. Rounds: those of a comparison and of a
+select. Bytes and supplies: theirs, k of each.
 """
 
 import numpy as np

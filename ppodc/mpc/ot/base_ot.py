@@ -29,6 +29,7 @@ fails with 2^-164; the check of the trees then ends the session.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,7 @@ from ppodc.errors import WireError
 from ppodc.mpc.shares.additive import U64Array
 
 Bits = NDArray[np.uint8]
+Encapsulate = Callable[[MLKEM768PublicKey], tuple[bytes, bytes]]  # (key, ciphertext)
 Frame = NDArray[np.uint8]
 Vector = NDArray[np.int64]
 
@@ -51,6 +53,11 @@ QUESTION_BYTES = 32 + 2 * VECTOR_BYTES  # rho, r_0, r_1
 ANSWER_BYTES = 2 * 1088  # ct_0, ct_1
 _SEED_BYTES, _RHO_BYTES, _KEY_BYTES = 64, 32, 16
 _DRAWN_BYTES = 1536  # 1024 words of 12 bits, of which 832 count on average; 768 are wanted
+
+
+def fresh(public: MLKEM768PublicKey) -> tuple[bytes, bytes]:
+    """Encapsulate by the system's randomness: (key, ciphertext)."""
+    return public.encapsulate()
 
 
 @dataclass(slots=True, repr=False)
@@ -87,10 +94,13 @@ class BaseReceiver:
         return _words(found).reshape(COUNT, 2)
 
 
-def answer(sid: bytes, questions: Frame) -> tuple[U64Array, Frame]:
+def answer(
+    sid: bytes, questions: Frame, encapsulate: Encapsulate = fresh
+) -> tuple[U64Array, Frame]:
     """C1's end: the pairs (x_0, x_1) as (128, 2, 2) words, and the answers to send.
 
-    WireError if a question holds a number that is not below 3329.
+    The library draws for an encapsulation from the system. `encapsulate` may keep what it gave, so
+    that an audit can give it again. WireError if a question holds a number that is not below 3329.
     """
     found, answers = b"", np.empty((COUNT, ANSWER_BYTES), np.uint8)
     for i in range(COUNT):
@@ -103,7 +113,7 @@ def answer(sid: bytes, questions: Frame) -> tuple[U64Array, Frame]:
         for b in (0, 1):
             t = (r[b] + _oracle(sid, i, b, rho, r[1 - b])) % PRIME
             public = MLKEM768PublicKey.from_public_bytes(_packed(t) + rho)
-            key, ciphertext = public.encapsulate()
+            key, ciphertext = encapsulate(public)
             found += _derived(sid, i, b, key, ciphertext)
             ciphertexts += ciphertext
         answers[i] = np.frombuffer(ciphertexts, np.uint8)

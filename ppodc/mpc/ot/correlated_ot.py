@@ -136,6 +136,14 @@ def run_all(ot: ObliviousTransfer, runs: Iterable[Run]) -> None:
 
     Runs are asked for one after the other, so that their tables need not be there at once.
     """
+    begin_all(ot, runs)()
+
+
+def begin_all(ot: ObliviousTransfer, runs: Iterable[Run]) -> Callable[[], None]:
+    """Send as `run_all` does; the rest is received when the result is called.
+
+    Until then other messages may be sent, but none received that the peer sent later.
+    """
     waiting: deque[tuple[int, Callable[[], None]]] = deque()
     ahead = 0
     for each in runs:
@@ -147,8 +155,12 @@ def run_all(ot: ObliviousTransfer, runs: Iterable[Run]) -> None:
                 size, awaited = waiting.popleft()
                 awaited()
                 ahead -= size
-    for _, awaited in waiting:
-        awaited()
+
+    def finish() -> None:
+        for _, rest in waiting:
+            rest()
+
+    return finish
 
 
 @dataclass(slots=True, repr=False)

@@ -31,7 +31,7 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.mpc.messages import PeerLink
 from ppodc.mpc.ot import base_ot, column_check
 from ppodc.mpc.ot.aes import Hash, Tweaks
-from ppodc.mpc.ot.base_ot import BaseReceiver
+from ppodc.mpc.ot.base_ot import BaseReceiver, Encapsulate
 from ppodc.mpc.ot.code import LEAVES, ROWS, Code
 from ppodc.mpc.ot.column_check import CHALLENGE_BYTES, DIGEST_BYTES
 from ppodc.mpc.ot.extension import MASK_ROWS, Receiver, Sender, rows_of
@@ -57,6 +57,7 @@ class Start:
     random: SecureRandom
     hash: Hash
     tweaks: Tweaks
+    encapsulate: Encapsulate
     _sent: bytes = field(default=b"")  # a digest of all messages so far, both directions
 
     def run(self) -> tuple[Senders, Receivers]:
@@ -86,7 +87,7 @@ class Start:
         delta, leaf_delta = self._delta(ROWS), self._delta(LEAVES)
         shape = base_ot.COUNT, base_ot.QUESTION_BYTES
         questions = self._received(_QUESTION, (np.uint8, shape))[0]
-        pairs, answers = base_ot.answer(self.sid, questions)
+        pairs, answers = base_ot.answer(self.sid, questions, self.encapsulate)
         self._send(_ANSWER, answers)
         receiver = Receiver(ROWS, self._grown(ROWS, pairs))
         # direction 1: transfers of direction 2, whose choices this cloud's D calls for, give H(t)

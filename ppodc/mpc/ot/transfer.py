@@ -21,6 +21,7 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.mpc.messages import PeerLink, Spec
 from ppodc.mpc.ot import column_check
 from ppodc.mpc.ot.aes import Hash, Tweaks
+from ppodc.mpc.ot.base_ot import Encapsulate, fresh
 from ppodc.mpc.ot.code import LEAVES, ROWS, Code
 from ppodc.mpc.ot.column_check import CHALLENGE_BYTES, DIGEST_BYTES
 from ppodc.mpc.ot.extension import MASK_ROWS, Receiver, Sender, rows_of
@@ -94,11 +95,16 @@ class ObliviousTransfer:
 
     @classmethod
     def start(
-        cls, role: int, link: PeerLink, random: SecureRandom, sid: bytes
+        cls,
+        role: int,
+        link: PeerLink,
+        random: SecureRandom,
+        sid: bytes,
+        encapsulate: Encapsulate = fresh,
     ) -> "ObliviousTransfer":
         """New transfers in both directions, for the session of this name."""
         hasher, tweaks = Hash(sid), Tweaks()
-        senders, receivers = Start(sid, role, link, random, hasher, tweaks).run()
+        senders, receivers = Start(sid, role, link, random, hasher, tweaks, encapsulate).run()
         return cls(role, link, random, sid, hasher, senders, receivers, tweaks)
 
     @property

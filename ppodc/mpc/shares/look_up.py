@@ -17,9 +17,10 @@ Supplies: b transfers for two look-ups. Operations per look-up: about (4 + L / 2
 Memory: parts of 2^14 entries.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import product
+from typing import cast
 
 import numpy as np
 
@@ -43,6 +44,26 @@ def look_up(
     session: Session, indices: U64Array, bits: int, table: Table, limbs: int
 ) -> AdditiveShare:
     """T[n] for the n of which `indices` (modulo 2^bits) are this cloud's shares: (n) -> (n)."""
+    return drained(look_up_rounds(session, indices, bits, table, limbs))
+
+
+def drained(rounds: Generator[None, None, AdditiveShare]) -> AdditiveShare:
+    """The outcome of `look_up_rounds`, without a stop any more."""
+    while True:
+        try:
+            next(rounds)
+        except StopIteration as end:
+            return cast("AdditiveShare", end.value)
+
+
+def look_up_rounds(
+    session: Session, indices: U64Array, bits: int, table: Table, limbs: int
+) -> Generator[None, None, AdditiveShare]:
+    """`look_up`, which stops three times, so that other messages can share its rounds.
+
+    It has sent indices and receives next; received, and sends next; sent, and receives next.
+    Whoever sends at the first or second stop receives the peer's answer at the stop that follows.
+    """
     count, size = len(indices), 1 << bits
     pairs, chosen, random = session.supplies.take_transfers(-(-count // 2) * bits)
     first = session.ot.tweaks.reserve(2 * size * count)
@@ -52,6 +73,7 @@ def look_up(
     # d = n2 - a
     own = (indices[received.start :: 2] - wanted.astype(U64)) & U64(size - 1)
     session.link.send(_INDEX, own)
+    yield
     shifts = session.link.receive(_INDEX, U64, len(sent)) + indices[sent.start :: 2]
     masks = AdditiveShare(session.random.uint64((len(sent), limbs)))
     parts = [(at, min(size, at + (1 << _PART_BITS))) for at in range(0, size, 1 << _PART_BITS)]
@@ -73,16 +95,19 @@ def look_up(
         )
         for i, number in enumerate(received)
     ]
+    yield
     # The peer's first message is awaited only when as many own ones as memory allows are on their
     # way, so that a slow link is waited for once.
     fitting = _AHEAD_BYTES // (8 * limbs * min(size, 1 << _PART_BITS))
     ahead = max(1, min(fitting, len(outgoing)))
-    for step in range(max(len(outgoing), len(incoming) + ahead)):
+    for step in range(max(len(outgoing), len(incoming)) + ahead):
         if step < len(outgoing):
             i, (start, end) = outgoing[step]
             entries = _rotated(table, (int(shifts[i]) + start) % size, end - start, size)
             pads = AdditiveShare(trees[i].leaves(start, end, limbs))
             session.link.send(_ENTRIES, (pads + AdditiveShare(entries) + masks[i]).limbs)
+        if step == ahead:
+            yield
         if ahead <= step < len(incoming) + ahead:
             i, (start, end) = incoming[step - ahead]
             message = session.link.receive(_ENTRIES, U64, end - start, limbs)

@@ -9,6 +9,8 @@ Who learns what: nothing. Rounds: 1. Bytes per product and direction: 64 L trans
 per column. Supplies: 64 L transfers.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ppodc.mpc.compiled import compiled, in_u8_3, out_u8_2
@@ -30,24 +32,41 @@ def needs(scalars: int, limbs: int) -> Needs:
 
 def scale(session: Session, scalars: AdditiveShare, rows: AdditiveShare) -> AdditiveShare:
     """scalars[i] * rows[i, c]: (n) and (n, C) -> (n, C)."""
+    session.supplies.reserve(needs(len(rows.limbs), rows.length))
+    sums, runs = scale_runs(session, scalars, rows)
+    correlated_ot.run_all(session.ot, runs)
+    return sums
+
+
+def scale_runs(
+    session: Session, scalars: AdditiveShare, rows: AdditiveShare
+) -> tuple[AdditiveShare, Iterator[Run]]:
+    """`scale`, which is right when its runs are done; others may be done in the same round.
+
+    Supplies must be at hand: nothing is made while messages are on their way.
+    """
     count, columns, limbs = rows.limbs.shape
     per_scalar = LIMB_BITS * limbs * columns * limbs * 8
     step = max(1, _TABLE_BYTES // per_scalar)
     parts = [slice(start, start + step) for start in range(0, count, step)]
-    session.supplies.reserve(needs(count, limbs))  # nothing is made while messages are on their way
     # the own products a1 b1, to which the transfers add both cross products
     sums = product(np.broadcast_to(scalars.limbs[:, None, :], rows.limbs.shape), rows.limbs)
     flat = sums.reshape(count, columns * limbs)
-    correlated_ot.run_all(
-        session.ot,
-        (_run(session, scalars.limbs[part], rows.limbs[part], flat[part]) for part in parts),
-    )
-    return AdditiveShare(sums)
+    runs = (_run(session, scalars.limbs[part], rows.limbs[part], flat[part]) for part in parts)
+    return AdditiveShare(sums), runs
 
 
 def multiply(session: Session, a: AdditiveShare, b: AdditiveShare) -> AdditiveShare:
     """a[i] * b[i]."""
     return scale(session, a, b.reshape(-1, 1)).reshape(-1)
+
+
+def multiply_runs(
+    session: Session, a: AdditiveShare, b: AdditiveShare
+) -> tuple[AdditiveShare, Iterator[Run]]:
+    """`multiply` by runs, as `scale_runs`."""
+    sums, runs = scale_runs(session, a, b.reshape(-1, 1))
+    return sums.reshape(-1), runs
 
 
 def _run(session: Session, scalars: U64Array, rows: U64Array, sums: U64Array) -> Run:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppodc.mpc.ot import correlated_ot
-from ppodc.mpc.ot.correlated_ot import Batch, Bits, Sending
+from ppodc.mpc.ot.correlated_ot import Batch, Bits, Run, Sending
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.shares.xor_bits import XorShare
@@ -57,14 +57,23 @@ def select(
     `bits` is this cloud's share, a byte per bit; rows (R, C); the result is (len(bits)/group, C).
     Of its last limbs only `top` bytes (1, 2, 4, 8) are right.
     """
+    sums, run = select_run(session, bits, rows, group, top)
+    correlated_ot.run_all(session.ot, [run])
+    return sums
+
+
+def select_run(
+    session: Session, bits: Bits, rows: AdditiveShare, group: int = 1, top: int = 8
+) -> tuple[AdditiveShare, Run]:
+    """`select`, which is right when its run is done; others may be done in the same round."""
     columns, limbs = rows.limbs.shape[1:]
     table = np.ascontiguousarray(rows.limbs).reshape(-1, columns * limbs)
     keys = SuppliedKeys.take(session, len(bits))
     sums = np.zeros((len(bits) // group, columns * limbs), U64)
     first = session.ot.tweaks.reserve(len(bits))
     batch = Batch(len(bits), group, limbs, first, sums, top)
-    correlated_ot.run(session.ot, keys, batch, Sending(table, bits), bits)
-    return AdditiveShare(sums.reshape(-1, columns, limbs))
+    run = Run(keys, batch, Sending(table, bits), bits)
+    return AdditiveShare(sums.reshape(-1, columns, limbs)), run
 
 
 def sum_selected(

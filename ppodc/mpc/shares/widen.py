@@ -12,10 +12,12 @@ Who learns what: nothing. Rounds: 1. Bytes per number: the wide number from C1 t
 back. Supplies: one transfer per number.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ppodc.mpc.ot import correlated_ot
-from ppodc.mpc.ot.correlated_ot import Batch, Sending
+from ppodc.mpc.ot.correlated_ot import Batch, Run, Sending
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import select
 from ppodc.mpc.shares.additive import LIMB_BITS, U64, AdditiveShare, public
@@ -35,24 +37,41 @@ def widen(
     n is `bits`, at most a limb, of which no more than these count; or all bits of the ring. Where
     the other ring has no more bits than that there is nothing to send.
     """
+    return begin_widening(session, values, limbs, bits)()
+
+
+def begin_widening(
+    session: Session, values: AdditiveShare, limbs: int, bits: int | None = None
+) -> Callable[[], AdditiveShare]:
+    """Send as `widen` does; its outcome is received when the result is called.
+
+    Until then other messages may be sent, but none received that the peer sent later.
+    """
     length, count = values.length, len(values.limbs)
     bits = LIMB_BITS * length if bits is None else bits
     if LIMB_BITS * limbs <= bits:
-        return values.low(limbs)
+        low = values.low(limbs)
+        return lambda: low
     sums = np.zeros((count, limbs), U64)
     sums[:, :length] = values.limbs
     if bits < LIMB_BITS:
         sums &= U64((1 << bits) - 1)
-    top, shift = divmod(bits - 1, LIMB_BITS)
-    clear = (~sums[:, top] >> U64(shift)).astype(np.uint8) & np.uint8(1)
+    top, place = divmod(bits - 1, LIMB_BITS)
+    clear = (~sums[:, top] >> U64(place)).astype(np.uint8) & np.uint8(1)
     keys = select.SuppliedKeys.take(session, count)
     # x1 - 2^n at C1 and x2 at C2, to which the transfers add 2^n (1 - h1) (1 - h2)
     batch = Batch(count, 1, limbs, session.ot.tweaks.reserve(count), sums)
     if session.role == 1:
         rows = np.zeros_like(sums)
         rows[:, bits // LIMB_BITS] = clear.astype(U64) << U64(bits % LIMB_BITS)
-        sending = Sending(rows, np.zeros_like(clear))
-        correlated_ot.run(session.ot, keys, batch, sending, None)
+        run = Run(keys, batch, Sending(rows, np.zeros_like(clear)), None)
     else:
-        correlated_ot.run(session.ot, keys, batch, None, clear)
-    return AdditiveShare(sums) - public([1 << bits], limbs, session.role)
+        run = Run(keys, batch, None, clear)
+    rest = correlated_ot.begin_all(session.ot, [run])
+    shift = public([1 << bits], limbs, session.role)
+
+    def finish() -> AdditiveShare:
+        rest()
+        return AdditiveShare(sums) - shift
+
+    return finish

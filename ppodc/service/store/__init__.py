@@ -8,9 +8,12 @@ Who learns what: a store holds its own cloud's shares, states and halves only. E
 every half of a result that is kept here or handed to an owner, is in the ledger.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ppodc.files import private_folder
+from ppodc.service.store.audits import Audits
 from ppodc.service.store.database import Database
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.figures import Figures
@@ -39,6 +42,7 @@ class Store:
         self.seals = Seals(database, self.ledger, self.datasets, self.uploads)
         self.jobs = Jobs(database, self.ledger, self.datasets)
         self.results = Results(database, self.ledger, self.datasets, self.seals)
+        self.audits = Audits(database, self.ledger, self.uploads, folder)
         self.figures = Figures(database)
         self.removal = Removal(database, self.ledger, self.datasets, self.uploads)
 
@@ -55,6 +59,12 @@ class Store:
             database.close()
             raise
         return cls(path, role, database)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """All that the block writes is on disk together when it ends, or none of it."""
+        with self._database.transaction():
+            yield
 
     def close(self) -> None:
         """Close the store; closing twice is harmless."""

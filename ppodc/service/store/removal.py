@@ -15,6 +15,7 @@ from ppodc.errors import NotFoundError, StateError
 from ppodc.files import disk_errors
 from ppodc.service.job_state import JobState
 from ppodc.service.sealed_uploads import Upload
+from ppodc.service.store import audits
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
@@ -95,6 +96,7 @@ class Removal:
                 raise StateError(f"dataset {dataset!r} is {row['state']}; its job is not over.")
             ids = self._forget_records(sql, dataset, "records")
             self._ledger.append("records deleted", dataset, {"uploads": len(ids)})
+        audits.erase(self._database, self._ledger, dataset)
         self._clear(ids)
 
     def dataset(self, name: str, operator: str) -> None:
@@ -123,6 +125,7 @@ class Removal:
                 )
             detail = {"spec": row["digest"], "operator": operator}
             self._ledger.append("dataset deleted", name, detail)
+        audits.erase(self._database, self._ledger, name)
         self._clear(ids)
 
     def sweep(self) -> None:
@@ -169,6 +172,7 @@ class Removal:
 def _forget_data(sql: sqlite3.Connection, upload_id: str) -> None:
     sql.execute("DELETE FROM chunk WHERE upload_id = ?", (upload_id,))
     sql.execute("DELETE FROM outline WHERE upload_id = ?", (upload_id,))
+    sql.execute("DELETE FROM audit_part WHERE upload_id = ?", (upload_id,))
     sql.execute("UPDATE upload SET seed = NULL WHERE upload_id = ?", (upload_id,))
 
 

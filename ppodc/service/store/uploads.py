@@ -20,7 +20,7 @@ from ppodc.records.upload_form import Cloud, Part, RowsPart, SeedPart
 from ppodc.service.job_state import JobState
 from ppodc.service.quotas import Quotas
 from ppodc.service.sealed_uploads import MAX_ROWS, Outline, Upload, outline_digest
-from ppodc.service.store import chunks, outlines
+from ppodc.service.store import audits, chunks, outlines
 from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
@@ -51,7 +51,7 @@ class Uploads:
         self, database: Database, ledger: Ledger, datasets: Datasets, folder: Path, cloud: Cloud
     ) -> None:
         self._database, self._ledger, self._datasets = database, ledger, datasets
-        self.folder, self._cloud = folder, cloud
+        self.folder, self.cloud = folder, cloud
 
     def begin(
         self,
@@ -169,7 +169,7 @@ class Uploads:
         upload = self.get(upload_id)
         part = self.part(upload.dataset)
         if not isinstance(part, RowsPart):
-            raise InputError(f"cloud {self._cloud} takes a seed of an upload, and no rows.")
+            raise InputError(f"cloud {self.cloud} takes a seed of an upload, and no rows.")
         part.check(rows, first_row, upload.rows)
         digest = chunks.chunk_digest(rows)
         with self._database.reading() as sql:
@@ -185,7 +185,7 @@ class Uploads:
         """Keep the seed of this cloud's part. The same seed again is harmless."""
         part = self.part(self.get(upload_id).dataset)
         if not isinstance(part, SeedPart):
-            raise InputError(f"cloud {self._cloud} takes the rows of an upload, and no seed.")
+            raise InputError(f"cloud {self.cloud} takes the rows of an upload, and no seed.")
         part.check(seed)
         with self._database.transaction() as sql:
             upload = known_upload(sql, upload_id)
@@ -206,8 +206,11 @@ class Uploads:
                 return [(0, upload.rows)] if _seed(sql, upload_id) is None else []
             return chunks.gaps(sql, upload_id, upload.rows)
 
-    def commit(self, upload_id: str) -> None:
-        """Count the upload from now on; refused while rows are missing."""
+    def commit(self, upload_id: str, salt: bytes = b"", other: bytes = b"") -> None:
+        """Count the upload from now on; refused while rows are missing.
+
+        Of an audited dataset: the salt of this cloud's part, the digest of the other cloud's.
+        """
         with self._database.transaction() as sql:
             upload = known_upload(sql, upload_id)
             check_not_removed(upload)
@@ -218,6 +221,8 @@ class Uploads:
             if gaps:
                 rows = sum(count for _, count in gaps)
                 raise InputError(f"{rows} rows of the upload are missing; send them first.")
+            if self._datasets.spec(upload.dataset).audit:
+                audits.keep_part(sql, upload_id, salt, other)
             sql.execute("UPDATE upload SET committed = 1 WHERE upload_id = ?", (upload_id,))
             detail = {"upload": upload_id, "owner": upload.owner, "rows": upload.rows}
             learnt = "this cloud and its operators: whose upload it is, and its number of records"
@@ -244,10 +249,15 @@ class Uploads:
             start, stop = max(first, at), min(first + rows, at + count)
             out[start - first : stop - first] = values.reshape(count, -1)[start - at : stop - at]
 
+    def seed(self, upload_id: str) -> bytes:
+        """The seed that is this cloud's part."""
+        with self._database.reading() as sql:
+            return _seed(sql, upload_id) or b""
+
     def part(self, dataset: str) -> Part:
-        part = self._datasets.spec(dataset).form.part(self._cloud)
+        part = self._datasets.spec(dataset).form.part(self.cloud)
         if part is None:
-            raise InputError(f"uploads to dataset {dataset!r} do not concern cloud {self._cloud}.")
+            raise InputError(f"uploads to dataset {dataset!r} do not concern cloud {self.cloud}.")
         return part
 
     def check_open(self, sql: sqlite3.Connection, dataset: str) -> None:

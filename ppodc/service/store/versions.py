@@ -8,6 +8,7 @@ from typing import Literal
 
 from ppodc.errors import StoreError
 from ppodc.service.store import (
+    audits,
     chunks,
     datasets,
     figures,
@@ -33,6 +34,7 @@ _TABLES = (
     jobs.SCHEMA,
     results.SCHEMA,
     figures.SCHEMA,
+    audits.SCHEMA,
 )
 
 

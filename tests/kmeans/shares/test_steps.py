@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ppodc.kmeans.parameters import Parameters
-from ppodc.kmeans.shares import smin_k, stop_test
+from ppodc.kmeans.shares import new_centres, scaling, smin_k, stop_test
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ingest import ingest
 from ppodc.kmeans.shares.products import TransferProducts
-from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.kmeans.shares.ring_sizes import Rings, cut
 from ppodc.mpc.spill import Budget
 from ppodc.records.sharing import mask, split
 from tests.harness.together import together
@@ -107,3 +107,52 @@ def test_sums_on_both_sides_of_half_a_narrow_ring(m, bits):
         x for row in expected for x in row
     ]
     assert Rings.of(Parameters(m, l, k, ub, Fraction(0))).sum_bits == bits
+
+
+@pytest.mark.parametrize("moved", [True, False])
+@pytest.mark.parametrize("ub", [100, (1 << 20) - 1])  # sums modulo 2^32 and 2^64
+def test_an_update_re_seeds_finds_the_centres_and_how_far_they_moved(pair, moved, ub):
+    p = Parameters(5000, 2, 4, ub, Fraction(0))
+    rings = Rings.of(p)
+    assert rings.sum_bits == (32 if ub == 100 else 64)
+    # the second cluster stays, the third and fourth are empty and get the old centre, another one
+    old = np.array([[30, 50, 10], [7, 8, 2], [2 * ub, 18, 2], [4, 4, 1]])
+    sums = np.array([[33, 50, 11], [7 * 2, 8 * 2, 4], [0, 0, 0], [0, 0, 0]])
+    candidates = np.array([[1, 1, 1], [2, 2, 1], [ub, 9, 1], [5, 4, 1]])
+    new = sums + (sums[:, 2:] == 0) * candidates
+    states = [
+        [
+            cut(part.limbs[..., 0], rings.sum_bits)
+            for part in share(x.reshape(-1).tolist(), 1, (4, 3))
+        ]
+        for x in (old, sums, candidates)
+    ]
+
+    def work(session, role):
+        before, counted, spare = (parts[role - 1] for parts in states)
+        session.supplies.reserve(scaling.widen_needs(4, 2, rings))
+        wide = scaling.widened(session, before, rings) if moved else None
+        needs = new_centres.needs(4, 2, rings, moved=moved)
+        session.supplies.reserve(needs)
+        there = session.supplies.available()
+        found = new_centres.update(session, counted, spare, wide, rings)
+        assert there - session.supplies.available() == needs, "needs() must be what is used"
+        return found, scaling.centres(session, found.wide, rings)
+
+    (first, again1), (second, again2) = pair.run(work, (1, 2))
+    assert np.array_equal(cut(first.clusters + second.clusters, rings.sum_bits), new)
+    assert opened((first.wide.sums, second.wide.sums)) == new[:, :2].reshape(-1).tolist()
+    assert opened((first.wide.counts, second.wide.counts)) == new[:, 2].tolist()
+    # the centres are those of the new clusters, up to the rounding that both ways have
+    for name, most in (("directions", 2 * 2 * 3), ("constants", 64 * ub)):
+        gaps = [
+            getattr(found.centres, name) - getattr(again, name)
+            for found, again in ((first, again1), (second, again2))
+        ]
+        ring = 1 << rings.point.product_bits  # bits above mean nothing
+        assert max(min(x % ring, -x % ring) for x in opened(tuple(gaps))) <= most
+    if moved:
+        gaps = new[:, 2:] * old[:, :2] - old[:, 2:] * new[:, :2]
+        movements = opened((first.movements, second.movements))
+        assert movements == [sum(int(x) ** 2 for x in row) for row in gaps]
+        assert [x == 0 for x in movements] == [False, True, True, False]

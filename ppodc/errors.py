@@ -76,7 +76,7 @@ class InputError(PpodcError, ValueError):
     code = "input"
 
 
-class MissingExtraError(ImportError, InputError):
+class MissingExtraError(InputError, ImportError):
     """This installation lacks a package; the text has the line that installs it (`extras`)."""
 
     code = "missing-extra"

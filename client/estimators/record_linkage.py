@@ -78,8 +78,8 @@ class RecordLinkage(BaseEstimator):
         Numbers are rounded to 0..ub between the bounds.
     blocks : Blocking, "none" or None, default=None
         Pairs to compare: all, or those of `by_key` (rows that agree in one of some columns),
-        `by_length`, `adtree` or `adtree_shared` of `ppodc.rules`. Blocks cost every owner some of
-        its privacy budget.
+        `by_length`, `by_embedding`, `adtree` or `adtree_shared` of `ppodc.rules`. Blocks cost
+        every owner some of its privacy budget.
     output : "links", "flags", "count" or "shared", default="links"
         Partners of each row, whether it has any, or the number of all links. "shared" reveals no
         links; it is for `SecureKMeans(dedup=...)`.

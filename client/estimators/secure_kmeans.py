@@ -405,7 +405,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self._tables, self.left_out_ = tables, tables.left_out
         self.owner_labels_: list[NDArray[np.int64]] = tables.spread(labels, LEFT_OUT)
         self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
-        if told := first.untold():
+        weak = "" if self.privacy_ is None else self.privacy_.weak()
+        for told in filter(None, (first.untold(), weak)):
             warnings.warn(told, stacklevel=3)
 
     def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:

@@ -131,7 +131,7 @@ _ANY_ROWS: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": 0
 
 def named_owners(data: Any) -> tuple[list[str], list[Any]]:
     """The owners' names, "owner 1" and so on unless a mapping has others; and their tables."""
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and not hasattr(data, "shape"):  # a sparse array may be one
         if not data:
             raise DataError("the mapping holds no table: give one for each owner, by its name.")
         return [str(name) for name in data], [in_pandas(table) for table in data.values()]

@@ -54,8 +54,9 @@ class LocalEstimator(ClusterMixin, BaseEstimator):
             for owner, records in enumerate(owners)
         ]
         self.privacy_ = mechanism.guarantee()
-        if not self.privacy_.claim_holds:
-            warnings.warn(str(self.privacy_), stacklevel=4)
+        claim = "" if self.privacy_.claim_holds else str(self.privacy_)
+        for told in filter(None, (claim, self.privacy_.weak())):
+            warnings.warn(told, stacklevel=4)
         return np.concatenate(parts)
 
     def _expect(self, expected: Expectation | None, found: Clusters) -> None:

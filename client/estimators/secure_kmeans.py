@@ -436,7 +436,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in both]
             self.owner_labels_ = tables.spread(labels, LEFT_OUT)
             self.labels_ = np.concatenate(self.owner_labels_)
-        if told := first.untold():
+        weak = "" if self.privacy_ is None else self.privacy_.weak()
+        for told in filter(None, (first.untold(), weak)):
             warnings.warn(told, stacklevel=3)
 
     def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:

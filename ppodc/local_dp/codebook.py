@@ -29,12 +29,15 @@ from ppodc.privacy.weighted_kmeans import nearest, weighted_kmeans
 from ppodc.records.upload_form import RowsPart
 
 MAX_POINTS = 4096
+_LARGEST = 100  # epsilon
 
 
 def points_for(n: int, k: int, epsilon: float) -> int:
     """P by the rule above; a k beyond 512 still gets 4096 points."""
     if n < 1 or k < 1:
         raise InputError("expected_rows and k must be at least 1")
+    if epsilon > _LARGEST:
+        raise InputError(f"epsilon {epsilon:g} is beyond any use: at most {_LARGEST} is taken.")
     signal = math.expm1(epsilon) ** 2 / math.exp(epsilon)
     return min(max(round(0.4 * math.sqrt(n * signal)), 8 * k), MAX_POINTS)
 

@@ -6,8 +6,9 @@ noise has little say, they cost hardly more; where the centres are made of noise
 a centre moves from draw to draw is its standard error. All of it follows from what is released, so
 it costs no privacy.
 
-`ppodc bench ldp usable` measures both over data sets and epsilons: of the results that `usable`
-says True of, at least nine of ten cost less than `FACTOR` times k-means without privacy.
+The limits were chosen on 142 runs (nine data sets, epsilon 0.5 to 4): of those within them, 94 %
+cost less than `FACTOR` times k-means without privacy. `ppodc bench ldp usable` measures it on other
+runs, and how many intervals of two standard errors hold the centre of k-means.
 """
 
 import math

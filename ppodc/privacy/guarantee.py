@@ -11,6 +11,8 @@ from typing import Any
 
 from ppodc.errors import InputError
 
+_LARGEST_USEFUL = 20  # an epsilon above it protects nobody
+
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
@@ -64,11 +66,26 @@ class PrivacyReport:
             text += f". {self.source} states {claim} for {self.claimed_for}{verdict}"
         return text
 
+    def weak(self) -> str:
+        """Say of an epsilon beyond any use that it is one; empty of others."""
+        if self.guaranteed.epsilon <= _LARGEST_USEFUL:
+            return ""
+        return (
+            f"epsilon {_number(self.guaranteed.epsilon)} is no protection worth the name: a "
+            f"{self.unit} may make a result e^{_number(self.guaranteed.epsilon)} times likelier. "
+            f"Choose at most {_LARGEST_USEFUL}, better about 1."
+        )
+
     def describe(self) -> list[str]:
         """Sentences for a person who agrees to it."""
+        weak = [self.weak()] if self.weak() else []
         if self.claim_holds:
-            return [str(self)]
-        return [str(self), f"Who agrees to it must type that out: --accept-epsilon {self._typed}"]
+            return [str(self), *weak]
+        return [
+            str(self),
+            *weak,
+            f"Who agrees to it must type that out: --accept-epsilon {self._typed}",
+        ]
 
     @property
     def _typed(self) -> str:

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from client.fetched_result import JobProgress
-from ppodc import LocalPlatform, RecordLinkage, RemotePlatform, SecureKMeans, SecureTotals, rules
+from ppodc import (
+    LocalPlatform,
+    LocalPrivateKMeans,
+    RecordLinkage,
+    RemotePlatform,
+    SecureKMeans,
+    SecureTotals,
+    rules,
+)
 from ppodc.errors import InputError
 from ppodc.kinds import cloud_side, owner_side
 from ppodc.kmeans.private.job import NoisyJob
@@ -32,6 +40,18 @@ def test_a_delta_that_protects_nobody_is_refused_before_anything_is_charged(thre
         cloud_side(spec).check(20, "shares", 2048)
     assert len(owner_side(spec).charge(values[:19], tmp_path, Fraction(10))) == 32
     cloud_side(spec).check(19, "shares", 2048)
+
+
+def test_an_epsilon_beyond_any_use_is_told_in_python_and_by_the_command(threads):
+    model = SecureKMeans(2, epsilon=50, bounds=BOUNDS, random_state=1, platform=threads)
+    with pytest.warns(UserWarning, match="epsilon 50 is no protection worth the name"):
+        model.fit([points(2000, 1), points(20, 2)])
+    spec = Spec("clinic", SCHEMA, NoisyJob(k=2, epsilon=50.0, delta=1e-6))
+    assert any("epsilon 50 is no protection" in line for line in spec.describe())
+    usual = Spec("clinic", SCHEMA, NoisyJob(k=2, epsilon=1.0, delta=1e-6))
+    assert not any("no protection" in line for line in usual.describe())
+    with pytest.raises(ValueError, match="epsilon 1000 is beyond any use"):
+        LocalPrivateKMeans(2, epsilon=1000, bounds=BOUNDS).fit(points(40, 1))
 
 
 def test_rows_beyond_max_links_are_counted_in_a_warning(threads):

@@ -126,12 +126,14 @@ class NoisyJob(kinds.Job):
 
     def describe(self, iterations: int) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""
+        weak = self.guarantee().weak()
         return [
             f"k-means with {self.k} clusters under differential privacy, from {self.centres} "
             f"public points, exactly {iterations} iterations.",
             f"Privacy of one record, replaced by any other: epsilon {self.epsilon:g}, delta "
             f"{self.delta:g}, for all that is revealed in the whole job, against either cloud "
             "together with any other owners. It is spent once: the job runs once.",
+            *([weak] if weak else []),
             "Both clouds learn after each iteration the sum and count of the records near each "
             "point, with noise of both in it (of which each knows its own), and nothing else.",
             "Every owner with records in it learns, at the end, the points and noisy counts of the "

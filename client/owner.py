@@ -18,6 +18,7 @@ from client.accepted import AcceptedSpecs, Agreed
 from client.both_clouds import Clouds, ListedDataset, parts_of
 from client.encoded_table import EncodedTable
 from client.fetched_result import JobProgress, fetch, progress_of
+from client.home_rows import HomeRows
 from client.ledger_heads import LedgerHeads
 from client.releases import Release, Releases
 from client.sending import Lost, OnSent, Receipt, Sender
@@ -31,6 +32,7 @@ from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import UploadRef
 from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
+from ppodc.transport.curve_keys import load_public
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +67,11 @@ class Owner:
     def __init__(self, clouds: Clouds, config: OwnerConfig) -> None:
         self.name = config.name
         self._clouds = clouds
+        self._public = config.key.with_name(f"{config.key.name}.public")
         self._sender = Sender(clouds, config)
         self._privacy = config.privacy
         self._accepted = AcceptedSpecs(config.uploads / "accepted")
+        self._home = HomeRows(config.uploads / "rows")
         self._heads = LedgerHeads(config)
         self._releases = Releases(config.uploads / "releases", config.max_exact_releases)
 
@@ -116,6 +120,7 @@ class Owner:
         progress: bool = True,
         replace: bool = False,
         only: bool = False,
+        leave_out: bool = False,
         accept_differencing: Sequence[str] | None = (),
         on_sent: OnSent | None = None,
     ) -> Receipt:
@@ -124,8 +129,10 @@ class Owner:
         `spec` is what this owner agrees to (see `accept`); without it, it must have accepted the
         dataset's spec before. `header=False` is for a CSV file without a line of names. Other data
         than before add to them; with `replace` the earlier are withdrawn once these are there.
-        `id_column` (local jobs) names people: each is charged by itself; the names do not leave.
-        `only` takes the columns of the spec by name and leaves further ones out.
+        `id_column` names rows and does not leave: `row_names` has them beside the result. In local
+        jobs it names people, and each is charged by itself.
+        `only` takes the columns of the spec by name and leaves further ones out. `leave_out` does
+        so with rows that lack a value; the receipt counts them.
         Rows that differ a little from those in another exact job are refused (`releases`) unless
         `accept_differencing` names its dataset; None asks and notes nothing, for a trial in which
         one person is all owners.
@@ -133,15 +140,23 @@ class Owner:
         """
         self.check_ledgers()
         shown = self._clouds.spec(dataset)
-        values = self._encoded(shown, Only(data) if only else data, header, id_column)
+        given: Any = data
+        if not isinstance(data, EncodedTable):
+            named = "" if owner_side(shown).names_people else id_column
+            given = Only(data, only, named, leave_out)
+        values = self._encoded(shown, given, header, id_column)
         if spec is not None:  # once there is something to send
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
+        self._check_name(shown)
         earlier = self._by_cloud(shown)
         if accept_differencing is not None:
             self._releases.begin(shown, values, replace=replace, accepted=accept_differencing)
         with charged_for(dataset, data):
             receipt = self._sender.send(shown, values, progress=progress, on_sent=on_sent)
+        if isinstance(given, Only):
+            self._home.keep(receipt.upload_id, given.home, len(values))
+            receipt = dataclasses.replace(receipt, left_out=given.home.left_out)
         if accept_differencing is not None:
             self._releases.sent(shown, values, receipt.upload_id)
         earlier.pop(receipt.upload_id, None)
@@ -162,6 +177,18 @@ class Owner:
         return dataclasses.replace(
             receipt, before=before, replaced=replace and bool(before), lost=lost
         )
+
+    def _check_name(self, spec: Spec) -> None:
+        """Warn an owner whom the spec knows by another name: perhaps the key is another's."""
+        if spec.owners is None or not self._public.exists():
+            return
+        known = spec.owners.name_of(load_public(self._public).decode("ascii"))
+        if known not in (None, self.name):
+            warnings.warn(
+                f"dataset {spec.name!r} knows your key as {known!r}, and your configuration says "
+                f"{self.name!r}. Records count as those of {known!r}. Check name and key there.",
+                stacklevel=3,
+            )
 
     def check(
         self,
@@ -185,7 +212,7 @@ class Owner:
         if isinstance(data, EncodedTable):
             return data.under(spec)
         side = owner_side(spec).of(self.name)
-        if not id_column:
+        if not id_column or not side.names_people:
             return side.encode(data, header=header)
         return side.encode_people(data, id_column, self._privacy, header=header)
 
@@ -226,6 +253,7 @@ class Owner:
         for cloud in sorted(parts_of(spec)):  # cloud 1 first: it says no once it is sealed
             self._clouds.at(cloud).tell("withdraw", UploadRef(upload_id))
         self._releases.withdrawn(spec, upload_id)
+        self._home.forget(upload_id)
 
     def releases(self) -> list[Release]:
         """The exact jobs that this owner gave rows to, from its own register."""
@@ -266,6 +294,14 @@ class Owner:
         with_rows = rows or not spec.kind.rows_are_extra
         opened = fetch(self._clouds, spec, wait, timeout, on_wait, rows=with_rows)
         return owner_side(spec).open_result(opened)
+
+    def row_names(self, dataset: str, rows: int) -> dict[str, list[str]]:
+        """Columns `row` and `id` for this many own rows of a result, in its order.
+
+        From what the uploads left in this owner's folder; empty if they left nothing.
+        """
+        sealed = [upload for upload in self._clouds.uploads(dataset, 1) if upload.sealed]
+        return self._home.columns([upload.upload_id for upload in sealed], rows)
 
     def labels(
         self,

@@ -66,6 +66,7 @@ class Receipt:
     privacy: PrivacyReport | None = None
     before: tuple[Upload, ...] = ()
     replaced: bool = False
+    left_out: int = 0  # rows of the table that lack a value
     lost: tuple[Lost, ...] = ()
 
     @property

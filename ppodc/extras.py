@@ -16,6 +16,7 @@ _EXTRAS = {
     "llvmlite": ("sklearn", "cloud"),
     "matplotlib": ("plot",),
     "numba": ("sklearn", "cloud"),
+    "openpyxl": ("excel",),
     "pandas": ("sklearn", "parquet"),
     "prometheus_client": ("cloud",),
     "psutil": ("bench",),
@@ -39,5 +40,5 @@ def named_if_missing() -> Iterator[None]:
             raise
         lines = " or ".join(f'pip install "ppodc[{extra}]"' for extra in _EXTRAS[package])
         raise MissingExtraError(
-            f"the package {package} is not installed. Install it with: {lines}", name=package
+            f"the package {package} is not installed. Install it with: {lines}", package
         ) from error

@@ -196,13 +196,21 @@ class Spec:
             )
         return self.owners
 
-    def describe(self) -> list[str]:
-        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom."""
-        return [
-            *self._describe_owners(),
+    def describe(self, *, clouds: bool = True) -> list[str]:
+        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom.
+
+        Without `clouds` two owners run the job between themselves.
+        """
+        between_two = [
             *self._describe_columns(),
             f"The job, run once ({self.job.kind}):",
             *(f"  {line}" for line in self.kind.describe(self)),
+        ]
+        if not clouds:
+            return between_two
+        return [
+            *self._describe_owners(),
+            *between_two,
             *([_AUDITED] if self.audit else []),
             "Every cloud that takes uploads, and its operators, learn whose they are, and how many "
             "records each has.",

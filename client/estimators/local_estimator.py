@@ -18,8 +18,9 @@ from client.estimators.owner_tables import (
     SEEDS,
 )
 from ppodc.local_dp.codebook import Expectation
-from ppodc.local_dp.mechanism import Mechanism
+from ppodc.local_dp.mechanism import Clusters, Mechanism
 from ppodc.local_dp.report_streams import RecordStreams, ReportKey, row_ids
+from ppodc.local_dp.stability import usable, warning
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.schema import Schema
 
@@ -57,11 +58,13 @@ class LocalEstimator(ClusterMixin, BaseEstimator):
             warnings.warn(str(self.privacy_), stacklevel=4)
         return np.concatenate(parts)
 
-    def _expect(self, expected: Expectation | None) -> None:
-        """Warn where little but noise is to be expected."""
-        self.usable_: bool = expected is None or expected.noise <= 1.0
-        if not self.usable_ and expected is not None:
-            warnings.warn(expected.verdict(), stacklevel=3)
+    def _expect(self, expected: Expectation | None, found: Clusters) -> None:
+        """Warn of centres that are little but noise."""
+        loss = None if found.stability is None else found.stability.loss
+        noise = None if expected is None else expected.noise
+        self.usable_: bool = usable(loss, noise)
+        if told := warning(loss, noise):
+            warnings.warn(told, stacklevel=3)
 
 
 def bounds_of(schema: Schema) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

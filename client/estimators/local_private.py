@@ -89,10 +89,11 @@ class LocalPrivateKMeans(_LocalClusters):
         Estimated sizes.
     labels_ : ndarray of int
         Nearest centre of each record, all owners' rows in the order given.
-    standard_error_ : ndarray or None
-        Expected error of a centre's coordinate; None if it is not known.
+    standard_error_ : ndarray of shape (n_clusters, columns) or None
+        Standard error of each centre, from noise that is drawn again; None if it is not known.
     usable_ : bool
-        False where little but noise is to be expected.
+        False where the centres are little but noise. Where it is True, at least nine of ten
+        results cost less than twice what k-means does (`ppodc bench ldp usable`).
     privacy_ : PrivacyReport
         The guarantee for one record.
     seed_ : int
@@ -188,9 +189,10 @@ class LocalPrivateKMeans(_LocalClusters):
         whole = np.concatenate(owners).astype(np.float64)
         self.labels_: NDArray[np.int64] = nearest(whole, found.centres)
         expected = mechanism.expectation(rows, self.n_clusters)
-        error = None if expected is None else expected.centre_error * (high - low)
+        steps = None if found.stability is None else found.stability.errors / self.ub
+        error = None if steps is None else steps * (high - low)
         self.standard_error_: NDArray[np.float64] | None = error
-        self._expect(expected)
+        self._expect(expected, found)
         self._centres = found.centres
         return self
 
@@ -295,7 +297,7 @@ class LocalPrivateKModes(_LocalClusters):
         self.cluster_centers_: NDArray[Any] = _in_words(modes, schema)
         self.sizes_: NDArray[np.float64] = found.sizes
         self.labels_: NDArray[np.int64] = nearest_mode(np.concatenate(owners), modes)
-        self._expect(mechanism.expectation(len(reports), self.n_clusters))
+        self._expect(mechanism.expectation(len(reports), self.n_clusters), found)
         return self
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803

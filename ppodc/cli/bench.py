@@ -48,6 +48,7 @@ KMEANS = {
 LINKAGE = {
     "linkage": ("linkage.adult:run", "Pairs that private cells leave to compare, in the clear."),
     "linkage-pairs": ("linkage.pairs:run", "The cost of comparing two records on shares."),
+    "join": ("linkage.join:run", "The cost of joining columns beyond comparing rows."),
     "linkage-texts": ("linkage.texts:run", "Names and mixed fields on shares, over any link."),
     "linkage-peers": ("linkage.peers:run", "FEBRL linked by other tools and on shares."),
     "linkage-paillier": ("linkage.paillier:run", "The published three-party protocol."),
@@ -60,6 +61,7 @@ LOCAL_DP = {
     "ldpseg": ("local_dp.ldpseg:run", "LDPseg on BANK and digits, beside an honest budget."),
     "kmodes": ("local_dp.kmodes:run", "LDPK-modes beside joint cells."),
     "beyond": ("local_dp.beyond:run", "The loss of every method over epsilon."),
+    "usable": ("local_dp.usable:run", "Whether results that say they are usable are."),
     "speed": ("local_dp.speed:run", "CPU time of making and counting reports."),
     "clouds": ("local_dp.clouds:run", "An iteration with noise in the two clouds."),
     "peers": ("local_dp.peers:run", "diffprivlib and pure-ldp beside ours."),

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from ppodc.cli.jobs import run_command
-from ppodc.cli.links_file import LinksFile, links_of
+from ppodc.cli.links_file import LinksFile, write_links
 from ppodc.cli.opened_results import show_result, waiting
 from ppodc.cli.options import (
     Dataset,
@@ -18,7 +18,6 @@ from ppodc.cli.options import (
     file_to_write,
     out,
     show_table,
-    write_csv,
     write_json,
 )
 from ppodc.errors import InputError
@@ -103,7 +102,7 @@ def _pairs_in_words(found: "Estimate") -> str:
 @link.command("preview")
 def preview_command(
     spec: SpecFile,
-    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
+    data: Annotated[Path, typer.Argument(help="Table: CSV (also .csv.gz), Parquet or .xlsx.")],
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
     only: OnlyAsked = False,
 ) -> None:
@@ -198,8 +197,9 @@ def result_command(
 
     with Owner.connect(config) as owner, waiting(name) as tell:
         result = owner.result(name, wait=wait, on_wait=tell)
+        own_rows = result.own_rows().get("partners", []) if links is not None else []
+        names = owner.row_names(name, len(own_rows)) if own_rows else {}
     show_result(result)
     if links is not None:
-        found = [[own, *partner] for own, partner in links_of(result)]
-        write_csv(links, ["row", "owner", "owner_upload", "owner_row"], found)
+        write_links(links, result, ["owner", "owner_upload", "owner_row"], names)
     write_json(json_file, result.figures())

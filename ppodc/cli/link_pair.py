@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from ppodc.cli.links_file import LinksFile, links_of
+from ppodc.cli.links_file import LinksFile, write_links
 from ppodc.cli.opened_results import show_result
-from ppodc.cli.options import JsonFile, err, on_interrupt, write_csv, write_json
+from ppodc.cli.options import JsonFile, OnlyAsked, err, on_interrupt, write_json
+from ppodc.errors import InputError
 
 link_pair = typer.Typer()
 STATE = (
@@ -20,7 +21,7 @@ STATE = (
 @link_pair.command("pair")
 def pair_command(
     spec: Annotated[Path, typer.Argument(help="Spec of the kind linkage; both have the same.")],
-    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
+    data: Annotated[Path, typer.Argument(help="Table: CSV (also .csv.gz), Parquet or .xlsx.")],
     role: Annotated[
         Literal["1", "2"], typer.Option(help="1 listens at --address, 2 connects to it.")
     ],
@@ -34,6 +35,10 @@ def pair_command(
     ] = Path("ppodc-privacy"),
     max_epsilon: Annotated[float, typer.Option(min=0, help="What may be charged in all.")] = 10,
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
+    only: OnlyAsked = False,
+    id_column: Annotated[
+        str, typer.Option("--id", help="Column that names rows: it stays here, --links has it.")
+    ] = "",
     links: LinksFile = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -46,16 +51,22 @@ def pair_command(
     """
     from client.platforms.direct import link_with
     from ppodc.cli.screen import JobScreen
+    from ppodc.records.read_table import Only
     from ppodc.spec import Spec
+    from ppodc.transport.curve_keys import CurveKeys, load_public
 
+    given = Only(data, further=only, id_column=id_column)
     agreed = Spec.load(spec)
-    for line in (*agreed.describe(), f"digest {agreed.digest}"):
+    CurveKeys.load(key), load_public(peer)  # before anything is said
+    if not data.exists():
+        raise InputError(f"{data} does not exist: give the path of a CSV or Parquet file.")
+    for line in (*agreed.describe(clouds=False), f"digest {agreed.digest}"):
         err.print(line, markup=False, soft_wrap=True)
-    err.print("There are no clouds here: what they would learn, the two owners learn.")
+    err.print("There is no cloud: where it says clouds, the two owners learn it of each other.")
     with on_interrupt(lambda: STATE), JobScreen(err) as screen:
         result = link_with(
             agreed,
-            data,
+            given,
             role=1 if role == "1" else 2,
             owner=name,
             address=address,
@@ -70,6 +81,6 @@ def pair_command(
         )
     show_result(result)
     if links is not None:
-        found = [[own, owner, row] for own, (owner, _, row) in links_of(result)]
-        write_csv(links, ["row", "owner", "owner_row"], found)
+        ids = {} if given.home.ids is None else {"id": given.home.ids}
+        write_links(links, result, ["owner", "owner_row"], ids)
     write_json(json_file, result.figures())

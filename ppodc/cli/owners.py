@@ -11,6 +11,7 @@ from ppodc.cli.options import (
     AcceptEpsilon,
     Dataset,
     JsonFile,
+    LeaveOut,
     OnlyAsked,
     OwnConfig,
     err,
@@ -32,7 +33,9 @@ owners = typer.Typer()
 IdColumn = Annotated[
     str,
     typer.Option(
-        "--id", help="Local jobs: the column that names people; each has an account of its own."
+        "--id",
+        help="Column that names rows. It stays here and is written into labels and links; in local "
+        "jobs it names people, each with an account of its own.",
     ),
 ]
 
@@ -61,7 +64,7 @@ def spec_command(
 @owners.command("upload")
 def upload_command(
     name: Dataset,
-    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table.")],
+    data: Annotated[Path, typer.Argument(help="Table: CSV (also .csv.gz), Parquet or .xlsx.")],
     config: OwnConfig,
     spec: Annotated[
         Path | None,
@@ -74,6 +77,7 @@ def upload_command(
     id_column: IdColumn = "",
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
     only: OnlyAsked = False,
+    leave_out: LeaveOut = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Withdraw your earlier uploads: this corrects them.")
     ] = False,
@@ -107,10 +111,13 @@ def upload_command(
             header=header,
             replace=replace,
             only=only,
+            leave_out=leave_out,
             accept_differencing=accept_differencing or (),
         )
     again = " (already there; nothing was sent)" if receipt.repeated else ""
     out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
+    if receipt.left_out:
+        err.print(f"note: {receipt.left_out} rows lack a value and were left out.")
     if receipt.privacy is not None:
         out.print(str(receipt.privacy), markup=False)
     _show_earlier(receipt, f"ppodc upload {name} {data} --replace")
@@ -173,7 +180,9 @@ def withdraw_command(
 @owners.command("labels")
 def labels_command(
     name: Dataset,
-    data: Annotated[Path, typer.Argument(help="CSV (also .csv.gz) or Parquet table of own rows.")],
+    data: Annotated[
+        Path, typer.Argument(help="Table: CSV (also .csv.gz), Parquet or .xlsx of own rows.")
+    ],
     config: OwnConfig,
     to: Annotated[Path, typer.Option(help="Write the cluster of each row here (CSV).")],
     id_column: IdColumn = "",
@@ -182,12 +191,13 @@ def labels_command(
 ) -> None:
     """Find the cluster of each own row from the result of a local job; nothing of them is sent."""
     from client.owner import Owner
-    from ppodc.records.read_table import Only
+    from ppodc.records.read_table import Only, names_of_rows
 
     with Owner.connect(config) as owner:
         given = Only(data) if only else data
         labels = owner.labels(name, given, id_column=id_column, header=header)
-    write_columns(to, {"label": labels.tolist()})
+    names = {} if not id_column else {"id": names_of_rows(data, id_column, header=header)}
+    write_columns(to, {**names, "label": labels.tolist()})
 
 
 @owners.command("datasets")
@@ -247,17 +257,19 @@ def result_command(
 
     with Owner.connect(config) as owner, waiting(name) as tell:
         result = owner.result(name, wait=wait, on_wait=tell, rows=labels is not None)
+        own = result.own_rows()
+        names = owner.row_names(name, len(next(iter(own.values())))) if own and labels else {}
     if elbow is not None:
         _draw_elbow(result, elbow)
     show_result(result)
     if labels is not None:
-        if not result.own_rows():
+        if not own:
             raise InputError(
                 "the spec of this dataset does not offer labels. Where clusters are public to "
                 "owners (local jobs, k-means with [privacy]), `ppodc labels` finds them from your "
                 "own table."
             )
-        write_columns(labels, result.own_rows())
+        write_columns(labels, {**names, **own})
     if csv_file is not None:
         write_csv(csv_file, *result.table())
     write_json(json_file, result.figures())

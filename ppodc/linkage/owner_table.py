@@ -39,7 +39,7 @@ class OwnerTable:
             data, header=header, texts=texts, names=names, text_numbers=not in_order, empty=True
         )
         if in_order:
-            self._table = matched(self._table, schema)
+            self._table = matched(self._table, schema).without_gaps()
         else:
             self._check_names(names)
 

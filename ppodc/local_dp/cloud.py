@@ -1,5 +1,7 @@
 """The collector's side of a local job: cloud 1 alone clusters the reports."""
 
+from typing import Any
+
 import numpy as np
 
 from ppodc.errors import InputError
@@ -8,6 +10,8 @@ from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
 from ppodc.local_dp.tallies import Reports
 from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.spec import Spec
+
+_MOST_ERRORS = 64  # that fit into the facts of a result
 
 
 def make_result(spec: Spec, reports: Reports, n: int) -> ResultShare:
@@ -19,7 +23,12 @@ def make_result(spec: Spec, reports: Reports, n: int) -> ResultShare:
     table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
     values = np.rint(np.maximum(table, 0.0) * FRACTION).astype(np.uint64)
     report = form_of(spec).guarantee
-    facts = {"records": n, "guaranteed": report.guaranteed.epsilon}
+    facts: dict[str, Any] = {"records": n, "guaranteed": report.guaranteed.epsilon}
+    if found.stability is not None:
+        facts["loss"] = round(found.stability.loss, 4)
+        errors = found.stability.errors.reshape(-1)
+        if errors.size <= _MOST_ERRORS:
+            facts["errors"] = np.round(errors, 2).tolist()
     if report.claimed is not None:  # never alone
         facts |= {"claimed": report.claimed.epsilon, "claim_holds": report.claim_holds}
     return ResultShare(facts, {CLUSTERS: OutputShare.of_words(values.reshape(-1))})

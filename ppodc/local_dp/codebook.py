@@ -22,6 +22,7 @@ from ppodc.errors import InputError
 from ppodc.local_dp.frequencies import possible
 from ppodc.local_dp.oracles import Counts, Oracle, oracle
 from ppodc.local_dp.report_streams import RecordStreams
+from ppodc.local_dp.stability import Stability, shaken
 from ppodc.privacy.guarantee import Guarantee, PrivacyReport
 from ppodc.privacy.spread_points import spread_points
 from ppodc.privacy.weighted_kmeans import nearest, weighted_kmeans
@@ -95,6 +96,14 @@ class Codebook:
             weights = weights + 1.0
         random = SecureRandom.public(seed)
         return weighted_kmeans(self.points.astype(np.float64), weights, k, random=random)
+
+    def stability(
+        self, counts: Counts, n: int, centres: NDArray[np.float64], seed: int
+    ) -> Stability:
+        """How far these centres depend on the noise of the counts."""
+        deviation = math.sqrt(n * self.oracle.variance)
+        points = self.points.astype(np.float64)
+        return shaken(points, self.weights(counts, n), deviation, centres, seed)
 
     def expectation(self, n: int, k: int) -> "Expectation":
         """The expected quality for n records."""

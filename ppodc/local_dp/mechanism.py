@@ -25,6 +25,7 @@ from ppodc.local_dp.published.bit_reports import BitReports
 from ppodc.local_dp.published.kcluster import first_rows
 from ppodc.local_dp.published.packed_bits import unpack
 from ppodc.local_dp.report_streams import RecordStreams
+from ppodc.local_dp.stability import Stability
 from ppodc.local_dp.tallies import Numbers, Reports
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.upload_form import RowsPart
@@ -40,6 +41,7 @@ class Clusters:
 
     centres: NDArray[np.float64]
     sizes: NDArray[np.float64]
+    stability: Stability | None = None
 
 
 class Mechanism(Protocol):
@@ -98,7 +100,9 @@ class NearestPoint:
         return (self.book.count(reports),)
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
-        return Clusters(*self.book.centres(reports.total()[0], n, k, seed))
+        counts = reports.total()[0]
+        centres, sizes = self.book.centres(counts, n, k, seed)
+        return Clusters(centres, sizes, self.book.stability(counts, n, centres, seed))
 
     def digest(self) -> bytes:
         return self.book.digest()

@@ -26,6 +26,8 @@ from ppodc.spec import Spec
 class ReportOwner(OwnerSide):
     """An owner's side of a local job."""
 
+    names_people = True
+
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
         self._mechanism = form_of(spec).mechanism

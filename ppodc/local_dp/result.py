@@ -15,6 +15,7 @@ from ppodc.errors import InputError
 from ppodc.local_dp.job import category_sizes, job_of
 from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
 from ppodc.local_dp.kmodes import nearest_mode
+from ppodc.local_dp.stability import usable, warning
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.privacy.weighted_kmeans import nearest
 from ppodc.records.result_shares import OpenedResult, Table
@@ -37,10 +38,12 @@ class LocalResult:
     schema: Schema
     numeric: bool
     encoded: NDArray[np.float64]  # the centres in units of the encoded records
+    loss_: float | None = None  # by noise drawn again (`stability`)
+    standard_error_: NDArray[np.float64] | None = None  # of each centre, in real units
 
     @property
     def usable_(self) -> bool:
-        return self.noise_ is None or self.noise_ <= 1.0
+        return usable(self.loss_, self.noise_)
 
     @property
     def modes_(self) -> list[list[float | str]]:
@@ -65,8 +68,8 @@ class LocalResult:
     def summary(self) -> str:
         """How far to trust it, in a line or two."""
         noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
-        warning = "" if self.usable_ else " TOO FEW RECORDS: little but noise."
-        return f"{self.count_} reports{noise}.{warning} {self.privacy_}"
+        told = warning(self.loss_, self.noise_)
+        return f"{self.count_} reports{noise}. {self.privacy_}" + (f"\n{told}" if told else "")
 
     def own_rows(self) -> dict[str, list[int]]:
         """Labels are computed by the owner: the nearest centre of each record."""
@@ -101,6 +104,7 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
     low = np.array([column.low for column in spec.schema.columns])
     high = np.array([column.high for column in spec.schema.columns])
     expected = mechanism.expectation(count, job.k)
+    loss, errors = _stability(opened, job.k, columns)
     return LocalResult(
         cluster_centers_=low + table[:, :-1] / tops * (high - low),
         sizes_=table[:, -1],
@@ -110,4 +114,18 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
         schema=spec.schema,
         numeric=job.numeric,
         encoded=table[:, :-1],
+        loss_=loss,
+        standard_error_=None if errors is None else errors / tops * (high - low),
     )
+
+
+def _stability(
+    opened: OpenedResult, k: int, columns: int
+) -> tuple[float | None, NDArray[np.float64] | None]:
+    """(loss, errors) as the collector found them; None of a mechanism that has none."""
+    loss, errors = opened.facts.get("loss"), opened.facts.get("errors")
+    listed = [] if errors is None else errors
+    sound = isinstance(listed, list) and all(isinstance(e, float) and e >= 0 for e in listed)
+    if not sound or not isinstance(loss, float | None) or len(listed) not in (0, k * columns):
+        raise InputError("the collector's errors do not fit the spec; ask its operator.")
+    return loss, np.array(listed).reshape(k, columns) if listed else None

@@ -62,7 +62,9 @@ def fitting(
     table = read(data, header=header, categories=words, texts=texts, empty=empty, order=order)
     if aside:
         table = _with_names(table, aside)
-    table = matched(table, schema)
+    table = matched(table, schema).without_gaps()
+    if not len(table.values) and not empty:
+        raise InputError(f"{table.source}: every row has a missing value, so none is left")
     check_values(table, schema)
     return table
 

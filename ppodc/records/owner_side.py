@@ -34,6 +34,8 @@ def anything(rows: int) -> None:
 class OwnerSide(ABC):
     """An owner's side of the job of one spec."""
 
+    names_people = False  # whether an id column names people, who are charged one by one
+
     def __init__(self, spec: "Spec") -> None:
         self.spec = spec
 

@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.extras import named_if_missing
+from ppodc.records.at_home import AtHome as AtHome
+from ppodc.records.at_home import Only as Only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,13 +35,6 @@ if TYPE_CHECKING:
 _SHOWN = 5
 _UNKNOWN = "?"  # stands for a word that a column does not have, and is no number
 Categories = Mapping[int, Mapping[str, int]]  # of each column of words, by its place: their numbers
-
-
-@dataclass(frozen=True, slots=True)
-class Only:
-    """A table of which a job takes the columns that it asks for; further ones stay at home."""
-
-    data: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +52,8 @@ class Table:
     not_numbers: set[tuple[int, int]] = field(default_factory=set)
     texts: dict[str, list[Any]] = field(default_factory=dict)
     further: bool = False  # whether columns that nobody asks for are left out
+    leave_out: bool = False  # whether rows with a missing value are
+    home: AtHome = field(default_factory=AtHome)
 
     def some_columns(self, wanted: Sequence[str]) -> "Table":
         """The columns of numbers with these names, in this order."""
@@ -64,6 +61,29 @@ class Table:
         faults = {(row, places.index(s)) for row, s in self.not_numbers if s in places}
         values = self.values[:, places]
         return replace(self, names=list(wanted), values=values, not_numbers=faults)
+
+    def without_gaps(self) -> "Table":
+        """The rows without a missing value, if such are to be left out; `home` counts the others.
+
+        What is no number is not missing.
+        """
+        gaps = np.isnan(self.values)
+        for place in self.not_numbers:
+            gaps[place] = False
+        kept = np.flatnonzero(~gaps.any(axis=1))
+        if not self.leave_out or len(kept) == len(self.values):
+            return self
+        rows, places = kept.tolist(), {row: place for place, row in enumerate(kept.tolist())}
+        self.home.rows, self.home.left_out = rows, len(self.values) - len(rows)
+        if self.home.ids is not None:
+            self.home.ids = [self.home.ids[row] for row in rows]
+        return replace(
+            self,
+            values=self.values[kept],
+            row_name=lambda i: self.row_name(rows[i]),
+            not_numbers={(places[row], s) for row, s in self.not_numbers if row in places},
+            texts={name: [cells[row] for row in rows] for name, cells in self.texts.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +129,17 @@ def read(
     empty: bool = False,
     order: Sequence[str] = (),
 ) -> Table:
-    """Read a path (.csv, .csv.gz, .parquet), a table of any library or an array; or `Only` of it.
+    """Read a path (CSV, Parquet, .xlsx), a table of any library or an array; or `Only` of it.
 
     Columns named in `texts` keep their cells; places in `categories` do not count them. `names` are
     those of all columns, for a table that has none. `text_numbers`: a number may be written as text
     in a DataFrame, as it is in a CSV file. `empty`: the table may have columns and no rows. `order`
     names the columns that places in `categories` count, if the table may have them in another one.
     """
-    columns = _Columns(categories, texts, names, text_numbers, order)
-    further = isinstance(data, Only)
-    data = in_pandas(data.data if isinstance(data, Only) else data)
+    asked = data if isinstance(data, Only) else Only(data, further=False)
+    own = asked.id_column
+    columns = _Columns(categories, {*texts, own} - {""}, names, text_numbers, order)
+    data = in_pandas(asked.data)
     if isinstance(data, str | Path):
         table = _from_path(Path(data), columns, header)
     elif isinstance(data, np.ndarray):
@@ -129,7 +150,20 @@ def read(
         raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
     if not len(table.values) and not (empty and (table.values.shape[1] or table.texts)):
         raise InputError(f"{table.source} holds no records")
-    return replace(table, further=further)
+    if own and own not in table.texts:
+        raise InputError(f"{table.source} has no column {own!r}, which is to name rows")
+    if own:
+        asked.home.ids = [word(cell) for cell in table.texts[own]]
+        kept = {name: cells for name, cells in table.texts.items() if name != own or own in texts}
+        table = replace(table, texts=kept)
+    return replace(table, further=asked.further, leave_out=asked.leave_out, home=asked.home)
+
+
+def names_of_rows(data: Any, column: str, *, header: bool = True) -> list[str]:
+    """The entries of the column that names the rows of a table."""
+    asked = Only(data, id_column=column)
+    read(asked, header=header)
+    return asked.home.ids or []
 
 
 def in_pandas(data: Any) -> Any:
@@ -152,7 +186,7 @@ def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
     name = path.name.lower()
     if not path.is_file():
         what = "is not a file" if path.exists() else "does not exist"
-        raise InputError(f"{path} {what}: give the path of a CSV or Parquet file")
+        raise InputError(f"{path} {what}: give the path of a CSV, Parquet or .xlsx file")
     try:
         if name.endswith((".csv", ".csv.gz")):
             opener: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
@@ -160,6 +194,8 @@ def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
                 return _from_csv(stream, str(path), columns, header)
         if name.endswith((".parquet", ".pq")):
             return _from_frame(_parquet(path), str(path), columns)
+        if name.endswith(".xlsx"):
+            return _from_sheet(path, columns, header)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
@@ -168,7 +204,7 @@ def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
         raise InputError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
     except csv.Error as error:
         raise InputError(f"{path} is not a readable CSV file: {error}") from error
-    raise InputError(f"{path}: the name must end in .csv, .csv.gz or .parquet")
+    raise InputError(f"{path}: the name must end in .csv, .csv.gz, .parquet or .xlsx")
 
 
 def _parquet(path: Path) -> "pd.DataFrame":
@@ -181,6 +217,17 @@ def _parquet(path: Path) -> "pd.DataFrame":
     except pyarrow.ArrowException as error:
         raise InputError(f"{path} is not a readable Parquet file") from error
     return frame
+
+
+def _from_sheet(path: Path, columns: _Columns, header: bool) -> Table:
+    from ppodc.records.workbook import first_sheet
+
+    first, frame = first_sheet(path, header=header)
+    if not header:
+        frame.columns = list(columns.names) or [f"column {n + 1}" for n in range(frame.shape[1])]
+    table = _from_frame(frame, str(path), columns)
+    names = table.names if header or columns.names else None
+    return replace(table, names=names, row_name=lambda i: f"row {i + first}")
 
 
 # ------------------------------------------------------------------------------------------ CSV

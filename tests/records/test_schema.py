@@ -198,7 +198,7 @@ def test_lines_of_another_length(tmp_path):
         ("a.csv.gz", b"not packed", "cannot be read"),
         ("a.csv.gz", gzip.compress(GOOD.encode(), mtime=0)[:-12], "damaged"),
         ("a.parquet", b"not parquet", "not a readable Parquet"),
-        ("a.xlsx", b"", "must end in"),
+        ("a.ods", b"", "must end in"),
     ],
 )
 def test_unreadable_files(tmp_path, name, content, words):

@@ -1,5 +1,7 @@
 """Tables as people have them: any order, further columns, semicolons, other libraries."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pyarrow
@@ -65,3 +67,47 @@ def test_tables_of_arrow_and_of_whatever_has_its_stream():
     for given in (table, Other(), table.to_batches()[0]):
         assert encode(given, SCHEMA).tolist() == ROWS
     assert np.array_equal(encode(table.to_pandas(), SCHEMA), ROWS)
+
+
+def test_rows_that_lack_a_value_are_left_out_and_counted(tmp_path):
+    path = written(tmp_path, "who,age,chol\nA1,30,4.5\nA2,,5\nA3,71,5\nA4,12,\n")
+    with pytest.raises(InputError, match="line 3, column 'age': missing"):
+        encode(Only(path), SCHEMA)
+    asked = Only(path, further=False, id_column="who", leave_out=True)
+    assert encode(asked, SCHEMA).tolist() == ROWS
+    assert (asked.home.ids, asked.home.rows, asked.home.left_out) == (["A1", "A3"], [0, 2], 2)
+    wrong = written(tmp_path, "age,chol\n,1\n30,x\n")
+    with pytest.raises(InputError, match="line 3, column 'chol': not a number"):
+        encode(Only(wrong, leave_out=True), SCHEMA)
+    empty = written(tmp_path, "age,chol\n,1\n")
+    with pytest.raises(InputError, match="none is left"):
+        encode(Only(empty, leave_out=True), SCHEMA)
+    with pytest.raises(InputError, match="no column 'name', which is to name rows"):
+        encode(Only(path, id_column="name"), SCHEMA)
+
+
+def test_a_sheet_of_excel(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["chol", "who", "age"], [4.5, "A1", 30], [5, "A2", 71], [None, None, None]):
+        book.active.append(row)
+    path = tmp_path / "people.xlsx"
+    book.save(path)
+    asked = Only(path, id_column="who")
+    assert encode(asked, SCHEMA).tolist() == ROWS
+    assert asked.home.ids == ["A1", "A2"]
+    book.active["A3"] = "x"
+    book.save(path)
+    with pytest.raises(InputError, match="row 3, column 'chol': not a number"):
+        encode(Only(path), SCHEMA)
+    path.write_bytes(b"PK nothing of the kind")
+    with pytest.raises(InputError, match=r"not a readable \.xlsx"):
+        encode(path, SCHEMA)
+
+
+def test_a_missing_reader_of_sheets_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    path = tmp_path / "people.xlsx"
+    path.write_bytes(b"")
+    with pytest.raises(ImportError, match=r'openpyxl is not installed.*"ppodc\[excel\]"'):
+        encode(path, SCHEMA)

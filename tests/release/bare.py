@@ -14,8 +14,8 @@ from tests.harness.patience import LONG
 ROOT = Path(__file__).parents[2]
 BASE = {"cryptography", "filelock", "msgspec", "numpy", "rich", "typer", "zmq"}
 OPTIONAL = {
-    "gmpy2", "jinja2", "llvmlite", "matplotlib", "numba", "pandas", "phe", "prometheus_client",
-    "psutil", "pyarrow", "ray", "scipy", "sklearn", "starlette", "uvicorn",
+    "gmpy2", "jinja2", "llvmlite", "matplotlib", "numba", "openpyxl", "pandas", "phe",
+    "prometheus_client", "psutil", "pyarrow", "ray", "scipy", "sklearn", "starlette", "uvicorn",
 }  # fmt: skip
 _HIDE = """
 import sys

@@ -58,7 +58,7 @@ def test_every_optional_package_is_in_the_extras_that_are_named_for_it():
 
 
 def test_all_has_every_extra_of_a_user_and_dev_has_all():
-    users = {"desk", "sklearn", "cloud", "cluster", "plot", "parquet"}
+    users = {"desk", "excel", "sklearn", "cloud", "cluster", "plot", "parquet"}
     assert everything("all") == set().union(*map(everything, users))
     assert everything("dev") >= everything("all") | everything("bench") | everything("docs")
 

@@ -1,0 +1,77 @@
+"""How far the centres of a local job depend on its noise: the noise is drawn again and compared.
+
+The collector knows how large the noise of a count is. It adds as much noise once more to the counts
+that it found, clusters those, and looks at what the new centres cost on the counts it found. Where
+noise has little say, they cost hardly more; where the centres are made of noise, much more. How far
+a centre moves from draw to draw is its standard error. All of it follows from what is released, so
+it costs no privacy.
+
+`ppodc bench ldp usable` measures both over data sets and epsilons: of the results that `usable`
+says True of, at least nine of ten cost less than `FACTOR` times k-means without privacy.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.crypto.random_stream import SecureRandom
+from ppodc.local_dp.frequencies import possible
+from ppodc.privacy.weighted_kmeans import nearest, weighted_kmeans
+
+FACTOR = 2.0  # times the cost of k-means that a usable result stays below in nine runs of ten
+_MOST_LOSS = 1.12  # by noise drawn again
+_MOST_NOISE = 1.0  # of an even cluster: centres are no better than ones placed without data
+_DRAWS, _STARTS = 8, 10
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stability:
+    """`loss`: cost with noise drawn again, over the cost without; `errors` (k, l) in 0..ub."""
+
+    loss: float
+    errors: Reals
+
+
+def usable(loss: float | None, noise: float | None) -> bool:
+    """Whether centres follow from the records rather than from the noise."""
+    return (loss is None or loss <= _MOST_LOSS) and (noise is None or noise <= _MOST_NOISE)
+
+
+def warning(loss: float | None, noise: float | None) -> str:
+    """Why a result should not be used, and what helps; empty if it may be used."""
+    if usable(loss, noise):
+        return ""
+    again = "" if loss is None else f" (noise drawn again makes them cost {loss:.2f} times as much)"
+    return (
+        f"too few records for this epsilon: the centres are made of noise{again}, and will often "
+        f"cost more than {FACTOR:g} times what k-means does. More records, a larger epsilon or "
+        "fewer clusters help."
+    )
+
+
+def shaken(points: Reals, weights: Reals, deviation: float, centres: Reals, seed: int) -> Stability:
+    """Of centres of points with these weights, whose counts have this standard deviation."""
+    random, k = np.random.default_rng(seed), len(centres)
+    before = _cost(points, weights, centres)
+    losses, moved = [], []
+    for draw in range(_DRAWS):
+        counts = possible(weights + random.normal(0, deviation, len(weights)), weights.sum())
+        if np.count_nonzero(counts) < k:
+            counts = counts + 1.0
+        stream = SecureRandom.public(draw)
+        found, _ = weighted_kmeans(points, counts, k, random=stream, starts=_STARTS)
+        losses.append(_cost(points, weights, found) / before if before else math.inf)
+        moved.append(found[nearest(centres, found)] - centres)
+    spread = np.sqrt(np.mean(np.square(moved), axis=0))
+    span = points.max(axis=0) - points.min(axis=0)
+    step = span * len(points) ** (-1 / points.shape[1]) / math.sqrt(12)
+    return Stability(float(np.median(losses)), np.hypot(spread, step / math.sqrt(len(points) / k)))
+
+
+def _cost(points: Reals, weights: Reals, centres: Reals) -> float:
+    apart = ((points - centres[nearest(points, centres)]) ** 2).sum(axis=1)
+    return float((apart * weights).sum())

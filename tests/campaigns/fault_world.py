@@ -43,7 +43,7 @@ from tests.campaigns.fault_points import Fate
 from tests.harness.memory_network import MemoryNetwork
 from tests.harness.thread_workers import ThreadWorker, ThreadWorkers, WorkerDiedError
 
-LINK_TIMEOUT = 0.6  # seconds until a silent pair counts as lost
+LINK_TIMEOUT = 2.0  # seconds until a silent pair counts as lost
 CALL_TIMEOUT = 0.5  # seconds until a silent gateway counts as lost
 _DOWN = 3  # messages that a dead gateway misses before it restarts
 _AWAY = 400  # messages that a gateway misses if it is away for longer than a caller waits
@@ -101,7 +101,7 @@ class _FaultyChannel:
     def _pass(self) -> None:
         action = self._fate.at(self._point)
         if action == "stall":
-            time.sleep(2 * LINK_TIMEOUT)
+            time.sleep(1.25 * LINK_TIMEOUT)
         elif action is not None:
             self._channel.close()
             if action == "die":

@@ -17,9 +17,11 @@ class EncodedTable:
     values: Ints = field(repr=False)
 
     @classmethod
-    def of(cls, spec: Spec, table: Any) -> "EncodedTable":
-        """Encode a table, unless it is encoded already; InputError names what cannot be used."""
-        return table if isinstance(table, cls) else cls(spec, owner_side(spec).encode(table))
+    def of(cls, spec: Spec, table: Any, owner: str) -> "EncodedTable":
+        """Encode an owner's table, if it is not yet; InputError names what cannot be used."""
+        if isinstance(table, cls):
+            return table
+        return cls(spec, owner_side(spec).of(owner).encode(table))
 
     def under(self, spec: Spec) -> Ints:
         """The records for a dataset with this spec; its name and its owners do not matter."""

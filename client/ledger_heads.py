@@ -41,7 +41,7 @@ class LedgerHeads:
     """The heads that one party has noted."""
 
     def __init__(self, config: OwnerConfig) -> None:
-        self._path = config.uploads / "ledger_heads.json"
+        self._path = config.uploads / "ledger" / "heads.json"
         remotes = {1: config.cloud1, 2: config.cloud2}
         self._keys = {n: remote.public_key for n, remote in remotes.items() if remote is not None}
 
@@ -68,8 +68,8 @@ class LedgerHeads:
         return (
             f"cloud {cloud} does not have entry {noted.number} of its ledger any more as this "
             f"client noted it ({noted.hash[:16]}). It was restored from an older copy, or its "
-            f"ledger was cut off or written anew. Ask its operator. {self._path.name} keeps the "
-            "noted entry."
+            f"ledger was cut off or written anew. Ask its operator. {self._path} keeps the noted "
+            "entry."
         )
 
     def _read(self) -> _File:

@@ -32,6 +32,7 @@ from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import UploadRef
 from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
+from ppodc.transport.curve_keys import load_public
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +67,7 @@ class Owner:
     def __init__(self, clouds: Clouds, config: OwnerConfig) -> None:
         self.name = config.name
         self._clouds = clouds
+        self._public = config.key.with_name(f"{config.key.name}.public")
         self._sender = Sender(clouds, config)
         self._privacy = config.privacy
         self._accepted = AcceptedSpecs(config.uploads / "accepted")
@@ -146,6 +148,7 @@ class Owner:
         if spec is not None:  # once there is something to send
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
+        self._check_name(shown)
         earlier = self._by_cloud(shown)
         if accept_differencing is not None:
             self._releases.begin(shown, values, replace=replace, accepted=accept_differencing)
@@ -175,6 +178,18 @@ class Owner:
             receipt, before=before, replaced=replace and bool(before), lost=lost
         )
 
+    def _check_name(self, spec: Spec) -> None:
+        """Warn an owner whom the spec knows by another name: perhaps the key is another's."""
+        if spec.owners is None or not self._public.exists():
+            return
+        known = spec.owners.name_of(load_public(self._public).decode("ascii"))
+        if known not in (None, self.name):
+            warnings.warn(
+                f"dataset {spec.name!r} knows your key as {known!r}, and your configuration says "
+                f"{self.name!r}. Records count as those of {known!r}. Check name and key there.",
+                stacklevel=3,
+            )
+
     def check(
         self,
         spec: Spec,
@@ -196,7 +211,7 @@ class Owner:
     def _encoded(self, spec: Spec, data: Any, header: bool, id_column: str) -> NDArray[np.int64]:
         if isinstance(data, EncodedTable):
             return data.under(spec)
-        side = owner_side(spec)
+        side = owner_side(spec).of(self.name)
         if not id_column or not side.names_people:
             return side.encode(data, header=header)
         return side.encode_people(data, id_column, self._privacy, header=header)

@@ -76,10 +76,14 @@ class InputError(PpodcError, ValueError):
     code = "input"
 
 
-class MissingExtraError(ImportError, InputError):
+class MissingExtraError(InputError, ImportError):
     """This installation lacks a package; the text has the line that installs it (`extras`)."""
 
     code = "missing-extra"
+
+    def __init__(self, text: str, package: str = "") -> None:
+        super().__init__(text)
+        self.name = package  # as an ImportError has it
 
 
 class WidthError(InputError):

@@ -18,7 +18,6 @@ _EXTRAS = {
     "numba": ("sklearn", "cloud"),
     "openpyxl": ("excel",),
     "pandas": ("sklearn", "parquet"),
-    "phe": ("bench",),
     "prometheus_client": ("cloud",),
     "psutil": ("bench",),
     "pyarrow": ("parquet",),
@@ -41,5 +40,5 @@ def named_if_missing() -> Iterator[None]:
             raise
         lines = " or ".join(f'pip install "ppodc[{extra}]"' for extra in _EXTRAS[package])
         raise MissingExtraError(
-            f"the package {package} is not installed. Install it with: {lines}", name=package
+            f"the package {package} is not installed. Install it with: {lines}", package
         ) from error

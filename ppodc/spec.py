@@ -23,7 +23,8 @@ from ppodc.records.upload_form import UploadForm
 from ppodc.toml_document import check_keys, parse_toml
 
 _VERSION = 1
-_TABLES = ("privacy", "linkage")  # parts of a job that have tables of their own
+_TABLES = ("privacy", "linkage", "join")  # parts of a job that have tables of their own
+_JOINING = ("kmeans", "totals")  # kinds that take a table [join]
 _AUDITED = (
     "Each cloud keeps a record of its part until the records are deleted. An auditor who gets one "
     "cloud's record, never both, can find out whether it kept to the protocol."
@@ -67,6 +68,8 @@ class Spec:
         if not is_name(self.name):
             raise InputError("name must be 1 to 64 letters, digits, '.', '_' or '-'")
         self.job.check(self.schema)
+        if self.owners is not None:
+            self.schema.check_holders(self.owners.names)
         if not isinstance(self.audit, bool):
             raise InputError("job.audit must be true or false")
         if self.audit and self.job.unaudited:
@@ -105,10 +108,14 @@ class Spec:
                 raise InputError(f"job: unknown key {part!r}; [{part}] is a table of its own")
             if part in document:
                 rest[part] = document[part]
+        if "join" in document and (other := [p for p in _TABLES[:2] if p in document]):
+            raise InputError(f"a spec with a table [join] takes no table [{other[0]}]")
         if "privacy" in document:
             name = kinds.with_privacy(name)
         if "linkage" in document and name != kinds.DEFAULT:
             raise InputError(f"a job of the kind {name!r} takes no table [linkage]")
+        if "join" in document and name not in _JOINING:
+            raise InputError(f"a job of the kind {name!r} takes no table [join]")
         kind = kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
         audit = table.get("audit", False)
@@ -189,13 +196,21 @@ class Spec:
             )
         return self.owners
 
-    def describe(self) -> list[str]:
-        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom."""
-        return [
-            *self._describe_owners(),
+    def describe(self, *, clouds: bool = True) -> list[str]:
+        """Sentences on what an owner agrees to: owners, columns, and what is revealed to whom.
+
+        Without `clouds` two owners run the job between themselves.
+        """
+        between_two = [
             *self._describe_columns(),
             f"The job, run once ({self.job.kind}):",
             *(f"  {line}" for line in self.kind.describe(self)),
+        ]
+        if not clouds:
+            return between_two
+        return [
+            *self._describe_owners(),
+            *between_two,
             *([_AUDITED] if self.audit else []),
             "Every cloud that takes uploads, and its operators, learn whose they are, and how many "
             "records each has.",

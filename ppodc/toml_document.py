@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -60,7 +60,7 @@ def fraction(value: Any, what: str) -> Fraction:
         raise InputError(f"{what} must be a finite number such as 0.5 or '1/2'") from None
 
 
-def quoted(names: list[str]) -> str:
+def quoted(names: Sequence[str]) -> str:
     """The first few names, in quotes."""
     shown = ", ".join(repr(name) for name in names[:5])
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -37,8 +37,8 @@ STOREYS = (
     {"service", "cluster"},
     {"pairs"},
     {"audit"},
-    {"totals", "local_dp", "linkage"},  # kinds of jobs; loaded by name, through kinds
-    {"kmeans", "rules"},  # k-means links records before it clusters them
+    {"local_dp", "linkage"},  # kinds of jobs; loaded by name, through kinds
+    {"kmeans", "totals", "rules"},  # they link or join records before their own steps
     {"local"},
     {"bench"},
     {"cli"},

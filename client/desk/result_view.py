@@ -131,9 +131,15 @@ def _lead(result: Any) -> str:
 
 
 def _clusters_of(result: Any) -> str:
+    if not getattr(result, "sized", True):
+        return f"{plural(len(result.sizes_), 'cluster')}, whose sizes nobody learns"
     about = "" if getattr(result, "privacy_", None) is None else "about "
     records = count(round(float(np.sum(result.sizes_))))
     return f"{plural(len(result.sizes_), 'cluster')} of {about}{records} records"
+
+
+def _size(result: Any, size: float) -> str:
+    return count(round(size)) if getattr(result, "sized", True) else "not told"
 
 
 def _table(result: Any) -> tuple[list[str], list[list[str]]]:
@@ -172,7 +178,7 @@ def _clusters(made: ResultView, result: Any, own: OwnRows | None, min_size: int)
         made.clusters.append(
             ClusterLine(
                 h,
-                count(round(sizes[h])) if known else _hidden(min_size),
+                _size(result, sizes[h]) if known else _hidden(min_size),
                 plots.sign(h),
                 plots.share(float(sizes[h]), float(sizes.max(initial=0)), h),
                 "" if own is None or not own.labels else count(own.labels.count(h)),

@@ -155,13 +155,17 @@ class LocalPrivateKMeans(_LocalClusters):
         b: float,
         s: int,
         t: float = 0.5,
+        flips: Literal["moue", "uer"] = "moue",
         **rest: Any,
     ) -> "LocalPrivateKMeans":
         """The published setting: b (or epsilon of LDPseg) as claimed, s bits, t of the range.
 
-        `fit` warns with the epsilon that one record really spends.
+        `flips` chooses between the two rules of LDPseg. `fit` warns with the epsilon that one
+        record really spends.
         """
-        setting = {"b": b, "s": s, "t": t} if mechanism == "privbv" else {"epsilon": b, "s": s}
+        setting: dict[str, Any] = {"b": b, "s": s, "t": t}
+        if mechanism == "ldpseg":
+            setting = {"epsilon": b, "s": s} | ({} if flips == "moue" else {"flips": flips})
         return cls(mechanism=mechanism, published=setting, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803

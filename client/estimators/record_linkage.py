@@ -78,8 +78,8 @@ class RecordLinkage(BaseEstimator):
         Numbers are rounded to 0..ub between the bounds.
     blocks : Blocking, "none" or None, default=None
         Pairs to compare: all, or those of `by_key` (rows that agree in one of some columns),
-        `by_length`, `adtree` or `adtree_shared` of `ppodc.rules`. Blocks cost every owner some of
-        its privacy budget.
+        `by_length`, `by_embedding`, `adtree` or `adtree_shared` of `ppodc.rules`. Blocks cost
+        every owner some of its privacy budget.
     output : "links", "flags", "count" or "shared", default="links"
         Partners of each row, whether it has any, or the number of all links. "shared" reveals no
         links; it is for `SecureKMeans(dedup=...)`.
@@ -274,6 +274,15 @@ class RecordLinkage(BaseEstimator):
         columns = [c if c.name in named else replace(c, use="cluster") for c in clustered.columns]
         columns += [replace(c, use="link") for c in own.columns if c.name not in clustered.names]
         return Schema(tuple(columns), clustered.ub, own.texts), job
+
+    def to_join(self, ub: int) -> tuple[Schema, Job]:
+        """The columns by which it joins tables, on a grid of 0..ub, and its job."""
+        if not self.by_name and not isinstance(self.bounds, Mapping):
+            raise DataError("to join tables, give the linkage bounds by name: {name: (low, high)}.")
+        self._check_named()
+        schema = replace(self._named_schema(None), ub=ub)
+        with as_data_errors():
+            return schema, Job(self._rule(schema), Shared(), self._blocking())
 
     @classmethod
     def from_inside(cls, schema: Schema, job: Job) -> Self:

@@ -34,7 +34,9 @@ from client.estimators.given_tables import (
     frames_of,
     tables_of,
 )
+from client.estimators.joined_tables import join_parameters, joined_tables
 from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of, seed_of
+from client.estimators.private_job import private_job, private_parameters
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
@@ -54,6 +56,7 @@ from ppodc.kmeans.private.job import DELTA, NoisyJob
 from ppodc.kmeans.private.result import PrivateResult
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
+from ppodc.linkage.joined.join import LEAST, Relation
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
@@ -63,7 +66,6 @@ if TYPE_CHECKING:
 
 _MOST_ITERATIONS = 100
 _RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
-_EXACT_ALONE = ("init", "n_init", "tol", "beta", "min_size", "inertia", "dedup")
 
 
 class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -118,10 +120,24 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         `rule`, tables are DataFrames with the columns that it compares and those to cluster, which
         `bounds` must name. Its blocks cost every owner some of its privacy budget. Needs the shares
         suite.
+    join : RecordLinkage or None, default=None
+        Tables are DataFrames with different columns about the same people, and all have the columns
+        that it compares. People whom all sides hold are clustered by the columns of all, which
+        `bounds` must name; nobody learns who they are. The rows of the first table count, and of
+        tables with the same columns as it. There are no labels. Needs the shares suite.
+    relation : "1:1" or "m:1", default="1:1"
+        With join: rows that have each other and nobody else, or rows of the first side that have
+        one partner, which several of them may share.
+    least : int, default=20
+        With join: if fewer rows are joined, owners are told zeros.
+    sizes : bool, default=True
+        With join: whether owners learn sizes, and so how many rows are joined. Without, centres are
+        rounded to steps of the grid.
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
-        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia and dedup.
+        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia, dedup and
+        join.
     delta : float, default=1e-06
         See epsilon.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -141,9 +157,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     labels_ : ndarray of int
         Cluster of each record as the last iteration assigned it, table after table. If the job
         converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With
-        epsilon each owner finds the nearest centre itself.
+        epsilon each owner finds the nearest centre itself. With join None.
     owner_labels_ : list of ndarray
-        The labels of each table.
+        The labels of each table; with join None.
     left_out_ : list of int
         Rows of each table that were left out, because a value is missing; their label is -1.
     privacy_ : PrivacyReport or None
@@ -198,6 +214,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "suite": [StrOptions(set(SUITES))],
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "dedup": [RecordLinkage, None],
+        "join": [RecordLinkage, None],
+        "relation": [StrOptions(set(get_args(Relation)))],
+        "least": [Interval(Integral, 1, None, closed="left")],
+        "sizes": ["boolean"],
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "platform": PLATFORMS,
@@ -223,6 +243,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         suite: str = "shares",
         pairs: int = 1,
         dedup: RecordLinkage | None = None,
+        join: RecordLinkage | None = None,
+        relation: Relation = "1:1",
+        least: int = LEAST,
+        sizes: bool = True,
         epsilon: float | None = None,
         delta: float = DELTA,
         platform: Platform | None = None,
@@ -244,6 +268,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.suite = suite
         self.pairs = pairs
         self.dedup = dedup
+        self.join = join
+        self.relation = relation
+        self.least = least
+        self.sizes = sizes
         self.epsilon = epsilon
         self.delta = delta
         self.platform = platform
@@ -253,7 +281,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def from_spec(cls, spec: Spec, **rest: Any) -> Self:
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
         if isinstance(spec.job, NoisyJob):
-            return cls._from_private(spec, spec.job, **rest)
+            return cls(**private_parameters(spec, spec.job), **rest)
         job, dedup = job_of(spec), None
         if job.ks:
             raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
@@ -263,6 +291,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
             if dedup.by_name:
                 bounds = {column.name: (column.low, column.high) for column in columns}
+        if job.join is not None:
+            rest |= {**join_parameters(job.join, spec.schema), "sizes": job.sizes}
+            bounds = {column.name: (column.low, column.high) for column in columns}
         return cls(
             job.k,
             init=job.init if isinstance(job.init, str) else np.array(job.init),
@@ -277,22 +308,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             dedup=dedup,
             **rest,
         )
-
-    @classmethod
-    def _from_private(cls, spec: Spec, job: NoisyJob, **rest: Any) -> Self:
-        made = cls(
-            job.k,
-            max_iter=job.iterations,
-            random_state=job.seed,
-            bounds=[(column.low, column.high) for column in spec.schema.columns],
-            ub=spec.schema.ub,
-            epsilon=job.epsilon,
-            delta=job.delta,
-            **rest,
-        )
-        if made._private_job() != job:
-            raise DataError("the spec asks for another number of points than 3 for each cluster.")
-        return made
 
     def fit(
         self,
@@ -329,6 +344,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def to_frame(self) -> "pd.DataFrame":
         """A row for each record: its owner, its label in the table, and its cluster."""
         check_is_fitted(self)
+        if self._tables is None or self.owner_labels_ is None:
+            raise DataError("with join there are no labels: they would tell who is joined.")
         return self._tables.frame({"label": self.owner_labels_})
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
@@ -348,10 +365,17 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         with as_data_errors():
             return -self._told().inertia_of(np.concatenate(self._rows(X)))
 
-    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
+    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables | None]:
         self._validate_params()
         if isinstance(data, Iterator):
             data = list(data)
+        spec, tables, sent = (self._plain if self.join is None else self._joined)(data, counts)
+        suite, verbose = self.suite, bool(self.verbose)
+        ran = run_job(spec, sent, self.platform, suite=suite, pairs=self.pairs, verbose=verbose)
+        return ran, tables
+
+    def _plain(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
+        """The spec over tables of the same columns, their rows, and what each owner uploads."""
         by_name = self.dedup is not None and self.dedup.by_name
         if by_name and not isinstance(self.bounds, Mapping):
             raise DataError("with a rule to link by, bounds must name the columns to cluster.")
@@ -364,20 +388,22 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
         tables.check(schema)
         if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
-            warnings.warn(told, stacklevel=3)
-        ran = run_job(
-            spec,
-            tables.among(frames_of(data, spec.schema)) if by_name else tables,
-            self.platform,
-            suite=self.suite,
-            pairs=self.pairs,
-            verbose=bool(self.verbose),
-        )
-        return ran, tables
+            warnings.warn(told, stacklevel=4)
+        sent = tables.among(frames_of(data, spec.schema)) if by_name else tables
+        return spec, tables, sent
+
+    def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, None, list[Any]]:
+        """The spec over joined columns, and what each owner uploads."""
+        if self.dedup is not None or self.epsilon:
+            raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
+        joined = joined_tables(self, self.ub, data)
+        with as_data_errors():
+            job = replace(self._job(counts), labels=False, join=joined.join, sizes=self.sizes)
+            return Spec(NAME, joined.schema, job), None, joined.tables
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.sizes_)
+        return len(self.cluster_centers_)
 
     def _told(self) -> Result | PrivateResult:
         check_is_fitted(self)
@@ -387,24 +413,29 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         how: Any = {"missing": self.missing, "id_column": self.id_column}
         return tables_of(self, data, reset=reset, columns=self.bounds, **how)
 
-    def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
+    def _keep(
+        self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables | None
+    ) -> None:
         first = results[0]
         self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
         self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
-        self.sizes_: NDArray[Any] = first.sizes_
+        self.sizes_: NDArray[Any] | None = first.sizes_
+        if isinstance(first, Result) and not first.sized:
+            self.sizes_ = None
         self.privacy_ = first.privacy_ if isinstance(first, PrivateResult) else None
         self.n_iter_: int = first.n_iter_
         self.converged_: bool | None = first.converged_
         self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
         ranges = None if self.inertia_ is None else self.inertia_ / spec.schema.ub**2
         self.inertia_in_ranges_: float | None = ranges
-        labels = [
-            first.predict(table) if result.labels_ is None else result.labels_
-            for result, table in zip(results, tables, strict=True)
-        ]
-        self._tables, self.left_out_ = tables, tables.left_out
-        self.owner_labels_: list[NDArray[np.int64]] = tables.spread(labels, LEFT_OUT)
-        self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
+        self._tables, self.left_out_ = tables, None if tables is None else tables.left_out
+        self.owner_labels_: list[NDArray[np.int64]] | None = None
+        self.labels_: NDArray[np.int64] | None = None
+        if tables is not None:
+            both = zip(results, tables, strict=True)
+            labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in both]
+            self.owner_labels_ = tables.spread(labels, LEFT_OUT)
+            self.labels_ = np.concatenate(self.owner_labels_)
         weak = "" if self.privacy_ is None else self.privacy_.weak()
         for told in filter(None, (first.untold(), weak)):
             warnings.warn(told, stacklevel=3)
@@ -412,7 +443,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
         """The spec that this estimator asks for, over these columns to cluster."""
         with as_data_errors():
-            job: Job | NoisyJob = self._private_job(counts) if self.epsilon else self._job(counts)
+            job: Job | NoisyJob = private_job(self, counts) if self.epsilon else self._job(counts)
             if self.dedup is not None and isinstance(job, Job):
                 schema, linkage = self.dedup.inside(schema)
                 job = replace(job, dedup=linkage)
@@ -433,24 +464,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             n_init=self._starts(),
             inertia=self.inertia,
             ks=tuple(counts),
-        )
-
-    def _private_job(self, counts: Sequence[int] = ()) -> NoisyJob:
-        usual = type(self)().get_params()
-        for name in _EXACT_ALONE:
-            value = getattr(self, name)
-            if name == "n_init" and value == "auto":
-                continue
-            if not isinstance(value, type(usual[name])) or value != usual[name]:
-                raise DataError(f"{name} does not go with epsilon: leave out one of them.")
-        if counts:
-            raise DataError("with epsilon there is one number of clusters: each costs privacy.")
-        return NoisyJob(
-            k=int(self.n_clusters),
-            epsilon=0.0 if self.epsilon is None else float(self.epsilon),
-            delta=float(self.delta),
-            iterations=None if self.max_iter is None else int(self.max_iter),
-            seed=seed_of(self.random_state),
         )
 
     def _starts(self) -> int:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import as_data_errors
 from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
+from client.estimators.joined_tables import joined_tables
 from client.estimators.owner_tables import Bounds, refuse, schema_of
+from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from ppodc.linkage.joined.join import Relation
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
@@ -48,10 +51,17 @@ class SecureTotals(BaseEstimator):
         Whether owners learn variances too.
     least : int, default=5
         With fewer records than this the job does not run. If fewer are not its own, an owner learns
-        no sum: NaN.
+        no sum: NaN. With fewer joined rows, owners are told zeros.
+    join : RecordLinkage or None, default=None
+        Tables are DataFrames with different columns about the same people: the totals are of the
+        people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
+    relation : "1:1" or "m:1", default="1:1"
+        With join; see `SecureKMeans`.
+    cross : bool, default=False
+        With join: whether owners learn the covariance of every two columns too.
     missing : "refuse" or "leave out", default="refuse"
         What becomes of rows with a missing value: an error that names them, or they are left out
-        and counted in `left_out_`.
+        and counted in `left_out_`. With join they are refused.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -69,6 +79,8 @@ class SecureTotals(BaseEstimator):
         Mean of each column, in real units.
     var_ : ndarray of shape (columns,) or None
         Population variance of each column.
+    cov_, corr_ : ndarray of shape (columns, columns) or None
+        Population covariances and correlations, with cross.
     left_out_ : list of int
         Rows of each owner that were left out, because a value is missing.
     result_ : Totals
@@ -93,6 +105,9 @@ class SecureTotals(BaseEstimator):
         "ub": [Interval(Integral, 1, MAX_VALUE, closed="both"), None],
         "variance": ["boolean"],
         "least": [Interval(Integral, 1, None, closed="left")],
+        "join": [RecordLinkage, None],
+        "relation": [StrOptions(set(get_args(Relation)))],
+        "cross": ["boolean"],
         "missing": MISSING,
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "platform": PLATFORMS,
@@ -106,6 +121,9 @@ class SecureTotals(BaseEstimator):
         ub: int | None = None,
         variance: bool = True,
         least: int = LEAST,
+        join: RecordLinkage | None = None,
+        relation: Relation = "1:1",
+        cross: bool = False,
         missing: Missing = "refuse",
         pairs: int = 1,
         platform: Platform | None = None,
@@ -115,6 +133,9 @@ class SecureTotals(BaseEstimator):
         self.ub = ub
         self.variance = variance
         self.least = least
+        self.join = join
+        self.relation = relation
+        self.cross = cross
         self.missing = missing
         self.pairs = pairs
         self.platform = platform
@@ -129,15 +150,7 @@ class SecureTotals(BaseEstimator):
         """Total the records: of one table, or of a list or mapping with one for each owner."""
         refuse(other)
         self._validate_params()
-        tables = tables_of(self, X, reset=True, columns=self.bounds, missing=self.missing)
-        names = getattr(self, "feature_names_in_", None)
-        schema = schema_of(tables, self.bounds, self.ub or _UB, names)
-        if self.ub is None:
-            schema = replace(schema, ub=_whole_steps(schema))
-        tables.check(schema)
-        _warn_of_rounding(tables, schema)
-        with as_data_errors():
-            spec = Spec(NAME, schema, Job(variance=self.variance, least=self.least))
+        spec, tables = self._plain(X) if self.join is None else self._joined(X)
         ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
         totals: Totals = ran.results[0]
         self.result_, self.left_out_ = totals, tables.left_out
@@ -145,6 +158,8 @@ class SecureTotals(BaseEstimator):
         self.sum_: NDArray[np.float64] = totals.sum_
         self.mean_: NDArray[np.float64] = totals.mean_
         self.var_: NDArray[np.float64] | None = totals.var_
+        self.cov_: NDArray[np.float64] | None = totals.cov_
+        self.corr_: NDArray[np.float64] | None = totals.corr_
         return self
 
     def to_frame(self) -> "pd.DataFrame":
@@ -156,6 +171,29 @@ class SecureTotals(BaseEstimator):
         """As pandas' `describe`, of what totals tell: count, mean and deviation."""
         check_is_fitted(self)
         return self.result_.describe()
+
+    def _plain(self, data: Any) -> tuple[Spec, Tables]:
+        """The spec over tables of the same columns, and what each owner uploads."""
+        tables = tables_of(self, data, reset=True, columns=self.bounds, missing=self.missing)
+        names = getattr(self, "feature_names_in_", None)
+        schema = schema_of(tables, self.bounds, self.ub or _UB, names)
+        if self.ub is None:
+            schema = replace(schema, ub=_whole_steps(schema))
+        tables.check(schema)
+        _warn_of_rounding(tables, schema)
+        with as_data_errors():
+            job = Job(variance=self.variance, least=self.least, cross=self.cross)
+            return Spec(NAME, schema, job), tables
+
+    def _joined(self, data: Any) -> tuple[Spec, Tables]:
+        """The spec over joined columns, and what each owner uploads."""
+        joined = joined_tables(self, self.ub or _UB, data)
+        if self.ub is None:
+            ub = _whole_steps(joined.schema.used_to("cluster"))
+            joined = joined_tables(self, ub, data)
+        with as_data_errors():
+            job = Job(variance=self.variance, join=joined.join, cross=self.cross)
+            return Spec(NAME, joined.schema, job), Tables(joined.tables)
 
 
 def _whole_steps(schema: Schema) -> int:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from client.data_errors import as_data_errors
+from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
 from client.platforms.local import SMALL, run_locally
 from client.platforms.outcome import Outcome
@@ -31,6 +31,22 @@ Platform = ThreadPlatform | LocalPlatform | RemotePlatform
 PLATFORMS = [*get_args(Platform), None]
 
 
+def owner_names(platform: Platform | None, count: int) -> list[str]:
+    """The names of the owners of that many tables on a platform, as a spec has them."""
+    if isinstance(platform, RemotePlatform):
+        names = platform.owner_names
+    elif isinstance(platform, LocalPlatform):
+        names = platform.owners
+    else:
+        names = [f"owner{number}" for number in range(1, count + 1)]
+    if len(names) < count:
+        raise DataError(
+            f"the platform has {len(names)} owners for {count} tables; start it with "
+            f"LocalPlatform(owners={count}) or more, or name as many configuration files."
+        )
+    return names[:count]
+
+
 def run_job(
     spec: Spec,
     tables: Sequence[Any],
@@ -44,7 +60,10 @@ def run_job(
     if isinstance(platform, RemotePlatform):
         return platform.run(spec, tables, verbose)
     with as_data_errors():  # before anything starts
-        encoded = [EncodedTable.of(spec, table) for table in tables]
+        names = owner_names(platform, len(tables))
+        encoded = [
+            EncodedTable.of(spec, table, name) for table, name in zip(tables, names, strict=True)
+        ]
         rows, chosen = sum(map(len, tables)), spec.kind.suite(suite)
         cloud_side(spec).check(rows, chosen, _KEY_BITS)
     if platform is None and pairs == 1 and rows <= SMALL:
@@ -54,7 +73,6 @@ def run_job(
         seen: list[Sealed] = []
         values = [table.values for table in encoded]
         results = _in_threads(platform, spec, values, suite, verbose, seen.append)
-        names = [f"owner{number}" for number in range(1, len(tables) + 1)]
         return Outcome(spec, names, results, *seen)
     if platform is not None:
         return run_locally(platform, spec, encoded, suite, verbose)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from client.data_errors import DataError
 from client.encoded_table import EncodedTable
 from client.operator import Operator
 from client.platforms.outcome import Outcome
@@ -23,11 +22,6 @@ def run_locally(
 ) -> Outcome:
     """Create the dataset, upload, run the job and open the result; then delete the dataset."""
     names = platform.owners
-    if len(tables) > len(names):
-        raise DataError(
-            f"the platform has {len(names)} owners for {len(tables)} tables; start it with "
-            f"LocalPlatform(owners={len(tables)}) or more."
-        )
     pairs = 1 if sum(len(table.values) for table in tables) <= SMALL else platform.pairs
     remote = RemotePlatform(
         *(platform.config(name) for name in names[: len(tables)]),

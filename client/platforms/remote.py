@@ -19,6 +19,8 @@ from client.owner import Owner
 from client.platforms.outcome import Outcome
 from ppodc.cli.opened_results import waiting
 from ppodc.errors import InputError
+from ppodc.linkage.joined.columns import JoinedColumns
+from ppodc.linkage.joined.join import Join
 from ppodc.members import Members
 from ppodc.service.config import OwnerConfig, load
 from ppodc.spec import Spec
@@ -84,6 +86,11 @@ class RemotePlatform:
     def __deepcopy__(self, _memo: object) -> "RemotePlatform":
         return self  # clones of an estimator share it
 
+    @property
+    def owner_names(self) -> list[str]:
+        """The names of the owners, as a spec has them."""
+        return [load(path, OwnerConfig).name for path in self.owners]
+
     def run(self, spec: Spec, tables: Sequence[Any], verbose: bool = False) -> Outcome:
         """Upload the owners' tables, and wait for the result; the spec is the estimator's."""
         if len(tables) != len(self.owners):
@@ -95,7 +102,10 @@ class RemotePlatform:
             owners = [stack.enter_context(Owner.connect(config)) for config in self.owners]
             shown = spec if self.operator is not None else self._shown(spec, owners[0])
             with as_data_errors():  # before anything is created or sent
-                encoded = [EncodedTable.of(shown, table) for table in tables]
+                encoded = [
+                    EncodedTable.of(shown, table, owner.name)
+                    for owner, table in zip(owners, tables, strict=True)
+                ]
             agreed = self._created(spec) if self.operator is not None else None
             shown = agreed or shown
             for owner, table in zip(owners, encoded, strict=True):
@@ -159,14 +169,23 @@ def _differences(own: Spec, shown: Spec) -> list[str]:
     return [f"{key} is {theirs.get(key)} and not {mine.get(key)}" for key in keys]
 
 
+def _anchor(spec: Spec) -> str:
+    """The owners whose rows count in a join; also where the spec leaves it open."""
+    join: Join | None = getattr(spec.job, "join", None)
+    return "" if join is None else JoinedColumns.of(join, spec.schema).anchor.name
+
+
 def _flat(spec: Spec) -> dict[str, Any]:
     columns, texts, document = spec.schema.columns, spec.schema.texts, spec.to_dict()
-    if "linkage" in document:  # then columns are known by name
+    if "linkage" in document or "join" in document:  # then columns are known by name
         columns = tuple(sorted(columns, key=lambda column: column.name))
     return {
         **document["job"],
         "max_links": getattr(spec.job, "max_links", None),  # also where it is the usual one
         "linkage": document.get("linkage"),
+        "join": {k: v for k, v in document.get("join", {}).items() if k != "anchor"},
+        "anchor": _anchor(spec),
+        "held_by": [sorted(column.held_by) for column in columns],
         "ub": spec.schema.ub,
         "names": [column.name for column in columns],
         "bounds": [(column.low, column.high) for column in columns],

@@ -18,6 +18,8 @@ result.
 Rounds and bytes: those of the job; besides, owner 2 sends its rows once, 8 bytes a number.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -59,6 +61,7 @@ _OUTLINE, _RECORDS, _SEED, _SEAL, _HALF = (
 _CHUNK_VALUES = 1 << 19
 _MOST_VALUES = 1 << 28  # numbers of the other's rows that are taken in: 2 GB of shares
 _MAX_CELLS = 1 << 14
+_MOST_FACTS, _FACT_TEXT = 48, 100  # parts of the spec in the hello, and the signs of one
 _Digest = Annotated[str, msgspec.Meta(min_length=64, max_length=64)]
 
 
@@ -96,6 +99,12 @@ class _Sent:
     outline: Outline | None
 
 
+def _short(value: Any) -> str:
+    """A part of a spec, as both ends name it where they differ; a long one by its digest."""
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) <= _FACT_TEXT else hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 class DirectLinkage:
     """One owner's end. Making it checks spec and table; nothing is sent or charged before `run`."""
 
@@ -121,7 +130,11 @@ class DirectLinkage:
     @property
     def facts(self) -> dict[str, str]:
         """The facts that both ends must agree on, for the hello."""
-        return {"release": version("ppodc"), "linkage spec": self.spec.digest}
+        document = self.spec.to_dict()
+        parts = {**document["job"], "schema": document["schema"]}
+        told = {f"spec {key}": _short(value) for key, value in sorted(parts.items())}
+        facts = {"release": version("ppodc"), "linkage spec": self.spec.digest}
+        return facts | dict(list(told.items())[:_MOST_FACTS])
 
     def run(self, channel: Channel, progress: Listener = ignore) -> LinkResult | LinkCount:
         """Link with the owner at the other end. An error at this end is reported to the other."""

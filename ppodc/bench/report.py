@@ -34,7 +34,6 @@ _QUICK_KEGG = "--m 2000,10000 --l 10,27 --k 4 --paillier-rows none"
 _SECTIONS = (
     ("iteration", "One iteration, shares suite", "--m 10000", "--m 10000"),
     ("platform", "The platform on this machine", "", None),
-    ("paillier", "Paillier beside phe", "", None),
     ("primitives", "Table 5.3: primitives", _KEY, f"{_KEY} --records 8"),
     ("sweep", "Figure 5.3: seconds per iteration over m, k, l", _KEY,
      "--suite shares --m 2000,10000 --k 2,4,8 --l 5,10,20 --iterations 2"),
@@ -56,9 +55,9 @@ _SECTIONS = (
     ("ldp speed", "Reports a second", "", "--rows 100000"),
     ("ldp clouds", "Noise in the two clouds", "", "--m 1000 --iterations 1"),
 )  # fmt: skip
-_ANEW = ("iteration", "platform", "paillier", "ldp privbv", "ldp ldpseg", "ldp kmodes",
+_ANEW = ("iteration", "platform", "ldp privbv", "ldp ldpseg", "ldp kmodes",
          "ldp beyond", "ldp speed")  # without points  # fmt: skip
-_UNDRAWN = ("iteration", "platform", "paillier", "linkage-pairs", "linkage-texts",
+_UNDRAWN = ("iteration", "platform", "linkage-pairs", "linkage-texts",
             "linkage-paillier", "ldp speed", "ldp clouds")  # without plots  # fmt: skip
 _ADULT = "linkage"  # its data are a file, those of the others the whole folder
 _OF_DATA = (_ADULT, "ldp privbv", "ldp ldpseg", "ldp kmodes", "ldp beyond")

@@ -1,8 +1,10 @@
 """The command `ppodc`, in files by who types it; parties' code is loaded only when it is called."""
 
+import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +23,7 @@ from ppodc.cli.ledger import ledger
 from ppodc.cli.link import link
 from ppodc.cli.link_pair import link_pair
 from ppodc.cli.local import local
-from ppodc.cli.options import err
+from ppodc.cli.options import CONFIG_VARIABLE, CONFIGURATIONS, err
 from ppodc.cli.owner_keys import owner
 from ppodc.cli.owners import owners
 from ppodc.cli.privacy import budget, privacy
@@ -37,6 +39,7 @@ app = typer.Typer(
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 link.add_typer(link_pair)
 for _commands in (deploy, desk, owners, jobs, ledger, advice, health, local):
@@ -77,6 +80,13 @@ def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     err.print(f"warning: {escape(str(message))}")
 
 
+def default_config(folder: Path) -> None:
+    """Let the one configuration in this folder stand for --config, unless PPODC_CONFIG is set."""
+    found = [folder / name for name in CONFIGURATIONS if (folder / name).is_file()]
+    if len(found) == 1:
+        os.environ.setdefault(CONFIG_VARIABLE, str(found[0]))
+
+
 def main() -> None:
     """Entry point: errors meant for the user come out in one line, Ctrl-C without a traceback."""
     for name in ("SIGTERM", "SIGHUP"):  # end in order: children, temporary folders
@@ -84,6 +94,7 @@ def main() -> None:
         # nohup, for one, ignores SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda got, _: sys.exit(128 + got))
+    default_config(Path())
     warnings.showwarning = _print_warning
     try:
         with named_if_missing():

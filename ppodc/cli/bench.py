@@ -44,11 +44,11 @@ KMEANS = {
     "simulate": ("kmeans.simulate:run", "SIMULATION of many pairs: time and money of a job."),
     "kegg": ("kmeans.kegg:run", "KEGG, a real data set, to convergence."),
     "peers": ("kmeans.peers:run", "The same iteration in SecretFlow SPU."),
-    "paillier": ("kmeans.paillier:run", "Paillier operations beside `phe`."),
 }
 LINKAGE = {
     "linkage": ("linkage.adult:run", "Pairs that private cells leave to compare, in the clear."),
     "linkage-pairs": ("linkage.pairs:run", "The cost of comparing two records on shares."),
+    "join": ("linkage.join:run", "The cost of joining columns beyond comparing rows."),
     "linkage-texts": ("linkage.texts:run", "Names and mixed fields on shares, over any link."),
     "linkage-peers": ("linkage.peers:run", "FEBRL linked by other tools and on shares."),
     "linkage-paillier": ("linkage.paillier:run", "The published three-party protocol."),

@@ -58,21 +58,37 @@ def estimate_command(
         counts = [int(part) for part in rows.split(",")]
     except ValueError:
         raise InputError("--rows takes whole numbers with commas between them.") from None
-    agreed = linkage_of(Spec.load(spec))
-    found = estimate(agreed, counts)
-    both = [found, without_blocks(agreed, counts)] if found.epsilon else [found]
-    table = Table("", *(["with these blocks"] * bool(found.epsilon)), "all pairs")
+    whole = Spec.load(spec)
+    agreed, join = linkage_of(whole), getattr(whole.job, "join", None)
+    if join is not None:
+        from ppodc.linkage.joined.columns import JoinedColumns
+        from ppodc.linkage.joined.estimate import estimate_join
+
+        found = estimate_join(whole, JoinedColumns.of(join, whole.schema), counts)
+    else:
+        found = estimate(agreed, counts)
+    compare_all = found.epsilon and join is None
+    both = [found, without_blocks(agreed, counts)] if compare_all else [found]
+    table = Table("", *(["with these blocks"] * bool(found.epsilon)), *_all_pairs(both, found))
     table.add_row("records", *(f"{each.rows:,}" for each in both))
     table.add_row("dummies beside them", *(f"{each.dummies:,}" for each in both))
     table.add_row("pairs compared", *map(_pairs_in_words, both))
     table.add_row("CPU seconds of each cloud", *(f"{each.seconds:,.1f}" for each in both))
     table.add_row("GB sent by each cloud", *(f"{each.gigabytes:,.3f}" for each in both))
+    if found.joining_gigabytes:
+        table.add_row("of these, to join: CPU seconds", f"{found.joining_seconds:,.1f}")
+        table.add_row("of these, to join: GB", f"{found.joining_gigabytes:,.3f}")
     spends = (f"epsilon {e.epsilon:g}, delta {e.delta:g}" if e.epsilon else "nothing" for e in both)
     table.add_row("each owner spends", *spends)
     out.print(table)
     if told := found.dearer():
         err.print(f"warning: {told}", markup=False)
     write_json(json_file, found.figures())
+
+
+def _all_pairs(both: "list[Estimate]", found: "Estimate") -> list[str]:
+    """The heading of the last column, unless blocks of a join stand alone."""
+    return ["all pairs"] if len(both) > 1 or not found.epsilon else []
 
 
 def _pairs_in_words(found: "Estimate") -> str:
@@ -94,12 +110,12 @@ def preview_command(
 
     Nothing is sent and nothing is charged; what cannot be used is named by row and column.
     """
-    from ppodc.kmeans.linked.columns import linkage_of
-    from ppodc.linkage.preview import preview
+    from ppodc.kmeans.linked.preview import preview_of
     from ppodc.records.read_table import Only
     from ppodc.spec import Spec
 
-    found = preview(linkage_of(Spec.load(spec)), Only(data) if only else data, header=header)
+    agreed = Spec.load(spec)
+    found = preview_of(agreed, Only(data) if only else data, header=header)
     out.print(
         f"{found.rows} rows in {found.cells} cells with {found.dummies} dummies (another draw "
         f"gives other numbers); the largest cell holds {found.largest_cell}"
@@ -119,6 +135,9 @@ def preview_command(
         own = " (the spec's)" if threshold == found.threshold else ""
         table.add_row(f"{threshold:g}{own}", str(pairs))
     out.print(table)
+    join = getattr(agreed.job, "join", None)
+    if join is not None and join.relation == "1:1":
+        out.print("own rows that match: none of them counts in a 1:1 join if a partner has them")
 
 
 @link.command("suggest")

@@ -9,6 +9,7 @@ import typer
 from ppodc.cli.links_file import LinksFile, write_links
 from ppodc.cli.opened_results import show_result
 from ppodc.cli.options import JsonFile, OnlyAsked, err, on_interrupt, write_json
+from ppodc.errors import InputError
 
 link_pair = typer.Typer()
 STATE = (
@@ -52,12 +53,16 @@ def pair_command(
     from ppodc.cli.screen import JobScreen
     from ppodc.records.read_table import Only
     from ppodc.spec import Spec
+    from ppodc.transport.curve_keys import CurveKeys, load_public
 
     given = Only(data, further=only, id_column=id_column)
     agreed = Spec.load(spec)
-    for line in (*agreed.describe(), f"digest {agreed.digest}"):
+    CurveKeys.load(key), load_public(peer)  # before anything is said
+    if not data.exists():
+        raise InputError(f"{data} does not exist: give the path of a CSV or Parquet file.")
+    for line in (*agreed.describe(clouds=False), f"digest {agreed.digest}"):
         err.print(line, markup=False, soft_wrap=True)
-    err.print("There are no clouds here: what they would learn, the two owners learn.")
+    err.print("There is no cloud: where it says clouds, the two owners learn it of each other.")
     with on_interrupt(lambda: STATE), JobScreen(err) as screen:
         result = link_with(
             agreed,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 local = typer.Typer()
 KINDS = ", ".join(kinds.ROOMS)
+JOIN = "join"  # a sample that is no kind of its own
 
 
 @local.command("run-pair")
@@ -85,7 +86,9 @@ def _show(outcome: "Outcome", schema: "Schema") -> None:
 
 @local.command("sample-spec")
 def sample_spec_command(
-    kind: Annotated[str, typer.Option(help=f"Kind of job: {KINDS}.")] = kinds.DEFAULT,
+    kind: Annotated[
+        str, typer.Option(help=f"Kind of job: {KINDS}; or {JOIN}: k-means over joined columns.")
+    ] = kinds.DEFAULT,
     folder: Annotated[
         Path | None, typer.Option("--deployment", help="Name the owners that `ppodc init` made.")
     ] = None,
@@ -94,8 +97,15 @@ def sample_spec_command(
     from ppodc import members
     from ppodc.service import deployment
 
-    owners = members.SAMPLE if folder is None else deployment.members(folder).to_toml()
-    sys.stdout.write(f"{kinds.named(kind).sample}\n{owners}")
+    made = None if folder is None else deployment.members(folder)
+    owners = members.SAMPLE if made is None else made.to_toml()
+    if kind == JOIN:
+        from ppodc.linkage.joined.sample import sample
+
+        text = sample() if made is None else sample(made.names)
+    else:
+        text = kinds.named(kind).sample
+    sys.stdout.write(f"{text}\n{owners}")
 
 
 @local.command("demo")

@@ -46,9 +46,15 @@ Insecure = Annotated[
 DeploymentKind = Literal["two-cloud", "local"]
 
 
+CONFIG_VARIABLE = "PPODC_CONFIG"
+CONFIGURATIONS = (
+    "owner.toml", "operator.toml", "auditor.toml", "cloud1.toml", "cloud2.toml", "collector.toml",
+)  # fmt: skip
+
+
 def config_option(help_text: str) -> Any:
-    """The option --config of a party's command; PPODC_CONFIG stands in where it is not given."""
-    return typer.Option("--config", envvar="PPODC_CONFIG", help=help_text)
+    """The option --config of a party's command; without it PPODC_CONFIG, or the folder's only."""
+    return typer.Option("--config", envvar=CONFIG_VARIABLE, help=help_text)
 
 
 Config1 = Annotated[Path, config_option("cloud1.toml (or collector.toml) of this deployment.")]

@@ -12,6 +12,8 @@ from ppodc.kmeans.perform import perform
 from ppodc.kmeans.plan import KMeansPlan
 from ppodc.kmeans.steps import table
 from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.joined import joining
+from ppodc.linkage.joined.joining import Joining
 from ppodc.linkage.plan import shards as linkage_shards
 from ppodc.pairs.cloud_side import CloudSide, Material
 from ppodc.pairs.plan import JobFacts, Progress, Task
@@ -29,6 +31,7 @@ class KMeansCloud(CloudSide):
         super().__init__(spec)
         self._job = job_of(spec)
         self._linked = self._job.linked(spec.schema)
+        self._joined = self._job.joined(spec.schema)
 
     def check(self, m: int, suite: str, key_bits: int) -> None:
         job = self._job
@@ -49,23 +52,39 @@ class KMeansCloud(CloudSide):
                 "dataset without audit."
             )
         suites.check(suites.named(suite), params, key_bits)
+        if not job.sizes:
+            from ppodc.kmeans.shares.whole_centres import width
+
+            width(m, params.ub)
         suites.check_starts(params, several=job.n_init > 1, revealed=job.inertia)
 
     def shards(self, sealed: Sealed, pairs: int, usual: Sequence[Shard]) -> Sequence[Shard]:
         """Uploads stand on every pair beside the records to cluster, if they are linked first."""
+        if self._joined is not None:
+            return joining.shards(self._joined, sealed, pairs, usual)
         linked = self._linked
         sides = [] if linked is None else linkage_shards(linked.spec, sealed, pairs)
         return [*sides, *usual]
 
     def plan(self, facts: JobFacts) -> KMeansPlan:
         linked, own = self._linked, [s for s in facts.shards if not is_side(s.name)]
-        linking = None if linked is None else Linking(linked, facts.sealed, facts.pairs)
+        linking: Linking | Joining | None = None
+        if linked is not None:
+            linking = Linking(linked, facts.sealed, facts.pairs)
+        if self._joined is not None:
+            least = self._job.k if self._job.from_records else 1
+            linking = Joining(self._joined, facts.sealed, facts.pairs, least)
         return KMeansPlan(facts, self._job, self.spec.schema, own, table(self._job), linking)
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, m: int, material: Material
     ) -> Half:
         params, chosen = self._job.parameters(self.spec.schema, m), suites.named(suite)
+        if self._joined is not None:
+            from ppodc.kmeans.joined_half import JoinedHalf
+
+            how: Any = {"columns": self._joined, "sizes": self._job.sizes}
+            return JoinedHalf(role, channel, params, **how, pools=material.pools)
         return suites.open_half(chosen, role, channel, params, material, linked=self._linked)
 
     def perform(self, half: Half, task: Task, progress: Progress) -> Any:

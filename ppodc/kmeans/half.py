@@ -13,13 +13,13 @@ neither cloud learns whether a cluster was empty or too small to be revealed, to
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Work
-from ppodc.linkage.schedule import Rows
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.pairs.cloud_side import PairHalf
 from ppodc.pairs.plan import Progress
@@ -107,19 +107,22 @@ class Half(PairHalf):
 
     # --------------------------------------------------------- each entity counted once
 
-    def link(
-        self,
-        work: Sequence[Work],
-        uploads: Sequence[Rows],
-        before: Bits,
-        rows: int,
-        progress: Progress,
-    ) -> Bits:
-        """Shares of [row matches one of an owner before] of all rows, over a portion of pairs."""
+    def link(self, work: Sequence[Work], *inputs: Any) -> Any:
+        """What a portion of pairs says of the rows; the last inputs are rows and progress.
+
+        Each entity once: shares of [row matches one of an owner before]. A join: `joiner.Found`.
+        """
         raise _cannot_link()
 
-    def home(self, found: Bits, uploads: Sequence[Rows]) -> Bits:
+    def home(self, found: Any, *inputs: Any) -> Any:
         """The findings of all portions about a row in any pass, at its place in the first."""
+        raise _cannot_link()
+
+    def fill(self, shard: str, values: NDArray[Any], keep: Bits) -> None:
+        """Take in a shard's records, whose joined columns and shared bits of who counts these are.
+
+        From now on sums leave out the others; nobody learns which.
+        """
         raise _cannot_link()
 
     def count_once(self, shard: str, parts: Bits, first: NDArray[np.bool_]) -> None:

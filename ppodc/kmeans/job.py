@@ -10,7 +10,8 @@ no inertia and one k. A spec file without `init` means "random"; the sample and 
 
 A table [linkage] (`linked_columns`) makes records that several owners hold count once. The keys
 `dedup_limit` and `dedup_weights` are older, and short for one with the rule sse and no blocks; such
-a linkage is always written by them, so that it has one digest.
+a linkage is always written by them, so that it has one digest. A table [join] instead
+(`ppodc.linkage.joined`) clusters the columns of several sides together.
 """
 
 import re
@@ -27,6 +28,8 @@ from ppodc.kmeans.linked.columns import LinkedColumns, clustered_columns
 from ppodc.kmeans.parameters import Parameters, Products
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.joined.columns import JoinedColumns
+from ppodc.linkage.joined.join import Join
 from ppodc.linkage.outputs import Shared
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.grid import fault, on_steps, outside
@@ -144,6 +147,8 @@ class Job(kinds.Job):
     inertia: bool = False
     ks: tuple[int, ...] = ()  # several numbers of clusters, of which k is the last; (): k alone
     iterations: int | None = None  # exactly this many, without a stop test; None: until it stops
+    join: Join | None = None  # the columns of several sides, of the rows that all of them have
+    sizes: bool = True  # False: centres in whole steps, and nobody learns how many rows are joined
 
     def __post_init__(self) -> None:
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
@@ -167,6 +172,10 @@ class Job(kinds.Job):
             raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
         if self.dedup is not None and self.dedup.output != Shared():
             raise InputError('linkage.output can only be "shared": k-means tells no links')
+        if self.join is not None:
+            self._check_join()
+        if not isinstance(self.sizes, bool) or not (self.sizes or self.join is not None):
+            raise InputError("job.sizes must be true, or false with a table [join]")
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
         if not self.from_records and (self.n_init > 1 or self.ks):
@@ -178,16 +187,31 @@ class Job(kinds.Job):
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
-        later = ("n_init", "inertia", "iterations")
+        later = ("n_init", "inertia", "iterations", "sizes")
         dedup = (*_SHORT, "linkage")
-        check_keys(table, "job", required=("k",), optional=(*optional, *later, *dedup))
+        known = (*optional, *later, *dedup, "join")
+        check_keys(table, "job", required=("k",), optional=known)
         own = {key: value for key, value in table.items() if key not in dedup}
         if "iterations" in own and ("max_iter" in own or "beta" in own):
             raise InputError(
                 "job.iterations fixes how many iterations there are. Leave out max_iter and beta"
             )
         own |= _parse_k(table["k"])
+        if "join" in table:
+            own["join"] = Join.from_dict(table["join"])
         return cls(**{"min_size": _ANY_SIZE, **own}, dedup=_parse_dedup(table))
+
+    def _check_join(self) -> None:
+        """Refuse what does not go with a join."""
+        if self.dedup is not None:
+            raise InputError("a job with [join] takes no [linkage] and no dedup_limit")
+        if self.labels:
+            raise InputError(
+                "job.labels = true would tell each owner which of its rows other owners have too. "
+                "Labels of joined rows are not offered: say labels = false"
+            )
+        if self.inertia and not self.sizes:
+            raise InputError("job.inertia would tell the sizes: leave it out, or sizes = false")
 
     @property
     def clusters(self) -> tuple[int, ...]:
@@ -204,6 +228,10 @@ class Job(kinds.Job):
         later: dict[str, Any] = {}  # left out where they say what specs without them mean
         if self.dedup is not None:
             later |= _dedup_to_dict(self.dedup)
+        if self.join is not None:
+            later["join"] = self.join.to_dict()
+        if not self.sizes:
+            later["sizes"] = False
         if self.products != "auto":
             later["products"] = self.products
         if self.min_size != _ANY_SIZE:
@@ -233,12 +261,14 @@ class Job(kinds.Job):
 
     @property
     def unaudited(self) -> str:
-        return "" if self.dedup is None else "k-means that links records cannot be audited"
+        links = self.dedup is not None or self.join is not None
+        return "k-means that links or joins records cannot be audited" if links else ""
 
     def describe(self) -> list[str]:
         """Sentences on what is revealed, to whom and how often."""
         labels = "the cluster of each of its own records" if self.labels else "no record's cluster"
-        revealed = f"with at least {self.min_size} records of other owners"
+        whose = "records of other owners" if self.join is None else "joined rows"
+        revealed = f"with at least {self.min_size} {whose}"
         revealed = revealed if self.min_size > 1 else "of any size"
         inertia = f" and the inertia of the clusters {revealed}" if self.inertia else ""
         several = ", for each number of clusters" if self.ks else ""
@@ -247,7 +277,8 @@ class Job(kinds.Job):
             f"k-means with {counts} clusters, from {self._start_in_words()}, "
             f"{'at most' if self.iterations is None else 'exactly'} {self.max_iter} iterations"
             f"{' each time' * self.several_runs}.",
-            "Every owner with records in it learns, at the end, the size and centre of each "
+            "Every owner with records in it learns, at the end, the "
+            f"{'size and centre' if self.sizes else 'centre'} of each "
             f"cluster {revealed}{inertia}{several}, and the number of iterations"
             f"{' of all starts together' * self.several_runs}.",
             *(
@@ -267,6 +298,17 @@ class Job(kinds.Job):
                 if self.dedup is not None
                 else []
             ),
+            *([] if self.join is None else self.join.describe()),
+            *(
+                [
+                    "Owners learn how many rows are joined, through the sizes."
+                    if self.sizes
+                    else "Centres are told in whole steps and without sizes: nobody learns how "
+                    "many rows are joined."
+                ]
+                if self.join is not None
+                else []
+            ),
             f"Both clouds learn after each iteration whether it was the last (beta {self.beta})."
             if self.iterations is None
             else "The clouds learn nothing while the job runs: no stop bit is opened.",
@@ -282,6 +324,7 @@ class Job(kinds.Job):
         """Keys whose steps only the shares suite has, as the spec says them."""
         return [
             *([] if self.dedup is None else [*_dedup_to_dict(self.dedup)][:1]),
+            *(["join"] if self.join is not None else []),
             *(['init = "k-means++"'] if self.init == "k-means++" else []),
             *(["n_init"] if self.n_init > 1 else []),
             *(["inertia"] if self.inertia else []),
@@ -307,7 +350,9 @@ class Job(kinds.Job):
 
         Of equal centres all but the first stay empty: a spec could ask for that on purpose.
         """
-        if self.dedup is None:
+        if self.join is not None:
+            self.joined(schema)
+        elif self.dedup is None:
             schema.require_numbers()
         else:
             self.linked(schema)
@@ -319,8 +364,14 @@ class Job(kinds.Job):
         """The columns of the linkage inside the job; None if there is none."""
         return None if self.dedup is None else LinkedColumns.of(self.dedup, schema)
 
+    def joined(self, schema: Schema) -> JoinedColumns | None:
+        """The columns of the join ahead of the job; None if there is none."""
+        return None if self.join is None else JoinedColumns.of(self.join, schema)
+
     def clustered(self, schema: Schema) -> Schema:
         """The columns whose values are clustered."""
+        if self.join is not None:
+            return schema.used_to("cluster")
         return schema if self.dedup is None else clustered_columns(schema)
 
     def initial_centres(self, schema: Schema) -> NDArray[np.int64] | None:

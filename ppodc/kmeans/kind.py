@@ -38,10 +38,15 @@ class KMeansKind(Kind):
         return Job.from_dict(table)
 
     def describe(self, spec: Spec) -> list[str]:
-        return job_of(spec).describe()
+        job = job_of(spec)
+        joined = job.joined(spec.schema)
+        return [*job.describe(), *([] if joined is None else joined.describe())]
 
     def form(self, spec: Spec) -> TwoShares:
-        linked = job_of(spec).linked(spec.schema)
+        job = job_of(spec)
+        joined, linked = job.joined(spec.schema), job.linked(spec.schema)
+        if joined is not None:
+            return LinkageForm(joined.job, joined.spec.schema, joined.width, least_rows=1)
         if linked is None:
             return TwoShares(len(spec.schema.columns))
         return LinkageForm(linked.job, linked.spec.schema, linked.width, least_rows=1)

@@ -7,7 +7,6 @@ from ppodc.errors import InputError
 from ppodc.kmeans.half import Half, State
 from ppodc.kmeans.plan import Iterated, Parts
 from ppodc.linkage.plan import checked_portion
-from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.pairs.plan import Progress, Task
 from ppodc.records.result_shares import OutputShare
 
@@ -34,9 +33,14 @@ def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
     return Iterated(new, began, sums, stop, scaled)
 
 
-def _link(half: Half, task: Task, progress: Progress) -> Bits:
-    _, uploads, before = task.inputs
-    return half.link(checked_portion(task), uploads, before, task.agreed[3], progress)
+def _link(half: Half, task: Task, progress: Progress) -> Any:
+    _, *inputs = task.inputs
+    return half.link(checked_portion(task), *inputs, task.agreed[3], progress)
+
+
+def _fill(half: Half, task: Task, _progress: Progress) -> None:
+    for shard, inputs in zip(task.shards, task.inputs, strict=True):
+        half.fill(shard, *inputs)
 
 
 def _dedup(half: Half, task: Task, _progress: Progress) -> None:
@@ -97,6 +101,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "link": _link,
     "home": lambda half, task, _: half.home(*task.inputs),
     "dedup": _dedup,
+    "fill": _fill,
     "own-rows": _own_rows,
     "centres": lambda half, task, _: half.centres(task.inputs[0]),
     "spread": _spread,

@@ -5,8 +5,9 @@ for. Of runs with the same k the best stays (`Best`), and its sums are the resul
 counted through all runs. The records that a start by k-means++ has chosen serve all its runs; they
 are in no checkpoint, since whoever goes on from one chooses the same again.
 
-Where records that several owners hold count once, a linkage comes first (`linking`). Its rounds
-count as iterations, and each leaves a checkpoint, but no result counts them.
+Where records that several owners hold count once, a linkage comes first (`linking`), and where the
+columns of several sides are clustered, a join. Its rounds count as iterations, and each leaves a
+checkpoint, but no result counts them.
 
 What owners get are the sums of a run's last iteration as its records were assigned: a record that
 re-seeds an empty cluster is nobody's result. Their labels belong to the clusters that this
@@ -27,6 +28,7 @@ from ppodc.kmeans.kind import CLUSTERS, LABELS, output_name
 from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
 from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.joined.joining import Joining
 from ppodc.linkage.outputs import ROWS
 from ppodc.pairs.plan import Plan, PlanStep
 from ppodc.pairs.shards import Run, Shard, runs
@@ -72,7 +74,7 @@ class KMeansPlan(Plan):
     schema: Schema
     shards: Sequence[Shard]
     steps: Sequence[PlanStep[Any]]
-    linking: Linking | None = None
+    linking: Linking | Joining | None = None
     linked: int = 0  # iterations that were rounds of the linkage
     run: int = 0
     begun: int = 0
@@ -103,9 +105,19 @@ class KMeansPlan(Plan):
         return sum(shard.rows for shard in self.shards)
 
     @property
+    def slots(self) -> list[int]:
+        """The slots that hold records to cluster: all, unless a join leaves fewer than pairs."""
+        return sorted({shard.slot for shard in self.shards})
+
+    @property
     def owners(self) -> list[str]:
-        """The owners for each of whom it is decided which clusters are told; none: for all."""
-        return self.facts.sealed.told_apart if self.job.min_size > 1 else []
+        """The owners for each of whom it is decided which clusters are told; none: for all.
+
+        A joined row is nobody's own: it has columns of every side, so all rows count for all.
+        """
+        if self.job.join is not None or self.job.min_size == 1:
+            return []
+        return self.facts.sealed.told_apart
 
     @property
     def runs(self) -> list[tuple[int, int]]:
@@ -170,7 +182,7 @@ class KMeansPlan(Plan):
 
     # ----------------------------------------------------------------- moving
 
-    def link(self, act: Callable[[Linking], None]) -> None:
+    def link(self, act: Callable[[Any], None]) -> None:
         """A step of the linkage is done; after the last, records are taken in to be clustered."""
         if self.linking is None:
             raise InputError("this job links no records.")
@@ -293,7 +305,7 @@ class KMeansPlan(Plan):
         return ResultShare(facts, {}, rows, own)
 
 
-def _of_linking(linking: Linking | None, linked: int) -> dict[str, State]:
+def _of_linking(linking: Linking | Joining | None, linked: int) -> dict[str, State]:
     """In a checkpoint: what the linkage has found, and how many iterations it took."""
     if linking is None:
         return {}

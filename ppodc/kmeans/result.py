@@ -49,6 +49,8 @@ class Result:
     labels_: NDArray[np.int64] | None
     schema: Schema
     inertia_: Fraction | None = None
+    joined: bool = False  # the records are joined rows, which are nobody's own
+    sized: bool = True  # False: sizes are not told, and `sizes_` has 1 for each centre that is
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,7 +74,8 @@ class Result:
             import pandas as pd
 
         frame = pd.DataFrame(self.cluster_centers_, columns=list(self.columns))
-        frame.insert(0, "records", self.sizes_, allow_duplicates=True)
+        if self.sized:
+            frame.insert(0, "records", self.sizes_, allow_duplicates=True)
         return frame.rename_axis("cluster")
 
     def plot(
@@ -89,6 +92,8 @@ class Result:
     def table(self) -> Table:
         """Headings and rows, one for each cluster; NaN where there is no centre."""
         centres = zip(self.sizes_.tolist(), self.cluster_centers_.tolist(), strict=True)
+        if not self.sized:
+            return ["cluster", *self.columns], [[h, *c] for h, (_, c) in enumerate(centres)]
         rows = [[h, size, *centre] for h, (size, centre) in enumerate(centres)]
         return ["cluster", "records", *self.columns], rows
 
@@ -103,6 +108,11 @@ class Result:
         small, k = int((self.sizes_ == 0).sum()), len(self.sizes_)
         if not small:
             return ""
+        if self.joined:
+            return (
+                f"{small} of the {k} clusters have fewer joined rows than min_size, or fewer than "
+                "least are joined in all: owners learn nothing of them, and their centres are NaN."
+            )
         return (
             f"{small} of the {k} clusters have fewer records than min_size. Your own do not count "
             "where other owners have records too. You learn nothing of these clusters, and their "
@@ -119,7 +129,7 @@ class Result:
         return {
             "columns": list(self.columns),
             "cluster_centers": [centre if size else None for size, centre in centres],
-            "sizes": self.sizes_.tolist(),
+            "sizes": self.sizes_.tolist() if self.sized else None,
             "n_iter": self.n_iter_,
             "converged": self.converged_,
             **({} if self.inertia_ is None else {"inertia": float(self.inertia_)}),
@@ -192,6 +202,8 @@ def open_one(spec: Spec, opened: OpenedResult, k: int) -> Result:
         labels_=_labels(spec, opened, k),
         schema=schema,
         inertia_=_inertia(spec, values[count:], sums, sizes),
+        joined=job_of(spec).join is not None,
+        sized=job_of(spec).sizes,
     )
 
 
@@ -201,7 +213,7 @@ def _clusters(spec: Spec, values: list[int], k: int) -> tuple[NDArray[np.int64],
     if len(values) != k * (columns + 1):
         raise mismatch()
     rows = [values[h * (columns + 1) : (h + 1) * (columns + 1)] for h in range(k)]
-    least = job_of(spec).min_size
+    least = job_of(spec).min_size if job_of(spec).sizes else 1
     for *sums, size in rows:
         # Halves of two different runs add up to random numbers, which this finds. Values are
         # clamped to 0..ub where they are taken in: no upload can make a result look like that.

@@ -1,6 +1,7 @@
 """The steps of a k-means job: link | start | (assign, update) for each iteration | output | labels.
 
-`link` is there for each round of a linkage ahead, if entities count once. A start by k-means++ has
+`link` is there for each round of a linkage ahead, if entities count once or columns of several
+sides are joined. A start by k-means++ has
 (spread, pick) for each further record behind its `start`. Of several runs with the same k each but
 the first ends with `better`, which leaves the best. `tally` has what the inertia takes, and each
 cluster's records by owner. `update`,
@@ -16,58 +17,15 @@ halves that only an owner adds up.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ppodc.errors import InputError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.plan import Best, KMeansPlan, Parts
+from ppodc.linkage.ahead import Compare, Home, ready
 from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Run
 from ppodc.records.result_shares import OutputShare
 
 REPEATED = 16  # stop bits of a dataset that may be opened again after a session was lost
-
-
-class Compare(BaseStep[KMeansPlan]):
-    """Every pair compares a portion of the records of different owners."""
-
-    name, counts_rows = "link", True
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return plan.links and bool(_linking(plan).rounds)
-
-    def iteration(self, plan: KMeansPlan) -> int:
-        return plan.iteration + 1
-
-    def slots(self, plan: KMeansPlan) -> list[int]:
-        return list(range(len(_linking(plan).rounds[0])))
-
-    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
-        return [_linking(plan).task(place)]
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        parts = [results.one(slot, "link") for slot in results.slots]
-        plan.link(lambda linking: linking.take(parts))
-
-
-class Home(BaseStep[KMeansPlan]):
-    """With several keys, what was found of each row in all passes is brought together."""
-
-    name = "home"
-
-    def due(self, plan: KMeansPlan) -> bool:
-        return plan.links
-
-    def iteration(self, plan: KMeansPlan) -> int:
-        return plan.iteration + 1
-
-    def slots(self, plan: KMeansPlan) -> list[int]:
-        return [LEAD]
-
-    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
-        return [_linking(plan).home_task()]
-
-    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.link(lambda linking: linking.bring_home(results.one(LEAD, "home")))
 
 
 class Start(BaseStep[KMeansPlan]):
@@ -86,7 +44,7 @@ class Start(BaseStep[KMeansPlan]):
         centres = plan.job.initial_centres(plan.schema)
         if centres is not None:
             return [Task("centres", inputs=(centres,))]
-        return _fetch(plan.initial(), place)
+        return [*ready(plan, place), *_fetch(plan.initial(), place)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         fetched = _fetched(plan.initial(), results)
@@ -97,7 +55,14 @@ class Start(BaseStep[KMeansPlan]):
             plan.clusters = fetched or (results.one(LEAD, "centres"),)
 
 
-class Spread(BaseStep[KMeansPlan]):
+class OnRecords(BaseStep[KMeansPlan]):
+    """A step of every pair that holds records to cluster."""
+
+    def slots(self, plan: KMeansPlan) -> list[int]:
+        return plan.slots
+
+
+class Spread(OnRecords):
     """Every record's distance to the nearest that is chosen, and their sums by shard."""
 
     name = "spread"
@@ -108,13 +73,13 @@ class Spread(BaseStep[KMeansPlan]):
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         public = (plan.start, len(plan.chosen))
         spread = Task("spread", place.names, public, inputs=(plan.start, plan.chosen))
-        return [*_dedup(plan, place), spread]
+        return [*ready(plan, place), spread]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         plan.totals = tuple(results.one(slot, "spread") for slot in results.slots)
 
 
-class Pick(BaseStep[KMeansPlan]):
+class Pick(OnRecords):
     """The next record: each pair looks among its own, and what all find adds up to it."""
 
     name = "pick"
@@ -134,7 +99,7 @@ class Pick(BaseStep[KMeansPlan]):
         plan.choose((tuple(results.one(slot, "pick") for slot in results.slots),))
 
 
-class Assign(BaseStep[KMeansPlan]):
+class Assign(OnRecords):
     """Every record to its nearest cluster, summed on each pair; stand-ins for empty clusters."""
 
     name, counts_rows = "assign", True
@@ -149,7 +114,7 @@ class Assign(BaseStep[KMeansPlan]):
         handed_on = int(plan.scaled is not None)
         inputs = (plan.clusters, plan.scaled)
         assign = Task("assign", place.names, agreed=(handed_on,), inputs=inputs)
-        return [*_fetch(plan.stand_ins(), place), *_dedup(plan, place), assign]
+        return [*ready(plan, place), *_fetch(plan.stand_ins(), place), assign]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         plan.candidates = _fetched(plan.stand_ins(), results)
@@ -215,7 +180,7 @@ class Better(BaseStep[KMeansPlan]):
         plan.end_run(Best(*results.one(LEAD, "better")))
 
 
-class Tally(BaseStep[KMeansPlan]):
+class Tally(OnRecords):
     """What the output of one k takes besides its sums, from its last assignment.
 
     Sums of ||x||^2, if the spec offers the inertia; sizes by owner, if owners are told apart.
@@ -231,7 +196,7 @@ class Tally(BaseStep[KMeansPlan]):
 
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         again = _again(plan, place, _untallied(plan)[0])
-        tasks = [*(_dedup(plan, place) if again else []), *again]
+        tasks = [*(ready(plan, place) if again else []), *again]
         if plan.job.inertia:
             tasks.append(Task("squares", place.names))
         if plan.owners:
@@ -276,7 +241,13 @@ class Output(BaseStep[KMeansPlan]):
         plan.outputs = dict(zip(plan.job.clusters, halves, strict=True))
 
 
-class Labels(BaseStep[KMeansPlan]):
+class OutputOfJoined(Output):
+    """A fresh half of sums and sizes over the rows that are joined."""
+
+    reveals = "owners, from both halves: sums and sizes of the joined records"
+
+
+class Labels(OnRecords):
     """A half of every record's label among the clusters of one k, if the spec offers labels."""
 
     name, counts_rows = "labels", True
@@ -290,7 +261,8 @@ class Labels(BaseStep[KMeansPlan]):
         tallied = "squares" if plan.job.inertia else "members"
         at_hand = place.done.get(tallied) == plan.iteration
         again = [] if at_hand else _again(plan, place, _left(plan, plan.labels)[0])
-        return [*again, Task("labels", place.names), *_own_rows(plan, place)]
+        first = ready(plan, place) if again else []
+        return [*first, *again, Task("labels", place.names), *_own_rows(plan, place)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         halves = [half for slot in results.slots for half in results.one(slot, "labels")]
@@ -300,19 +272,21 @@ class Labels(BaseStep[KMeansPlan]):
             plan.own_rows = OutputShare.joined(half for part in own for half in part)
 
 
+class OutputWithoutSizes(Output):
+    """A fresh half of centres in whole steps, of the rows that are joined."""
+
+    reveals = "owners, from both halves: centres in whole steps, no sizes"
+
+
 def table(job: Job) -> Sequence[PlanStep[Any]]:
     """The steps of a job, in the order in which they are due."""
     update = Update() if job.iterations is None else UpdateWithoutTest()
+    output = Output() if job.join is None else OutputOfJoined()
+    output = output if job.sizes else OutputWithoutSizes()
     return (
         Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Tally(),
-        Output(), Labels(),
+        output, Labels(),
     )  # fmt: skip
-
-
-def _linking(plan: KMeansPlan) -> Linking:
-    if plan.linking is None:
-        raise InputError("this job links no records.")
-    return plan.linking
 
 
 def _untallied(plan: KMeansPlan) -> list[int]:
@@ -327,20 +301,11 @@ def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:
     return [k for k in plan.job.clusters if k not in there]
 
 
-def _dedup(plan: KMeansPlan, place: SlotView) -> list[Task]:
-    """Which records count: before their first distances and sums, at each worker."""
-    if plan.linking is None or "dedup" in place.done:
-        return []
-    linking = plan.linking
-    inputs = tuple((linking.parts(s), linking.first_pass(s)) for s in place.shards)
-    return [Task("dedup", place.names, inputs=inputs)]
-
-
 def _own_rows(plan: KMeansPlan, place: SlotView) -> list[Task]:
     """Where there are dummies, owners must find their rows among those that have labels."""
-    if plan.linking is None or not plan.linking.columns.job.rearranged or plan.own_rows:
-        return []
     linking = plan.linking
+    if not isinstance(linking, Linking) or not linking.rearranged or plan.own_rows:
+        return []
     inputs = tuple((linking.uploads_of(s), linking.first_pass(s)) for s in place.shards)
     return [Task("own-rows", place.names, inputs=inputs)]
 

@@ -37,9 +37,12 @@ class Estimate:
     gigabytes: float  # sent by each cloud
     epsilon: float
     delta: float
+    joining_seconds: float = 0.0  # of these, for fetching partners' columns
+    joining_gigabytes: float = 0.0
 
     def figures(self) -> dict[str, Any]:
-        return asdict(self)
+        further = ("joining_seconds", "joining_gigabytes") if not self.joining_gigabytes else ()
+        return {name: value for name, value in asdict(self).items() if name not in further}
 
     def dearer(self) -> str:
         """A warning if blocks cost more than comparing all pairs; else empty."""
@@ -57,14 +60,16 @@ def without_blocks(spec: Spec, rows: Sequence[int]) -> Estimate:
     return estimate(replace(spec, job=replace(job_of(spec), blocking=NoBlocks())), rows)
 
 
-def estimate(spec: Spec, rows: Sequence[int]) -> Estimate:
-    """For owners with this many rows each."""
+def estimate(spec: Spec, rows: Sequence[int], sides: Sequence[int] = ()) -> Estimate:
+    """For owners with this many rows each; with `sides` only that of number 0 meets the others."""
     if len(rows) < 2 or min(rows) < 0:
         raise InputError("give the rows of at least two owners, none below 0.")
     job, schema = job_of(spec), spec.schema
     cells = [_usual(job, schema, count, number) for number, count in enumerate(rows)]
     space = job.space(schema)
     every = list(combinations(range(len(rows)), 2))
+    if sides:
+        every = [(a, b) for a, b in every if (sides[a] == 0) != (sides[b] == 0)]
     pairs = sum(pairs_compared(cells[a], cells[b], space.pruning) for a, b in every)
     whole = sum(rows[a] * rows[b] for a, b in every)
     cost = _pair_cost(job, schema)

@@ -76,9 +76,14 @@ def pairs_compared(spec: Spec, sealed: Sealed) -> int:
 
 
 def all_work(
-    job: Job, schema: Schema, uploads: Sequence[Rows], outlines: Sequence[NDArray[np.uint32] | None]
+    job: Job,
+    schema: Schema,
+    uploads: Sequence[Rows],
+    outlines: Sequence[NDArray[np.uint32] | None],
+    *,
+    star: bool = False,
 ) -> list[Work]:
-    """Every block of the job, in order."""
+    """Every block of the job, in order; in a `star` only the owner of number 0 meets others."""
     space, most = job.space(schema), job.rule.batch_pairs
     counts = [
         space.counts(rows.count, outline) for rows, outline in zip(uploads, outlines, strict=True)
@@ -87,7 +92,7 @@ def all_work(
         (x, y)
         for x, left in enumerate(uploads)
         for y, right in enumerate(uploads)
-        if left.owner < right.owner
+        if left.owner < right.owner and not (star and left.owner)
     ]
     filled = [int(np.count_nonzero(each.counts)) for each in counts]
     if sum(filled[x] * filled[y] for x, y in meeting) > _MOST_MEETINGS:

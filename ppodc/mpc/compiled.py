@@ -109,5 +109,5 @@ def _announce(function: Callable[..., Any]) -> None:
     if not _announced and not any(found):
         _announced = True
         log.warning(
-            "compiling the kernels of the shares suite: once per machine, about ten seconds"
+            "compiling the kernels of the shares suite: once per installation, about ten seconds"
         )

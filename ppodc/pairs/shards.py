@@ -54,11 +54,19 @@ def usable_pairs(m: int, pairs: int) -> int:
 
 
 def runs(rows: Iterable[int], shards: Sequence[Shard]) -> list[Run]:
-    """The rows, in order, as the fewest runs that each lie in one shard."""
+    """The rows, in order, as the fewest runs that each lie in one shard.
+
+    Rows are counted through all shards, wherever these lie among the sealed rows.
+    """
     listed: list[Run] = []
+    starts = [0, *itertools.accumulate(shard.rows for shard in shards)]
     for row in rows:
-        shard = next(s for s in shards if s.first <= row < s.first + s.rows)
-        local = row - shard.first
+        shard, first = next(
+            (shard, first)
+            for shard, first in zip(shards, starts, strict=False)
+            if first <= row < first + shard.rows
+        )
+        local = row - first
         if listed and listed[-1].shard == shard:
             listed[-1] = Run(shard, (*listed[-1].rows, local))
         else:

@@ -39,6 +39,13 @@ class OwnerSide(ABC):
     def __init__(self, spec: "Spec") -> None:
         self.spec = spec
 
+    def of(self, owner: str) -> "OwnerSide":
+        """The side of the owner of this name; the same for all by default.
+
+        Where owners hold different columns, it refuses a table of other columns than this owner's.
+        """
+        return self
+
     def encode(self, data: Any, *, header: bool = True) -> Ints:
         """The records as checked whole numbers (m, l), before anything is sent."""
         return encode(data, self.spec.schema, header=header)

@@ -3,7 +3,8 @@
 A column holds numbers between public bounds, or one of some public words (`values`), which count as
 0, 1, ... in the order given; jobs that need numbers refuse columns of words. A kind of job that
 compares texts may have columns of texts behind them. A job that links records and clusters them
-says of each column what it is used for; columns of texts are for linking.
+says of each column what it is used for; columns of texts are for linking. A job that joins owners'
+tables says of a column that not all owners have who has it (`held_by`).
 """
 
 import math
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from ppodc.errors import InputError
+from ppodc.names import is_name
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.toml_document import check_keys, check_whole, double, is_whole, quoted
 
@@ -30,7 +32,8 @@ class Column:
     """One attribute: its name and the public bounds that no value may leave.
 
     With `values` it holds these words instead of numbers; low is 0 and high the last one's number.
-    `use` other than "both" is for jobs that link and cluster.
+    `use` other than "both" is for jobs that link and cluster. `held_by` names the owners who have
+    the column, for jobs that join tables of different columns; such a column is not compared.
     """
 
     name: str
@@ -38,10 +41,13 @@ class Column:
     high: float
     values: tuple[str, ...] = ()
     use: Use = "both"
+    held_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         where = f"column {self.name!r}"
+        if self.held_by:
+            self._check_holders(where)
         if self.values:
             _check_values(self.values, where)
             if (self.low, self.high) != (0, len(self.values) - 1):
@@ -56,6 +62,17 @@ class Column:
         if self.use not in get_args(Use):
             raise InputError(f"{where}: use must be one of {', '.join(get_args(Use))}")
 
+    def _check_holders(self, where: str) -> None:
+        if not is_names(self.held_by):
+            raise InputError(f"{where}: held_by must be a list of owners, each once")
+        if self.use == "link":
+            raise InputError(
+                f"{where}: owners can be joined only by columns that all of them have. Leave out "
+                "held_by, or use"
+            )
+        object.__setattr__(self, "held_by", tuple(self.held_by))
+        object.__setattr__(self, "use", "cluster")
+
     @classmethod
     def of_words(cls, name: str, values: Sequence[str]) -> "Column":
         """A column of these words."""
@@ -69,20 +86,29 @@ class Column:
         if isinstance(entry, Mapping) and "values" in entry:
             check_keys(entry, where, required=("name", "values"))
             return cls.of_words(entry["name"], entry["values"])
-        check_keys(entry, where, required=("name", "low", "high"), optional=("use",))
+        optional = ("use", "held_by")
+        check_keys(entry, where, required=("name", "low", "high"), optional=optional)
+        if "held_by" in entry and not is_names(entry["held_by"]):
+            raise InputError(f"{where}: held_by must be a list of owners, each once")
         return cls(**entry)
 
     def to_dict(self) -> dict[str, Any]:
         if self.values:
             return {"name": self.name, "values": list(self.values)}
-        use = {} if self.use == "both" else {"use": self.use}  # left out: older digests
-        return {"name": self.name, "low": self.low, "high": self.high, **use}
+        further: dict[str, Any] = {}  # left out where it is usual: older digests
+        if self.held_by:
+            further["held_by"] = list(self.held_by)
+        elif self.use != "both":
+            further["use"] = self.use
+        return {"name": self.name, "low": self.low, "high": self.high, **further}
 
     def describe(self) -> str:
         """The values that it may hold, for people."""
         if self.values:
             return f"one of {', '.join(self.values)}"
         used = "" if self.use == "both" else f", to {self.use} records only"
+        if self.held_by:
+            used = f", held by {' and '.join(self.held_by)} alone"
         return f"from {self.low:g} to {self.high:g}{used}"
 
 
@@ -185,11 +211,38 @@ class Schema:
 
     def used_to(self, use: Use) -> "Schema":
         """The columns of numbers that are there for this, whatever else they are for."""
-        columns = [replace(c, use="both") for c in self.columns if c.use in (use, "both")]
+        columns = [
+            replace(c, use="both", held_by=()) for c in self.columns if c.use in (use, "both")
+        ]
         return Schema(tuple(columns), self.ub)
+
+    def check_holders(self, owners: Sequence[str]) -> None:
+        """Refuse columns held by nobody of these owners, and owners who hold none of them."""
+        holders = {name for column in self.columns for name in column.held_by}
+        unknown = sorted(holders - set(owners))
+        if unknown:
+            raise InputError(
+                f"held_by names {quoted(unknown)}, who are no owners of this dataset: it has "
+                f"{quoted(owners)}"
+            )
+        without = [name for name in owners if name not in holders]
+        if holders and without:
+            raise InputError(
+                f"{quoted(without)} hold no column of their own, and all others are in held_by: "
+                "name them there, or leave them out of the owners"
+            )
+
+    def refuse_holders(self) -> None:
+        """Refuse columns that some owners hold, for a job that joins no tables."""
+        named = [column.name for column in self.columns if column.held_by]
+        if named:
+            raise InputError(
+                f"columns {quoted(named)} have held_by, which is for jobs with a table [join]"
+            )
 
     def refuse_uses(self) -> None:
         """Refuse columns that are not for everything, for a job that does one thing."""
+        self.refuse_holders()
         named = [column.name for column in self.columns if column.use != "both"]
         if named:
             raise InputError(
@@ -211,6 +264,13 @@ class Schema:
             raise InputError(
                 f"columns {quoted(named)} hold words, and this job needs numbers: give low and high"
             )
+
+
+def is_names(value: Any) -> bool:
+    """Whether this is a list of owners, each once."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        return False
+    return all(map(is_name, value)) and len(set(value)) == len(value)
 
 
 def _check_values(values: tuple[str, ...], where: str) -> None:

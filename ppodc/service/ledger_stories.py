@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ppodc.service.ledger_entries import Entry
+from ppodc.service.ledger_entries import CHANGED, Entry
 
 # The parts of an entry that both clouds must tell alike, by event; other events are one cloud's.
 _ALIKE: dict[str, tuple[str, ...]] = {
@@ -67,9 +67,18 @@ def summary(entries: Iterable[Entry]) -> list[SummaryLine]:
 
 
 def told_by_one(first: Sequence[Entry], second: Sequence[Entry]) -> list[tuple[int, Entry]]:
-    """(cloud, entry) of every event that this cloud has written down and the other has not."""
+    """(cloud, entry) of every event that this cloud has written down and the other has not.
+
+    An entry by which a cloud says that the other's ledger was changed is always among them.
+    """
     stories = {1: _story(first), 2: _story(second)}
-    return [
+    accusing = [
+        (cloud, entry)
+        for cloud, entries in ((1, first), (2, second))
+        for entry in entries
+        if entry.event == CHANGED
+    ]
+    return accusing + [
         (cloud, entry)
         for cloud, other in ((1, 2), (2, 1))
         for what, entry in stories[cloud].items()

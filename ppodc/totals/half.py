@@ -45,7 +45,8 @@ class TotalsHalf(SuppliedHalf):
     def __init__(
         self, role: Cloud, channel: Channel, spec: Spec, m: int, material: Material
     ) -> None:
-        self._columns, self._ub = len(spec.schema.columns), spec.schema.ub
+        totalled = job_of(spec).totalled(spec.schema)
+        self._columns, self._ub = len(totalled.columns), totalled.ub
         self._bits = self._ub.bit_length()
         self._variance = job_of(spec).variance
         self._m = m

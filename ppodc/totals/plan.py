@@ -6,15 +6,21 @@ so, by subtracting their own, those of all other owners together: an owner witho
 fewer than `least` are left gets no half.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from ppodc.errors import InputError
+from ppodc.linkage.ahead import Compare, Home, ready
+from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.joined.joining import Joining
 from ppodc.pairs.plan import LEAD, BaseStep, Plan, PlanStep, SlotView, StepResults, Task
+from ppodc.pairs.shards import Shard
 from ppodc.records.result_shares import OutputShare, ResultShare
+from ppodc.service.store import Checkpoint
 from ppodc.totals.job import Job
-from ppodc.totals.kind import SQUARES, SUMS
+from ppodc.totals.kind import COUNT, CROSS, SQUARES, SUMS
 
 
 @dataclass(slots=True)
@@ -42,6 +48,53 @@ class TotalsPlan(Plan):
             for name, half in self.output.items()
         }
         return ResultShare(facts, {}, own_halves=own)
+
+
+@dataclass(slots=True)
+class JoinedTotalsPlan(TotalsPlan):
+    """One cloud's state of a job over joined rows; after a kill it goes on from a checkpoint."""
+
+    linking: Joining | None = None
+
+    @property
+    def table(self) -> Sequence[PlanStep[Any]]:
+        return JOINED
+
+    @property
+    def max_iter(self) -> int:
+        state = self.linking
+        return 0 if state is None else self.iteration + len(state.rounds) + (not state.home)
+
+    @property
+    def links(self) -> bool:
+        """Whether the rows are not joined yet."""
+        return self.linking is not None and not self.linking.over
+
+    def in_turn(self, shard: Shard) -> bool:
+        """Uploads are taken in for comparisons first, then rows to add up."""
+        return is_side(shard.name) == (self.links and not self.prepare)
+
+    def link(self, act: Callable[[Any], None]) -> None:
+        """A step of the join is done; after the last, rows are taken in to be added up."""
+        if self.linking is None:
+            raise InputError("this job joins no rows.")
+        after, count = copy(self.linking), self.iteration + 1
+        act(after)
+        self.facts.save(Checkpoint(count, False, after.kept(), event=""))
+        self.linking, self.iteration, self.ready = after, count, not after.over
+
+    def can_go_on_from(self, checkpoint: Checkpoint, kept: set[int]) -> bool:
+        return self.linking is not None and self.linking.fits(checkpoint.arrays)
+
+    def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
+        if self.linking is not None:
+            self.linking.restore(checkpoint.arrays)
+        self.iteration = checkpoint.iteration
+
+    def result(self) -> ResultShare:
+        if self.output is None:
+            raise InputError("the job has no output yet.")
+        return ResultShare({}, self.output)
 
 
 class Sum(BaseStep[TotalsPlan]):
@@ -75,8 +128,34 @@ class Output(BaseStep[TotalsPlan]):
         return [Task("output", inputs=plan.parts)]
 
     def keep(self, plan: TotalsPlan, results: StepResults) -> None:
-        names = (SUMS, SQUARES) if plan.job.variance else (SUMS,)
+        names = output_names(plan.job)
         plan.output = dict(zip(names, results.one(LEAD, "output"), strict=True))
 
 
+class SumJoined(Sum):
+    """Every pair's share of the sums over its rows that are joined."""
+
+    def slots(self, plan: TotalsPlan) -> list[int]:
+        return sorted({s.slot for s in plan.facts.shards if not is_side(s.name)})
+
+    def tasks(self, plan: TotalsPlan, place: SlotView) -> list[Task]:
+        assert isinstance(plan, JoinedTotalsPlan)  # noqa: S101 - the only plan with this step
+        return [*ready(plan, place), *super().tasks(plan, place)]
+
+
+class OutputOfJoined(Output):
+    """A fresh half of the totals of the joined rows, or zeros."""
+
+    reveals = "owners, from both halves: number and totals of the joined records"
+
+
+def output_names(job: Job) -> tuple[str, ...]:
+    """Names of the outputs, in the order in which a half makes them."""
+    if job.join is None:
+        return (SUMS, SQUARES) if job.variance else (SUMS,)
+    further = (CROSS,) if job.cross else (SQUARES,) if job.variance else ()
+    return (COUNT, SUMS, *further)
+
+
 TABLE: Sequence[PlanStep[Any]] = (Sum(), Output())
+JOINED: Sequence[PlanStep[Any]] = (Compare(), Home(), SumJoined(), OutputOfJoined())

@@ -10,10 +10,18 @@ from ppodc.totals.result import Totals, totals, untold
 
 
 def reference(spec: Spec, records: NDArray[Any], own: int = 0) -> Totals:
-    """From encoded records (m, l), as an owner gets it who has `own` of them."""
-    if own < len(records) and len(records) - own < job_of(spec).least:
+    """From encoded records (m, l), as an owner gets it who has `own` of them.
+
+    Or from the joined rows, which are nobody's own: of fewer than `least` of these, zeros.
+    """
+    job, told = job_of(spec), records
+    if job.join is not None and len(records) < job.join.least:
+        told = records[:0]
+    elif job.join is None and own < len(records) and len(records) - own < job.least:
         return untold(spec, len(records))
-    columns = [column.tolist() for column in records.T]
-    squares = [sum(t * t for t in column) for column in columns]
-    sums = [sum(column) for column in columns]
-    return totals(spec, len(records), sums, squares if job_of(spec).variance else None)
+    columns = [column.tolist() for column in told.T]
+    squares = [sum(t * t for t in column) for column in columns] if job.variance else None
+    sums, cross = [sum(column) for column in columns], None
+    if job.cross:
+        cross = [[sum(t * u for t, u in zip(a, b, strict=True)) for b in columns] for a in columns]
+    return totals(spec, len(told), sums, squares, cross)

@@ -1,9 +1,12 @@
 """The totals as an owner opens them, in real units; rounded once, at the very end.
 
 With S and Q the sum and the sum of squares of a column's encoded values, u = (high - low) / ub:
-sum = m low + u S, mean = sum / m, variance = u^2 (Q / m - (S / m)^2), the population's.
+sum = m low + u S, mean = sum / m, variance = u^2 (Q / m - (S / m)^2), the population's. With C the
+sum of products of two columns, covariance = u u' (C / m - S S' / m^2). Of no rows, means are NaN.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -12,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.records.result_shares import Table
-from ppodc.records.schema import Column
+from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
+from ppodc.totals.job import job_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +28,10 @@ class Totals:
     """Of each column, over the records of all owners.
 
     `encoded_sums_` and `encoded_squares_` are exact, in encoded units 0..ub; the others follow
-    from them. `var_` is None if the spec does not offer it. To an owner without whose records fewer
-    than `least` are left nothing is told: NaN, and no encoded sums.
+    from them. `var_` is None if the spec does not offer it, as `cov_` and `corr_`, the population's
+    covariances and correlations of every two columns; a column that does not vary has no
+    correlation (NaN). To an owner without whose records fewer than `least` are left nothing is
+    told: NaN, and no encoded sums. Of joined rows, fewer than `least` count as none.
     """
 
     count_: int
@@ -35,6 +41,9 @@ class Totals:
     encoded_sums_: list[int]
     encoded_squares_: list[int] | None
     columns: tuple[str, ...]
+    cov_: NDArray[np.float64] | None = None
+    corr_: NDArray[np.float64] | None = None
+    encoded_cross_: list[list[int]] | None = None
 
     def table(self) -> Table:
         """Headings and rows, one for each column."""
@@ -82,13 +91,31 @@ class Totals:
         """All of it, for JSON."""
         figures = {"count": self.count_, "columns": list(self.columns)}
         arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
-        told = {n: a.tolist() if a is not None and self.told else None for n, a in arrays.items()}
-        return figures | told
+        if self.cov_ is not None:
+            arrays |= {"cov": self.cov_, "corr": self.corr_}
+        told = {n: a if self.told else None for n, a in arrays.items()}
+        return figures | {n: None if a is None else _listed(a) for n, a in told.items()}
 
 
-def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -> Totals:
+def _listed(array: NDArray[np.float64]) -> Any:
+    """For JSON, in which null stands for NaN."""
+    if array.ndim > 1:
+        return [_listed(row) for row in array]
+    return [None if math.isnan(value) else value for value in array.tolist()]
+
+
+def totals(
+    spec: Spec,
+    count: int,
+    sums: list[int],
+    squares: list[int] | None,
+    cross: list[list[int]] | None = None,
+) -> Totals:
     """From exact sums in encoded units."""
-    columns, ub = spec.schema.columns, spec.schema.ub
+    schema = job_of(spec).totalled(spec.schema)
+    columns, ub = schema.columns, schema.ub
+    if not count:
+        return _of_nothing(schema, squares, cross)
     real = [count * Fraction(c.low) + _unit(c, ub) * s for c, s in zip(columns, sums, strict=True)]
     variances = None
     if squares is not None:
@@ -101,7 +128,47 @@ def totals(spec: Spec, count: int, sums: list[int], squares: list[int] | None) -
         var_=variances,
         encoded_sums_=sums,
         encoded_squares_=squares,
-        columns=tuple(spec.schema.names),
+        columns=tuple(schema.names),
+        **({} if cross is None else _crossed(columns, ub, count, sums, cross)),
+    )
+
+
+def _crossed(
+    columns: Sequence[Column], ub: int, count: int, sums: list[int], cross: list[list[int]]
+) -> dict[str, Any]:
+    """Covariances and correlations from exact sums of products."""
+    places = range(len(columns))
+    spread = [[count * cross[s][q] - sums[s] * sums[q] for q in places] for s in places]
+    units = [_unit(column, ub) / count for column in columns]
+    cov = [_floats([units[s] * units[q] * spread[s][q] for q in places]) for s in places]
+    corr = [
+        [
+            spread[s][q] / math.sqrt(spread[s][s] * spread[q][q])
+            if spread[s][s] and spread[q][q]
+            else math.nan
+            for q in places
+        ]
+        for s in places
+    ]
+    return {"cov_": np.array(cov), "corr_": np.array(corr), "encoded_cross_": cross}
+
+
+def _of_nothing(schema: Schema, squares: list[int] | None, cross: list[list[int]] | None) -> Totals:
+    """No rows, or fewer than owners may be told of."""
+    width = len(schema.columns)
+    none, zeros = np.full(width, np.nan), [0] * width
+    table = None if cross is None else np.full((width, width), np.nan)
+    return Totals(
+        count_=0,
+        sum_=np.zeros(width),
+        mean_=none,
+        var_=None if squares is None else none.copy(),
+        encoded_sums_=zeros,
+        encoded_squares_=None if squares is None else list(zeros),
+        columns=tuple(schema.names),
+        cov_=table,
+        corr_=None if table is None else table.copy(),
+        encoded_cross_=cross,
     )
 
 

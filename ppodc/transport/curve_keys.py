@@ -52,7 +52,12 @@ class CurveKeys:
 
     @classmethod
     def load(cls, stem: Path) -> "CurveKeys":
-        """Read a key that `save` has written. The two files must belong together."""
+        """Read a key that `save` has written; the stem may be given with the end of either file.
+
+        The two files must belong together.
+        """
+        if stem.suffix in (".secret", ".public") and not _with(stem, "secret").exists():
+            stem = stem.with_suffix("")
         path = _with(stem, "secret")
         try:
             mode = path.stat().st_mode
@@ -71,7 +76,12 @@ class CurveKeys:
 
 
 def load_public(path: Path) -> bytes:
-    """The public key in this file."""
+    """The public key in this file; a secret one is refused."""
+    if path.suffix == ".secret":
+        raise KeyFileError(
+            f"{path} is a secret key, which nobody else must have. Give the file "
+            f"{path.with_suffix('.public').name}."
+        )
     return _read(path)
 
 

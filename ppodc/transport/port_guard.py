@@ -19,7 +19,6 @@ parts are tiny.
 import asyncio
 import contextlib
 import logging
-import resource
 import socket
 import threading
 import time
@@ -71,6 +70,8 @@ def room_for(connections: int) -> int:
     Beyond them silent strangers would keep everybody out: no connection could be taken, and none
     of theirs would be ended to make room.
     """
+    import resource  # clouds have it; owners, who read configurations on Windows too, may not
+
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # to which a service raises the soft limit
     if most == resource.RLIM_INFINITY:
         return connections

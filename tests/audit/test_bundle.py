@@ -251,5 +251,5 @@ def test_digests_of_old_specs_stay_and_other_kinds_are_refused():
     linked = kinds.named("kmeans").sample.replace("[job]\n", "[job]\naudit = true\n")
     Spec.loads(linked)
     linked += '\n[linkage]\nrule = "sse"\nweights = [1, 1, 1]\nlimit = 0\nblocks = "none"\n'
-    with pytest.raises(InputError, match="links records cannot be audited"):
+    with pytest.raises(InputError, match="links or joins records cannot be audited"):
         Spec.loads(linked)

@@ -13,6 +13,7 @@ from ppodc.kmeans.private.job import NoisyJob
 from ppodc.linkage.blocks import NoBlocks
 from ppodc.linkage.blocks.tree_blocks import adtree
 from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.joined.join import Join
 from ppodc.linkage.outputs import Shared, output_named
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.schema import Column, Schema
@@ -75,7 +76,50 @@ def draw(seed: int) -> Schedule:
     if len(tables) > 1 and linkage.random() < 0.3:
         spec = Spec(spec.name, schema, linkage_job(linkage, columns))
         suite = "shares"
+    joined = random.Random(f"join of {seed}")
+    if len(tables) > 1 and joined.random() < 0.25:
+        spec, tables = joined_job(joined, len(tables))
+        spec, suite = replace(spec, name=f"schedule-{seed}"), "shares"
     return Schedule(seed, spec, suite, pairs, prepare, tables, faults, withdraws)
+
+
+def joined_job(
+    chance: random.Random, owners: int, kind: str = ""
+) -> tuple[Spec, tuple[NDArray[np.int64], ...]]:
+    """A job over joined columns: each table has `x`, by which rows are joined, and its own."""
+    others = tuple(f"owner{number}" for number in range(2, owners + 1))
+    anchor = chance.choice(("owner1", "owner2"))
+    columns = (
+        Column("x", 0.0, float(UB), use="link"),
+        Column("a", 0.0, float(UB), held_by=("owner1",)),
+        Column("b", 0.0, float(UB), held_by=others),
+    )
+    linkage = LinkageJob(SquaredDistance((1,), chance.choice((0, 0, 2))), Shared())
+    relation: Any = chance.choice(("1:1", "m:1"))
+    join = Join(linkage, relation, anchor, chance.choice((1, 1, 3)))
+    job: Any = TotalsJob(join=join, cross=chance.random() < 0.5)
+    if kind == "kmeans" or (not kind and chance.random() < 0.7):
+        means = KMeansJob(
+            chance.randint(1, 3),
+            max_iter=chance.randint(1, 4),
+            seed=chance.randrange(1 << 30),
+            min_size=chance.randint(1, 3),
+            join=join,
+        )
+        job = with_starts(means, chance) if chance.random() < 0.5 else means
+    rows = (chance.randint(3, 9) for _ in range(owners))
+    tables = tuple(
+        np.array([[chance.randint(0, UB) for _ in range(2)] for _ in range(count)], np.int64)
+        for count in rows
+    )
+    return Spec("joined", Schema(columns, UB), job), tables
+
+
+def column_names(spec: Spec, owner: str) -> list[str]:
+    """The columns of an owner's table."""
+    schema = spec.schema
+    held = [column.name for column in schema.columns if owner in (column.held_by or (owner,))]
+    return [*held, *(text.name for text in schema.texts)]
 
 
 def with_linkage(job: KMeansJob, chance: random.Random, columns: int) -> KMeansJob:

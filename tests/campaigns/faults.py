@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
@@ -43,7 +44,7 @@ from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load
 from ppodc.service.job_state import JobState
 from tests.campaigns.fault_points import Fate, Fault, watched_rows
-from tests.campaigns.fault_schedules import MAX_OWNERS, Schedule, draw
+from tests.campaigns.fault_schedules import MAX_OWNERS, Schedule, column_names, draw
 from tests.campaigns.fault_world import Killed, World
 from tests.campaigns.outcome import JsonFile, Seed, conclude
 from tests.campaigns.plaintext_results import as_noisy, exact
@@ -152,8 +153,10 @@ class Campaign:
         dead: threading.Event,
     ) -> Any:
         owner = world.owner(name, self._owners[name], dead)
-        spec = schedule.spec
-        return owner.upload(spec.name, records.astype(float), spec=spec, progress=False)
+        spec, data = schedule.spec, records.astype(float)
+        if len(names := column_names(spec, name)) < len(spec.schema.columns):
+            data = pd.DataFrame(data, columns=names)
+        return owner.upload(spec.name, data, spec=spec, progress=False)
 
     def _withdraw(self, world: World, schedule: Schedule, name: str, dead: threading.Event) -> Any:
         return world.owner(name, self._owners[name], dead).withdraw(schedule.spec.name)

@@ -11,6 +11,7 @@ from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.private.job import plan_of
 from ppodc.linkage.job import Job as LinkageJob
+from ppodc.linkage.joined.reference import joined, partners
 from ppodc.linkage.outputs import Flags
 from ppodc.linkage.reference import distinct
 from ppodc.service.store import Role, Store
@@ -23,7 +24,10 @@ Tables = Sequence[NDArray[np.int64]]  # of each owner, encoded
 
 def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     """Whether all opened results equal plaintext bit for bit."""
-    records, job = np.concatenate(tables), spec.job
+    job = spec.job
+    if getattr(job, "join", None) is not None:
+        return _exact_join(spec, tables, results)
+    records = np.concatenate(tables)
     if isinstance(job, TotalsJob):
         plain = [totals(spec, records, len(table)) for table in tables]
         return all(map(_same_totals, results, plain))
@@ -36,6 +40,33 @@ def exact(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     centres = job.initial_centres(spec.schema)
     plain = expected(job, records, centres=centres, keep=keep, owners=owners)
     return is_exact(job, results, plain)
+
+
+def _exact_join(spec: Spec, tables: Tables, results: list[Any]) -> bool:
+    """Of a join by the first column of every table, which are those of owner1, owner2, ..."""
+    job: Any = spec.job
+    join, columns = job.join, job.joined(spec.schema)
+    sides: list[list[NDArray[np.int64]]] = [[] for _ in columns.sides]
+    for number, table in enumerate(tables, 1):
+        sides[columns.side_of(f"owner{number}")].append(table)
+    (own, other) = (np.concatenate(side) for side in sides)
+    found = partners(
+        len(own),
+        len(other),
+        lambda i, j: bool(join.linkage.rule.matches(own[i, :1], other[j, :1])),
+        join.relation,
+    )
+    parts, keep = joined(own[:, 1:], [(other[:, 1:], found)])
+    records = np.empty((len(own), 2), np.int64)
+    for side, part in zip(columns.sides, parts, strict=True):
+        records[:, list(side.places)] = part
+    if isinstance(job, TotalsJob):
+        plain = totals(spec, records[keep])
+        return all(_same_totals(result, plain) for result in results)
+    if keep.sum() < join.least:
+        opened = [one for r in results for one in ([*r.by_k.values()] if job.ks else [r])]
+        return not any(one.sizes_.any() or one.sums_.any() for one in opened)
+    return is_exact(job, results, expected(job, records, keep=keep))
 
 
 def as_noisy(
@@ -63,7 +94,7 @@ def as_noisy(
 
 
 def _same_totals(result: Any, plain: Any) -> bool:
-    exact = ("count_", "encoded_sums_", "encoded_squares_")
+    exact = ("count_", "encoded_sums_", "encoded_squares_", "encoded_cross_")
     return all(getattr(result, name) == getattr(plain, name) for name in exact)
 
 

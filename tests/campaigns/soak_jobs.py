@@ -41,7 +41,14 @@ from ppodc.service.deployment import Deployment
 from ppodc.service.store import Role, Store
 from ppodc.spec import Spec
 from ppodc.totals.job import Job as TotalsJob
-from tests.campaigns.fault_schedules import MAX_OWNERS, UB, linkage_job, with_starts
+from tests.campaigns.fault_schedules import (
+    MAX_OWNERS,
+    UB,
+    column_names,
+    joined_job,
+    linkage_job,
+    with_starts,
+)
 from tests.campaigns.plaintext_results import as_noisy, exact, same_links
 
 LIMIT = 1e9  # privacy budget of an owner, large because a soak is long
@@ -69,10 +76,9 @@ class SoakJob:
 
     def write(self, owner: int, path: Path) -> None:
         """Write the table of owner 1, 2, ... as a CSV file."""
-        schema = self.spec.schema
         with path.open("w", newline="") as file:
             lines = csv.writer(file)
-            lines.writerow([*schema.names, *(text.name for text in schema.texts)])
+            lines.writerow(column_names(self.spec, f"owner{owner}"))
             lines.writerows(self.tables[owner - 1])
 
     def exact(self, spec: Spec, results: list[Any], files: Sequence[Path], at: Deployment) -> bool:
@@ -129,6 +135,12 @@ def _dedup(chance: random.Random) -> SoakJob:
     weights = (1,) * len(drawn.spec.schema.columns)
     job = replace(job, dedup=LinkageJob(SquaredDistance(weights, chance.choice((0, 2))), Shared()))
     return replace(drawn, spec=replace(drawn.spec, job=job), pairs=1)
+
+
+def _joined(chance: random.Random, kind: str) -> SoakJob:
+    spec, tables = joined_job(chance, chance.randint(2, MAX_OWNERS), kind)
+    rows: Any = tuple([tuple(row) for row in table.tolist()] for table in tables)
+    return SoakJob("", spec, rows, pairs=chance.choice((1, 2)))
 
 
 def _totals(chance: random.Random) -> SoakJob:
@@ -212,6 +224,8 @@ FAMILIES: dict[str, Callable[[random.Random], SoakJob]] = {
     "k-means": _kmeans,
     "k-means, starts and several k": _many_starts,
     "k-means, distinct records": _dedup,
+    "k-means, joined columns": lambda chance: _joined(chance, "kmeans"),
+    "totals, joined columns": lambda chance: _joined(chance, "totals"),
     "k-means, paillier": lambda chance: replace(_kmeans(chance, most=9), suite="paillier"),
     "totals": _totals,
     "private k-means": _private,

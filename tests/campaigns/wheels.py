@@ -23,7 +23,7 @@ from ppodc.local.platform import free_ports
 from tests.campaigns.outcome import JsonFile, conclude
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("", "desk", "parquet", "plot", "sklearn", "cloud", "cluster", "all")
+EXTRAS = ("", "desk", "parquet", "excel", "plot", "sklearn", "cloud", "cluster", "all")
 _SECONDS = 1800
 _TABLE = "age,temperature,pressure\n" + "".join(
     f"{20 + i % 60},{36 + i % 4},{100 + i % 80}\n" for i in range(60)

@@ -1,6 +1,7 @@
 """Codes explained, an installation looked at, JSON on the standard output, completion."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ppodc import errors
-from ppodc.cli import app
+from ppodc.cli import app, default_config
 from ppodc.cli.advice import _WHAT_NOW, _codes
 from ppodc.errors import InputError
 from ppodc.service.deployment import create
@@ -59,3 +60,20 @@ def test_json_on_standard_output_has_nothing_beside_it(tmp_path):
 
 def test_completion_can_be_installed():
     assert "--install-completion" in run("--help").output
+
+
+def test_the_only_configuration_of_a_folder_needs_no_option(tmp_path, monkeypatch):
+    monkeypatch.setenv("PPODC_CONFIG", "")  # so that it is as it was afterwards
+    monkeypatch.delenv("PPODC_CONFIG")
+    default_config(tmp_path)
+    assert "PPODC_CONFIG" not in os.environ
+    (tmp_path / "owner.toml").touch()
+    default_config(tmp_path)
+    assert os.environ["PPODC_CONFIG"] == str(tmp_path / "owner.toml")
+    monkeypatch.setenv("PPODC_CONFIG", "mine.toml")
+    default_config(tmp_path)
+    assert os.environ["PPODC_CONFIG"] == "mine.toml", "what is set counts"
+    monkeypatch.delenv("PPODC_CONFIG")
+    (tmp_path / "operator.toml").touch()
+    default_config(tmp_path)
+    assert "PPODC_CONFIG" not in os.environ, "two are a question"

@@ -13,7 +13,7 @@ from ppodc.errors import LedgerWarning, PpodcError, RefusedError
 from ppodc.service.config import Cloud1Config, OwnerConfig, load, load_cloud
 from ppodc.service.config_text import digest, save
 from ppodc.service.invitation import Invitation, join
-from ppodc.service.ledger_entries import verify
+from ppodc.service.ledger_entries import CHANGED, verify
 from ppodc.service.ledger_stories import shown_time, summary, told_by_one
 from ppodc.service.messages import DatasetList, DatasetsAsk, Named, ResultReply, SpecText
 from ppodc.transport.call_client import Client
@@ -106,6 +106,9 @@ def test_both_ledgers_tell_the_same_until_one_leaves_something_out(audited, tmp_
     assert [each["detail"]["iteration"] for each in told["only_at_one"]] == [9]
     assert told["cloud1"]["head"] == platform.stores[0].ledger.verify().head
     assert "tell the same" in ledger(config, "compare", "--dataset", "other")
+    for store in platform.stores:
+        store.ledger.append(CHANGED, "other", {})
+    assert ledger(config, "compare", "--dataset", "other", fails=True).count(CHANGED) == 2
 
 
 def test_stories_of_hidden_entries_are_not_compared(audited):
@@ -135,7 +138,7 @@ def test_an_owners_client_notices_a_cut_ledger_by_itself(audited):
             ann.result("clinic")
         ann.result("clinic")  # told once; the evidence stays
     assert "had lost entry" in ledger(config)
-    heads = json.loads((config.parent / "uploads" / "ledger_heads.json").read_text())
+    heads = json.loads((config.parent / "uploads" / "ledger" / "heads.json").read_text())
     assert [each["cloud"] for each in heads["lost"]] == [1]
 
 

@@ -11,6 +11,7 @@ from client.platforms.direct import link_with
 from ppodc.cli import app
 from ppodc.errors import ChannelError, InputError
 from ppodc.local.platform import free_ports
+from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 from tests.harness.patience import LONG
 
@@ -118,7 +119,7 @@ def test_another_spec_and_nobody_there_are_said_in_words(places):
     bob = in_thread(lambda: link_with(other, BOB, **options(places, "bob", "ann", 2, address)))
     with pytest.raises(ChannelError, match="disagree on 'linkage spec'"):
         link_with(places / "spec.toml", ANN, **options(places, "ann", "bob", 1, address))
-    assert "linkage spec" in str(bob())
+    assert "'spec limit' (listening end: '1', connecting end: '2')" in str(bob())
     for role in (1, 2):
         alone = {**options(places, "ann", "bob", role, free_address()), "wait": 0.3}
         with pytest.raises(ChannelError, match=r"nobody connected|127\.0\.0\.1"):
@@ -132,3 +133,16 @@ def test_bad_input_is_refused_before_anybody_is_called(places):
     both["address"] = free_address()
     with pytest.raises(InputError, match="row 0"):
         link_with(places / "spec.toml", ANN + 63, **both)
+
+
+def test_a_pair_hears_of_no_cloud_and_of_a_missing_file_first(places):
+    spec = places / "spec.toml"
+    arguments = ["link", "pair", str(spec), str(places / "none.csv"), "--role", "2",
+                 "--name", "ann", "--address", free_address(), "--key", str(places / "ann"),
+                 "--peer", str(places / "bob.public")]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert "none.csv does not exist" in str(done.exception)
+    assert done.output == ""
+    told = "\n".join(Spec.load(spec).describe(clouds=False))
+    assert "no owners yet" not in told
+    assert "Every cloud" not in told

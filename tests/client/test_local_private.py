@@ -68,6 +68,19 @@ def test_published_settings_warn_with_what_they_spend(mechanism):
         assert honest.fit(numbers(400)).privacy_.guaranteed.epsilon <= 5.0
 
 
+def test_both_rules_of_ldpseg_can_be_asked_for():
+    points = np.repeat([[1.0], [9.0]], 40, axis=0)
+    spent = []
+    for flips in ("moue", "uer"):
+        model = LocalPrivateKMeans.as_published(
+            "ldpseg", b=1.0, s=10, flips=flips, n_clusters=2, bounds=(0, 10), random_state=1
+        )
+        with pytest.warns(UserWarning, match="epsilon"):
+            model.fit([points])
+        spent.append(model.privacy_.guaranteed.epsilon)
+    assert spent[0] != spent[1]
+
+
 @pytest.mark.parametrize("mechanism", ["joint", "ldpk-modes"])
 def test_kmodes(mechanism):
     words = insecure_streams(4000, 3).words(4).astype(np.int64)

@@ -310,3 +310,17 @@ def test_an_owner_is_added_to_a_deployment_on_this_machine(clouds):
     assert command("owner", "add", "carol", "--deployment", folder) == said, "again is harmless"
     with pytest.raises(PpodcError, match="already"):
         command("owner", "add", "operator", "--deployment", folder)
+
+
+def test_an_owner_hears_that_a_spec_knows_its_key_by_another_name(clouds):
+    clouds.platform.create(make_spec())
+    config = clouds.deployment.party("ann").config
+    config.write_text(config.read_text().replace('name = "ann"', 'name = "bob"'))
+    with (
+        clouds.platform.owner("ann") as owner,
+        pytest.warns(UserWarning, match="your key as 'ann'"),
+    ):
+        owner.upload("clinic", table(6))
+    said = CliRunner().invoke(app, ["doctor", "--config", str(config)])
+    assert said.exit_code == 1
+    assert "knows you as owner ann; your file says owner bob" in said.output

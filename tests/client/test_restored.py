@@ -58,13 +58,16 @@ def test_a_deletion_at_one_cloud_alone_is_told(platform):
 
 def test_a_dataset_that_one_cloud_has_lost_is_listed(platform):
     platform.create(make_spec("newer"))
+    with platform.owner() as ann:
+        ann.upload("newer", table(4))
     forget(platform, "DELETE FROM dataset WHERE name = 'newer'")
     listed = row(command(platform, "operator", "dataset", "list"), "newer")
     assert listed[-1].startswith("NO: only at cloud 2")
+    assert listed[2:4] == ["0", "0"], "what one cloud alone has does not count"
     assert row(command(platform, "ann", "datasets"), "newer")[-1].startswith("NO: only at cloud 2")
     assert row(command(platform, "operator", "dataset", "list"), "clinic")[-1] == "yes"
     with Operator.connect(platform.deployment.party("operator").config) as operator:
-        assert operator.uploads("newer") == []
+        assert [upload.rows for upload in operator.uploads("newer")] == [4]
         operator.delete("newer")
         assert {each.name: each.deleted for each in operator.datasets()}["newer"]
 

@@ -91,7 +91,7 @@ def check_numbers(page, result):
             for value in centre[~np.isnan(centre)]:
                 assert f">{number(float(value), 6)}</td>" in page
         for size in np.rint(np.asarray(result.sizes_, float)):
-            assert f">{int(size):,}</td>" in page or "below 3" in page
+            assert f">{int(size):,}</td>" in page or "not told" in page
     elif getattr(result, "links_", None) is not None:
         assert sum(map(len, result.links_)) >= 8
         for row, links in enumerate(result.links_):

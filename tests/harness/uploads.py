@@ -32,7 +32,7 @@ def give(spec: Spec, tables, folder: Path) -> Uploaded:
     uploads, extents = [], None
     for number, (owner, table) in enumerate(tables):
         others = None if owner == form.follows else extents
-        upload = prepare(side, side.encode(table), folder / owner, LIMIT, extents=others)
+        upload = prepare(side, side.of(owner).encode(table), folder / owner, LIMIT, extents=others)
         upload = replace(upload, secret=bytes([number]) * 32)
         assert form.has_cells == (upload.outline is not None)
         if upload.outline is not None:

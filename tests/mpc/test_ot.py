@@ -181,6 +181,13 @@ def test_row_i_of_the_transpose_is_bit_i_of_every_column(instructions, words):
     assert np.array_equal(unpack(rows, 128), unpack(matrix, 64 * words).T)
 
 
+@pytest.mark.skipif(not bit_transpose.INSTRUCTIONS, reason="this processor lacks them")
+def test_leaves_cut_on_the_way_are_those_cut_before():
+    columns = np.random.default_rng(5).integers(0, 2**64, (LEAVES.columns, 24), np.uint64)
+    fast, slow = (rows_of(LEAVES, columns, instructions=way) for way in (True, False))
+    assert np.array_equal(fast, slow)
+
+
 def test_rows_differ_by_delta_where_the_choice_is_one(pair):
     """Twenty lots, so that messages of several steps are on their way at the same time."""
 

@@ -14,7 +14,7 @@ from tests.harness.patience import LONG
 ROOT = Path(__file__).parents[2]
 BASE = {"cryptography", "filelock", "msgspec", "numpy", "rich", "typer", "zmq"}
 OPTIONAL = {
-    "gmpy2", "jinja2", "llvmlite", "matplotlib", "numba", "openpyxl", "pandas", "phe",
+    "gmpy2", "jinja2", "llvmlite", "matplotlib", "numba", "openpyxl", "pandas",
     "prometheus_client", "psutil", "pyarrow", "ray", "scipy", "sklearn", "starlette", "uvicorn",
 }  # fmt: skip
 _HIDE = """

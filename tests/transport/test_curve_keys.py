@@ -64,3 +64,16 @@ def test_missing_damaged_and_mixed_files(stem: Path) -> None:
 def test_what_cannot_be_a_public_key(key: bytes) -> None:
     with pytest.raises(KeyFileError):
         check_public(key)
+
+
+@pytest.mark.parametrize("end", [".secret", ".public"])
+def test_a_key_may_be_named_by_either_of_its_files(stem: Path, end: str) -> None:
+    keys = CurveKeys.generate()
+    keys.save(stem)
+    assert CurveKeys.load(stem.with_name(stem.name + end)) == keys
+
+
+def test_a_secret_is_not_taken_for_a_public_key(stem: Path) -> None:
+    CurveKeys.generate().save(stem)
+    with pytest.raises(KeyFileError, match=r"is a secret key.*cloud\.one\.public"):
+        load_public(stem.with_name("cloud.one.secret"))

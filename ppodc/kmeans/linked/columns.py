@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ppodc.errors import InputError
 from ppodc.linkage.job import Job
+from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.row_layout import RowLayout
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
@@ -35,6 +36,7 @@ class LinkedColumns:
     @classmethod
     def of(cls, dedup: Job, schema: Schema) -> "LinkedColumns":
         """InputError if the rule or the blocks do not fit the columns."""
+        schema.refuse_holders()
         whole = Schema(tuple(_for_all(c) for c in schema.columns), schema.ub, schema.texts)
         clustered = clustered_columns(schema)
         _check_linking(dedup, schema)
@@ -53,7 +55,10 @@ class LinkedColumns:
 
 
 def linkage_of(spec: Spec) -> Spec:
-    """The linkage that a spec asks for: its job, or the one inside its k-means job."""
+    """The linkage that a spec asks for: its job, or the one inside its job."""
+    join = getattr(spec.job, "join", None)
+    if join is not None:
+        return JoinedColumns.of(join, spec.schema).spec
     inside = getattr(spec.job, "dedup", None)
     return spec if inside is None else LinkedColumns.of(inside, spec.schema).spec
 

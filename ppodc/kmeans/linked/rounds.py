@@ -79,6 +79,16 @@ class Linking:
         """Take over the result of the `home` task."""
         self.found, self.home = bits[None], True
 
+    def ready_task(self, place: SlotView) -> Task:
+        """Tell a worker which of its records count."""
+        inputs = tuple((self.parts(shard), self.first_pass(shard)) for shard in place.shards)
+        return Task("dedup", place.names, inputs=inputs)
+
+    @property
+    def rearranged(self) -> bool:
+        """Whether rows stand in another order than their owners have them, with dummies."""
+        return self.columns.job.rearranged
+
     def parts(self, shard: Shard) -> Bits:
         """Those of a shard's rows."""
         return self.found[:, shard.first : shard.first + shard.rows]

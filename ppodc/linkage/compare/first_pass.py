@@ -78,24 +78,53 @@ def _none_of(role: int, agreed: Sequence[Circuit[XorShare]], bits: XorShare) -> 
 
 
 def brought_home(
-    session: Session, sums: AdditiveShare, switches: NDArray[np.uint64], sizes: Sequence[int]
+    session: Session,
+    sums: AdditiveShare,
+    switches: NDArray[np.uint64],
+    sizes: Sequence[int],
+    top: int = 8,
 ) -> AdditiveShare:
     """Sums of the rows of pass 1 over all passes: (places of all passes, C) -> (of pass 1, C).
 
-    `switches` is this cloud's share of the uploaded columns.
+    `switches` is this cloud's share of the uploaded columns. Of the last limbs only `top` bytes
+    are right.
     """
     starts = np.cumsum([0, *sizes])
     home = sums[: starts[1]]
     for number in range(1, len(sizes)):
         size = network.size_for(max(sizes[0], sizes[number]))
-        mine = np.ascontiguousarray(
-            switches[:, (number - 1) * SWITCH_COLUMNS : number * SWITCH_COLUMNS]
-        )
-        bits = unmask.low_bits(session, mine.reshape(-1), SWITCH_BITS).reshape(-1)
         part = network.filled(sums[starts[number] : starts[number + 1]], size)
-        moved = network.permuted(session, bits[: network.switch_count(size)], part)
-        home = home + moved[: sizes[0]]
+        bits = _switch_bits(session, switches, number, size)
+        home = home + network.permuted(session, bits, part, top)[: sizes[0]]
     return home
+
+
+def taken_away(
+    session: Session,
+    values: AdditiveShare,
+    switches: NDArray[np.uint64],
+    sizes: Sequence[int],
+    top: int = 8,
+) -> AdditiveShare:
+    """Values of the rows of pass 1 at their places in all passes: (of pass 1, C) -> (of all, C).
+
+    The network of `brought_home` backwards; places of dummies get values of no row in particular.
+    """
+    parts = [values]
+    for number in range(1, len(sizes)):
+        size = network.size_for(max(sizes[0], sizes[number]))
+        bits = network.reversed_layers(_switch_bits(session, switches, number, size), size)
+        moved = network.permuted(session, bits, network.filled(values, size), top)
+        parts.append(moved[: sizes[number]])
+    return AdditiveShare.concat(parts)
+
+
+def _switch_bits(session: Session, switches: NDArray[np.uint64], number: int, size: int) -> Bits:
+    """Shares of the switches of the network of a later pass."""
+    own = slice((number - 1) * SWITCH_COLUMNS, number * SWITCH_COLUMNS)
+    mine = np.ascontiguousarray(switches[:, own])
+    bits = unmask.low_bits(session, mine.reshape(-1), SWITCH_BITS).reshape(-1)
+    return bits[: network.switch_count(size)]
 
 
 def any_pass(

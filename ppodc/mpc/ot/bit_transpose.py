@@ -7,6 +7,9 @@ and takes bytes from anywhere in two vectors of 512 bits (AVX-512 VBMI):
     each square is transposed: byte r now holds the 8 columns' bits of row r
     16 such runs of 64 bytes are interleaved: 64 rows of 16 bytes
 
+Columns of a leaf are cut on the way (`code`): of 60 columns 32 are kept, and added to each byte of
+them is a linear map of the other 28, 8 x 8 bits in one instruction.
+
 Elsewhere squares of side 32, 16, .., 1 are exchanged with masks and shifts, in words. Both give the
 same bits, and neither's time depends on them.
 """
@@ -20,7 +23,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ppodc.mpc.compiled import compiled, in_u8_2, inlined, out_u8_2
+from ppodc.mpc.compiled import compiled, in_u8, in_u8_2, inlined, out_u8_2
 from ppodc.mpc.ot.aes_instructions import features, load_vector, store_vector
 from ppodc.mpc.shares.additive import U64, U64Array
 
@@ -41,6 +44,15 @@ def transpose(matrix: U64Array, out: U64Array, *, instructions: bool = INSTRUCTI
     n is a multiple of 512.
     """
     (_by_instructions if instructions else _by_masks)(matrix, out)
+    return out
+
+
+def cut_transpose(columns: U64Array, maps: U64Array, out: U64Array) -> U64Array:
+    """(240, n / 64) words of bits -> (n, 2): rows as `code` cuts them with its `byte_maps`.
+
+    Only where there are INSTRUCTIONS.
+    """
+    _cut_by_instructions(columns, np.repeat(maps, 8), out)
     return out
 
 
@@ -65,6 +77,13 @@ def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
     ]
 
 
+def _affine(builder: Any) -> Any:
+    """The instruction that multiplies bytes by a matrix of 8 x 8 bits."""
+    kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES, _BYTE])
+    name = "llvm.x86.vgf2p8affineqb.512"
+    return cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+
+
 def _eight_columns(_: Any, matrix: Any, place: Any, stride: Any, room: Any, to: Any) -> Any:
     """Words place.. place + 7 of eight columns: rows' bytes to eight vectors of `room`."""
     whole = types.int64
@@ -75,9 +94,7 @@ def _eight_columns(_: Any, matrix: Any, place: Any, stride: Any, room: Any, to: 
             context.make_array(signature.args[i])(context, builder, values[i]) for i in (0, 3)
         )
         _, place, stride, _, to = values
-        kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES, _BYTE])
-        name = "llvm.x86.vgf2p8affineqb.512"
-        affine = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+        affine = _affine(builder)
         columns = []
         for column in range(7, -1, -1):  # the instruction takes the rows of a square from below
             at = builder.add(place, builder.mul(stride, _WORD(column)))
@@ -114,7 +131,37 @@ def _sixteen_bytes(_: Any, room: Any, place: Any, out: Any, to: Any) -> Any:
     return signature, generate
 
 
+def _added_bytes(_: Any, room: Any, place: Any, other: Any, maps: Any) -> Any:
+    """To 4 vectors of `room` that lie 64 words apart, maps of those of `other` at the same places.
+
+    Map 4 g + q takes bytes of the q-th of `other` to what is added to the g-th of `room`.
+    """
+    signature = types.void(room, types.int64, other, maps)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        room, other, maps = (
+            context.make_array(signature.args[i])(context, builder, values[i]) for i in (0, 2, 3)
+        )
+        affine, place = _affine(builder), values[1]
+
+        def loaded(array: Any, at: Any) -> Any:
+            return builder.bitcast(load_vector(builder, array, at, 8), _BYTES)
+
+        places = [builder.add(place, _WORD(64 * number)) for number in range(4)]
+        parts = [loaded(other, at) for at in places]
+        for g, at in enumerate(places):
+            total = loaded(room, at)
+            for q, part in enumerate(parts):
+                matrix = loaded(maps, _WORD(8 * (4 * g + q)))
+                total = builder.xor(total, builder.call(affine, [part, matrix, _BYTE(0)]))
+            store_vector(builder, builder.bitcast(total, _WORDS), room, at, 8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 _bytes_of_rows: Callable[..., None] = intrinsic(_eight_columns)
+_add_bytes: Callable[..., None] = intrinsic(_added_bytes)
 _whole_rows: Callable[..., None] = intrinsic(_sixteen_bytes)
 
 
@@ -130,6 +177,25 @@ def _by_instructions(matrix: U64Array, out: U64Array) -> None:
     for first in range(0, words, 8):
         for group in range(16):
             _bytes_of_rows(columns, 8 * group * words + first, words, room, 64 * group)
+        for part in range(8):
+            _whole_rows(room, 8 * part, rows, 2 * (64 * first + 64 * part))
+
+
+@_native(in_u8_2, in_u8, out_u8_2)
+def _cut_by_instructions(columns: U64Array, maps: U64Array, out: U64Array) -> None:
+    words = columns.shape[1]
+    flat, rows = columns.reshape(-1), out.reshape(-1)
+    room, other = np.empty(16 * 64, np.uint64), np.empty(16 * 64, np.uint64)
+    for first in range(0, words, 8):
+        for rho in range(4):
+            for g in range(4):
+                at = 64 * (4 * rho + g)
+                _bytes_of_rows(flat, (60 * rho + 8 * g) * words + first, words, room, at)
+                # bytes of the columns 32.., 40.., 48.. and, as 28 are no whole bytes, 52..
+                place = 32 + min(8 * g, 20)
+                _bytes_of_rows(flat, (60 * rho + place) * words + first, words, other, at)
+            for part in range(8):
+                _add_bytes(room, 64 * 4 * rho + 8 * part, other, maps)
         for part in range(8):
             _whole_rows(room, 8 * part, rows, 2 * (64 * first + 64 * part))
 

@@ -112,6 +112,21 @@ def _masks() -> Bits:
     return masks.reshape(-1)
 
 
+def byte_maps() -> U64Array:
+    """What `cut` adds to byte g of the kept columns of one rho, from byte q of its others: 4 g + q.
+
+    As matrices of 8 x 8 bits: bit i of byte 7 - b says whether bit i of byte q enters bit b. Bytes
+    of the others begin at their columns 0, 8, 16 and 20; of the last, 4 columns are in the third.
+    """
+    maps = np.zeros((4, 4, 8), np.uint8)
+    for g, q, b, i in np.ndindex(4, 4, 8, 8):
+        column = min(8 * q, 20) + i
+        new = q < 3 or i >= 4
+        if new and _MASKS[32 * (column // DEPTH) + 8 * g + b] >> (column % DEPTH) & 1:
+            maps[g, q, 7 - b] |= 1 << i
+    return maps.reshape(-1).view("<u8").astype(U64)
+
+
 _MASKS = _masks()
 _UNITS = [1, 2, 4, 8]
 ROWS = Code(1, 1, np.ones(32, np.uint8))

@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.mpc.compiled import compiled, i64, in_u1, in_u8_2, out_u8_2
-from ppodc.mpc.ot.bit_transpose import transpose
-from ppodc.mpc.ot.code import Code
+from ppodc.mpc.ot.bit_transpose import INSTRUCTIONS, cut_transpose, transpose
+from ppodc.mpc.ot.code import ROW_BITS, Code, byte_maps
 from ppodc.mpc.ot.leaf_streams import DEPTH, LEAVES, leaf_streams
 from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.mpc.shares.xor_bits import WORD
 
+_MAPS = byte_maps()
 MASK_ROWS = 128  # the first of each lot: they mask the answer of its check and are thrown away
 
 
@@ -95,9 +96,12 @@ class Sender:
         return rows_of(self.code, columns)[: 1 << self.code.choice_bits].copy()
 
 
-def rows_of(code: Code, columns: U64Array) -> U64Array:
+def rows_of(code: Code, columns: U64Array, *, instructions: bool = INSTRUCTIONS) -> U64Array:
     """Columns (4 n, words) as rows of 128 bits: (64 words, 2)."""
-    return transpose(code.cut(columns), np.empty((WORD * columns.shape[1], 2), U64))
+    out = np.empty((WORD * columns.shape[1], 2), U64)
+    if instructions and code.columns > ROW_BITS:
+        return cut_transpose(columns, _MAPS, out)
+    return transpose(code.cut(columns), out, instructions=instructions)
 
 
 @compiled(out_u8_2, in_u8_2, in_u1, i64)

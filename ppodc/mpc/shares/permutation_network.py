@@ -8,7 +8,8 @@ no item is lost or doubled. A switch with shared bit s on shared rows a and b:
     d = s (a - b),    a' = a - d,    b' = b + d.
 
 Who learns what: nothing, neither rows nor order. Rounds: 2 for each layer. Bytes per switch and
-direction: the row. Supplies: one transfer for each switch.
+direction: the row. Supplies: one transfer for each switch. The layers in reverse order carry every
+item back to where it came from (`reversed_layers`).
 
 Settings are found without following any loop by itself: at the outermost layers, items whose places
 differ by h must take different halves, on their way in and out. next(i) = the item that leaves
@@ -76,15 +77,24 @@ def _halves(places: Places, h: int) -> NDArray[np.bool_]:
     return second
 
 
-def permuted(session: Session, bits: Bits, rows: AdditiveShare) -> AdditiveShare:
-    """Shares of the rows (size, columns) in the order that this cloud's share of the bits sets."""
+def reversed_layers(bits: Bits, size: int) -> Bits:
+    """The switches of the network that undoes the one with these switches."""
+    layers = bits.reshape(len(distances(size)), size // 2)
+    return np.ascontiguousarray(layers[::-1]).reshape(-1)
+
+
+def permuted(session: Session, bits: Bits, rows: AdditiveShare, top: int = 8) -> AdditiveShare:
+    """Shares of the rows (size, columns) in the order that this cloud's share of the bits sets.
+
+    Of the last limbs only `top` bytes (1, 2, 4, 8) are right.
+    """
     size, columns = rows.shape
     session.supplies.reserve(select.needs(switch_count(size)))
     layers = np.split(bits, len(distances(size))) if size > 1 else []
     for h, layer in zip(distances(size), layers, strict=True):
         both = rows.reshape(size // (2 * h), 2, h, columns)
         a, b = (both[:, side].reshape(size // 2, columns) for side in (0, 1))
-        d = select.select(session, np.ascontiguousarray(layer), a - b)
+        d = select.select(session, np.ascontiguousarray(layer), a - b, top=top)
         joined = np.empty((size // (2 * h), 2, h, columns, rows.length), np.uint64)
         joined[:, 0] = (a - d).limbs.reshape(-1, h, columns, rows.length)
         joined[:, 1] = (b + d).limbs.reshape(-1, h, columns, rows.length)

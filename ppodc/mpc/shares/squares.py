@@ -15,9 +15,20 @@ from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.mpc.shares.unmask import SharedTable
 
 
-def squares(session: Session, table: SharedTable, start: int, end: int, top: int = 8) -> U64Array:
-    """Shares of the squares in rows start..end-1: (rows, columns), right modulo 2^(8 top)."""
-    values = table.additive(start, end).limbs.reshape(-1, 1)
+def squares(
+    session: Session,
+    table: SharedTable,
+    start: int,
+    end: int,
+    top: int = 8,
+    other: U64Array | None = None,
+) -> U64Array:
+    """Shares of the squares in rows start..end-1: (rows, columns), right modulo 2^(8 top).
+
+    With `other`, shares of as many values modulo 2^64, products with these instead.
+    """
+    factors = table.additive(start, end).limbs if other is None else other
+    values = factors.reshape(-1, 1)
     shifted = values << np.arange(table.bits, dtype=U64)
     bits = table.choices(start, end)
     out = np.zeros((len(values), 1), U64)

@@ -1,0 +1,1 @@
+"""Tables of different columns about the same people, joined by a rule; nobody learns who."""

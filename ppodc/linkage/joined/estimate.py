@@ -1,0 +1,43 @@
+"""The cost of a join before anything is sent: comparing its pairs, and fetching over them.
+
+Bytes and CPU time of fetching are those that `joined_rows` states, measured by `ppodc bench join`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ppodc.errors import InputError
+from ppodc.linkage.estimate import Estimate, estimate
+from ppodc.linkage.joined.columns import JoinedColumns
+from ppodc.linkage.joined.joined_rows import lane_bytes
+from ppodc.spec import Spec
+
+_PAIR_BYTES, _MUTUAL_BYTES = 4.13, 2.2
+_PAIR_SECONDS, _LANE_SECONDS, _MUTUAL_SECONDS = 0.09e-6, 0.004e-6, 0.02e-6
+
+
+def estimate_join(spec: Spec, columns: JoinedColumns, rows: Sequence[int]) -> Estimate:
+    """For owners with this many rows each, as the spec names them; or for sides, anchor first."""
+    if spec.owners is not None and len(rows) == len(spec.owners.names):
+        sides = [columns.side_of(name) for name in spec.owners.names]
+    else:
+        sides = list(range(len(rows)))
+    if set(sides) != set(range(len(columns.sides))):
+        wanted = ", ".join(side.name for side in columns.sides)
+        raise InputError(f"give the rows of every side, in this order: {wanted}.")
+    found = estimate(columns.spec, rows, sides)
+    anchor = sum(count for count, side in zip(rows, sides, strict=True) if side == 0)
+    most = found.pairs // max(1, min(anchor, sum(rows) - anchor))
+    top = lane_bytes(columns.joined.ub, most)
+    own = [len(side.places) + 1 for side in columns.partners]
+    lanes = top * sum(own) / len(own)  # of a pair, on average over the sides
+    mutual = columns.join.relation == "1:1"
+    size = found.pairs * (_PAIR_BYTES + lanes + _MUTUAL_BYTES * mutual) / 1e9
+    seconds = found.pairs * (_PAIR_SECONDS + _LANE_SECONDS * lanes + _MUTUAL_SECONDS * mutual)
+    return replace(
+        found,
+        seconds=found.seconds + seconds,
+        gigabytes=found.gigabytes + size,
+        joining_seconds=seconds,
+        joining_gigabytes=size,
+    )

@@ -1,0 +1,96 @@
+"""The table [join] of a spec: which rows of different sides belong together.
+
+Owners who hold the same columns are one side. One side is the *anchor*: its rows are those that
+count, each with the columns of its partner on every other side. With m_ij the match bit of row i of
+the anchor and row j of a partner, over all pairs that the blocks compare,
+
+    c_i = sum_j m_ij,   d_j = sum_i m_ij
+    1:1    row i counts if c_i = 1, and d_j = 1 for its partner j
+    m:1    row i counts if c_i = 1
+
+with every other side. The names are those of `pandas.merge(validate=...)`. A row with several
+partners counts as none.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ppodc.errors import InputError
+from ppodc.linkage.job import Job
+from ppodc.linkage.outputs import Shared
+from ppodc.names import is_name
+from ppodc.toml_document import check_whole
+
+Relation = Literal["1:1", "m:1"]
+LEAST = 20  # joined people of whom a new spec tells
+_ANY_NUMBER = 1  # what a spec without the key means
+_MAX_LEAST = 1 << 40
+_OWN = ("relation", "anchor", "least")
+_NOT_HERE = ("output", "max_links")
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Rule and blocks, the relation of the rows, and the fewest joined people that are told of."""
+
+    linkage: Job
+    relation: Relation = "1:1"
+    anchor: str = ""  # an owner of the side whose rows count; empty: of the first held column
+    least: int = LEAST
+
+    def __post_init__(self) -> None:
+        if self.relation not in get_args(Relation):
+            raise InputError(
+                'join.relation must be "1:1" or "m:1" (many rows of the anchor may have the same '
+                'partner). For "1:m" take the other side as anchor, and "m:1"'
+            )
+        if self.anchor and not is_name(self.anchor):
+            raise InputError("join.anchor must be the name of an owner")
+        check_whole(self.least, "join.least", _ANY_NUMBER, _MAX_LEAST)
+        if self.linkage.output != Shared():
+            raise InputError("join has no output of its own: nobody learns who is joined")
+
+    @classmethod
+    def from_dict(cls, table: Any) -> "Join":
+        """Parse the keys of [linkage] with `relation`, `anchor` and `least`."""
+        if not isinstance(table, dict):
+            raise InputError("join must be a table")
+        for key in _NOT_HERE:
+            if key in table:
+                raise InputError(f"join: {key} is for linkages; nobody learns who is joined")
+        own = {key: table[key] for key in _OWN if key in table}
+        rest = {key: value for key, value in table.items() if key not in own}
+        if "rule" not in rest:
+            raise InputError("join: missing rule")
+        if own.get("anchor", "none") == "":
+            raise InputError("join.anchor must be the name of an owner")
+        linkage = Job.from_dict({"output": "shared", **rest})
+        return cls(linkage, **{"least": _ANY_NUMBER, **own})
+
+    def to_dict(self) -> dict[str, Any]:
+        rest = {k: v for k, v in self.linkage.to_dict().items() if k not in _NOT_HERE}
+        own: dict[str, Any] = {"relation": self.relation}
+        if self.anchor:
+            own["anchor"] = self.anchor
+        if self.least != _ANY_NUMBER:
+            own["least"] = self.least
+        return {**own, **rest}
+
+    def describe(self) -> list[str]:
+        """Sentences on who is joined, and what is revealed of it."""
+        linkage = self.linkage
+        if self.relation == "1:1":
+            related = "Rows that have each other and nobody else are joined"
+        else:
+            related = "Rows of the anchor that have one partner, and not more, are joined"
+        return [
+            f"Rows of different sides match if {linkage.rule.describe()}.",
+            *linkage.blocking.describe(),
+            f"{related}; nobody learns which.",
+            *(
+                [f"With fewer than {self.least} joined rows, owners are told zeros."]
+                if self.least > 1
+                else []
+            ),
+            "The clouds learn nothing of the matches, not even their number.",
+        ]

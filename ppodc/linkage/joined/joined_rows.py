@@ -1,0 +1,152 @@
+"""The columns of a row's one partner, fetched without anybody knowing which row it is.
+
+For a row i of the anchor and rows j of another side, with XOR-shared match bits m_ij and values t_j
+of l columns. Uploaded words are t + r at C1 and r at C2, so (t + r, -r) are additive shares of t
+already, modulo any power of two; lanes of tau = 1, 2 or 4 bytes hold values and counts.
+
+    E_ij = m_ij (t_j, 1)                     one select a pair
+    (V_i, c_i) = sum_j E_ij                  local: values, and number of partners of i
+    d_j        = sum_i E_ij[last]            local: number of partners of j
+    one_j  = [d_j < 2] parity(d_j)           a comparison and an AND a row; parity is the xor of the
+                                             lowest bits of the shares
+    s_i    = xor_j m_ij one_j                half an AND pair a pair: one_j is common to two rows
+    keep_i = [c_i < 2] s_i                   i and j have each other and nobody else (1:1)
+    keep_i = [c_i < 2] parity(c_i)           i has one partner (m:1)
+    x_i    = t_p(i) + keep_i (V_i - t_p(i))  p(i) = i mod rows of the other side, a public choice
+
+If c_i = 1, V_i is the partner's row and s_i its one_j; if c_i = 0, s_i = 0; if c_i >= 2, keep_i = 0
+whatever s_i is. Counts are exact while no row has 2^(8 tau - 1) candidates, which is public.
+
+Who learns what: nothing; masked choices, pads and masked bits travel, and how many depends on the
+number of pairs alone. Bytes per pair and direction: 4.1 + tau (l + 1), and 2.2 for 1:1, supplies
+included. Rounds: 1 a batch, 1 a batch for 1:1; then those of a comparison and some ANDs, once.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ppodc.errors import InputError
+from ppodc.linkage.blocks.candidates import Block
+from ppodc.mpc.ot.correlated_ot import Bits
+from ppodc.mpc.session import Session
+from ppodc.mpc.shares import and_bits, compare, select
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
+from ppodc.mpc.shares.xor_bits import WORD, XorShare, pack, padded
+from ppodc.mpc.supplies import Needs
+
+LANES = (1, 2, 4)  # bytes
+
+
+def lane_bytes(ub: int, candidates: int) -> int:
+    """The fewest bytes that hold values 0..ub, and counts up to `candidates` with a sign."""
+    bits = max(ub.bit_length(), candidates.bit_length() + 1)
+    for size in LANES:
+        if 8 * size >= bits:
+            return size
+    raise InputError(f"a row has {candidates} candidates, which is too many to join.")
+
+
+def fetch_needs(pairs: int) -> Needs:
+    """Supplies of `fetch`."""
+    return select.needs(pairs)
+
+
+def fetch(
+    session: Session,
+    blocks: Sequence[Block],
+    matched: Sequence[Bits],
+    values: U64Array,
+    top: int,
+    sums: tuple[U64Array, U64Array],
+) -> None:
+    """Add up (V, c) of the rows on the left and d of those on the right, over some blocks.
+
+    `matched` are the match bits (height, width) of each block, `values` additive shares of the
+    columns of the rows on the right. `sums` are (left rows, l + 1) and (right rows).
+    """
+    fetched, used = sums
+    one = np.full((len(values), 1), session.role == 1, U64)
+    table = np.concatenate([values, one], axis=1)
+    rows = [np.tile(table[block.columns], (block.height, 1)) for block in blocks]
+    flat = np.concatenate([bits.reshape(-1) for bits in matched])
+    wide = AdditiveShare(np.concatenate(rows)[..., None])
+    found = select.select(session, flat, wide, top=top).limbs[..., 0]
+    at = 0
+    for block in blocks:
+        part = found[at : at + block.pairs].reshape(block.height, block.width, -1)
+        at += block.pairs
+        fetched[slice(*block.xs)] += part.sum(axis=1, dtype=U64)
+        used[block.columns] += part[:, :, -1].sum(axis=0, dtype=U64)
+
+
+def below_two(session: Session, counts: U64Array, top: int) -> Bits:
+    """Shares of [count < 2]."""
+    two = public([2], 1, session.role)
+    values = AdditiveShare(counts.reshape(-1, 1)) - two
+    session.supplies.reserve(compare.needs(counts.size, 8 * top - 1))
+    signs = compare.sign(session, values, 8 * top - 1)
+    return signs.unpack(counts.size).reshape(counts.shape)
+
+
+def parity(counts: U64Array) -> Bits:
+    """Shares of the lowest bit of each count. Local."""
+    return (counts & U64(1)).astype(np.uint8)
+
+
+def both(session: Session, x: Bits, y: Bits) -> Bits:
+    """Shares of x and y, bit by bit."""
+    found = and_bits.and_one(session, XorShare(pack(x.reshape(-1))), XorShare(pack(y.reshape(-1))))
+    return found.unpack(x.size).reshape(x.shape)
+
+
+def exactly_one(session: Session, counts: U64Array, top: int) -> Bits:
+    """Shares of [count = 1]."""
+    return both(session, below_two(session, counts, top), parity(counts))
+
+
+def mutual_needs(blocks: Sequence[Block]) -> Needs:
+    """Supplies of `mutual`."""
+    bits = sum(-(-block.height // 2) * block.width for block in blocks)
+    return Needs(pairs=padded(bits, WORD) // WORD)
+
+
+def mutual(
+    session: Session, blocks: Sequence[Block], matched: Sequence[Bits], one: Bits, found: Bits
+) -> None:
+    """Add (xor) to s of the rows on the left; `one` is of all rows on the right."""
+    factors, upper, lower = [], [], []
+    for block, bits in zip(blocks, matched, strict=True):
+        even = bits
+        if block.height % 2:
+            even = np.concatenate([bits, np.zeros((1, block.width), np.uint8)])
+        factors.append(np.tile(one[block.columns], len(even) // 2))
+        upper.append(even[0::2].reshape(-1))
+        lower.append(even[1::2].reshape(-1))
+    x, y0, y1 = (XorShare(pack(np.concatenate(part))) for part in (factors, upper, lower))
+    count = sum(map(len, factors))
+    z0, z1 = (z.unpack(count) for z in and_bits.and_two(session, x, y0, y1))
+    at = 0
+    for block in blocks:
+        half = -(-block.height // 2)
+        own = slice(at, at + half * block.width)
+        rows = np.empty(2 * half, np.uint8)
+        rows[0::2] = np.bitwise_xor.reduce(z0[own].reshape(half, block.width), axis=1)
+        rows[1::2] = np.bitwise_xor.reduce(z1[own].reshape(half, block.width), axis=1)
+        found[slice(*block.xs)] ^= rows[: block.height]
+        at = own.stop
+
+
+def as_numbers(session: Session, bits: Bits) -> AdditiveShare:
+    """Additive shares modulo 2^64 of bits (n, c): whole numbers 0 and 1."""
+    ones = public([1] * bits.size, 1, session.role).reshape(-1, 1)
+    session.supplies.reserve(select.needs(bits.size))
+    return select.select(session, bits.reshape(-1), ones).reshape(*bits.shape)
+
+
+def filled(session: Session, keep: Bits, fetched: U64Array, values: U64Array, top: int) -> U64Array:
+    """x_i: the partner's values where a row counts, those of a row of its side elsewhere."""
+    some = values[np.arange(len(fetched)) % len(values)]
+    difference = AdditiveShare(np.ascontiguousarray(fetched - some)[..., None])
+    session.supplies.reserve(select.needs(len(keep)))
+    return some + select.select(session, keep, difference, top=top).limbs[..., 0]

@@ -1,0 +1,271 @@
+"""One cloud's half of a join: compare, fetch, and tell on shares which rows count.
+
+Every worker takes in all uploads, as in a linkage, and fetches over its portion of the pairs; what
+it finds adds up over portions and pairs. The lead then makes the joined rows of all uploads of the
+anchor, once (`joined_rows`). With several keys, sums of later passes come home first, and one_j is
+taken to all places of its row (`compare.first_pass`).
+
+Who learns what: nothing. Rounds, bytes: see `joined_rows`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ppodc.errors import InputError
+from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
+from ppodc.linkage.compare.comparisons import Comparisons
+from ppodc.linkage.compare.first_pass import (
+    brought_home,
+    counted_first,
+    first_needs,
+    take_in_keys,
+    taken_away,
+)
+from ppodc.linkage.joined import joined_rows
+from ppodc.linkage.joined.columns import JoinedColumns
+from ppodc.linkage.schedule import Rows, grouped
+from ppodc.mpc.ot.correlated_ot import Bits
+from ppodc.mpc.session import Session
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
+from ppodc.mpc.supplies import Needs
+from ppodc.pairs.plan import Progress
+
+Words = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One cloud's shares of what some portions have found, or all.
+
+    `fetched` is (rows of the anchor's uploads, columns of the other sides, each side's with its
+    count behind), `used` the counts of the other sides' rows, in lanes; `bits` are the match bits
+    of the blocks, each block from a new byte on, for 1:1.
+    """
+
+    fetched: Words
+    used: Words
+    bits: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One cloud's shares of the joined rows: the others' columns, as if uploaded, and who counts.
+
+    `values` is t + r at C1 and r at C2, modulo 2^(8 tau) of the lanes; `keep` has a byte per bit.
+    """
+
+    values: Words
+    keep: Bits
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """Uploads by side, whose number is `Rows.owner`, and the bytes of a lane; public."""
+
+    rows: tuple[Rows, ...]
+    top: int
+
+    def of_anchor(self) -> Iterator[tuple[int, Rows, int]]:
+        """(upload, its rows, place of the first among the anchor's)."""
+        return self._placed(anchor=True)
+
+    def of_others(self) -> Iterator[tuple[int, Rows, int]]:
+        """(upload, its rows, place of the first among the others')."""
+        return self._placed(anchor=False)
+
+    def _placed(self, *, anchor: bool) -> Iterator[tuple[int, Rows, int]]:
+        at = 0
+        for number, rows in enumerate(self.rows):
+            if (rows.owner == 0) == anchor:
+                yield number, rows, at
+                at += rows.count
+
+    def counts(self) -> tuple[int, int]:
+        """Rows of the anchor and of the others, all passes."""
+        anchor = sum(rows.count for rows in self.rows if rows.owner == 0)
+        return anchor, sum(rows.count for rows in self.rows) - anchor
+
+
+def first_rows(rows: Rows) -> int:
+    """Rows of an upload without those of later passes."""
+    return rows.passes[0] if rows.passes else rows.count
+
+
+class Joiner:
+    """The rows of all uploads on shares, and the steps of a join on them."""
+
+    def __init__(self, session: Session, columns: JoinedColumns) -> None:
+        self._session, self._columns = session, columns
+        self._compared = Comparisons(session, columns.job, columns.spec.schema)
+        self._values: dict[int, U64Array] = {}  # joined columns of each upload, additive
+        self._keys: dict[int, Bits] = {}  # of earlier passes
+        self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
+        self._lanes = self._places()
+
+    def _places(self) -> dict[int, tuple[slice, tuple[int, ...]]]:
+        """For each other side its columns in `fetched`, the count last, and among the joined."""
+        found, at = {}, 0
+        for number, side in enumerate(self._columns.sides):
+            if number:
+                found[number] = slice(at, at + len(side.places) + 1), side.places
+                at += len(side.places) + 1
+        return found
+
+    @property
+    def _width(self) -> int:
+        return sum(len(places) + 1 for _, places in self._lanes.values())
+
+    def take_in(self, shard: str, share: NDArray[np.uint64]) -> None:
+        """Take in an upload for one side of comparisons: t + r at C1 and r at C2."""
+        columns, layout, upload = self._columns, self._columns.layout, int(shard[:-1])
+        if share.ndim != 2 or share.shape[1] != columns.width:
+            raise InputError(f"shard {shard!r} does not fit the job.")
+        self._compared.take_in(shard, share, layout)
+        joined = share[:, layout.width :]
+        self._values[upload] = joined.copy() if self._session.role == 1 else U64(0) - joined
+        if layout.has_passes:
+            self._switches[upload] = share[:, layout.switches]
+            self._keys[upload] = take_in_keys(self._session, share[:, layout.earlier])
+
+    # ------------------------------------------------------------------ fetching
+
+    def link(self, work: Sequence[Work], uploads: Uploads, rows: int, progress: Progress) -> Found:
+        """What these blocks add to what all others find; progress is `rows` in all."""
+        anchor, others = uploads.counts()
+        fetched, used = np.zeros((anchor, self._width), U64), np.zeros(others, U64)
+        first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
+        bits = []
+        for batch in self._compared.matched(work, self._needs, rows, progress):
+            x, y = batch[0][0].x, batch[0][0].y
+            blocks, matched = [each.block for each, _ in batch], self._counted(batch)
+            lanes, places = self._lanes[uploads.rows[y].owner]
+            own = slice(first[x], first[x] + uploads.rows[x].count)
+            there = slice(first[y], first[y] + uploads.rows[y].count)
+            joined_rows.fetch(
+                self._session, blocks, matched, self._values[y][:, list(places)],
+                uploads.top, (fetched[own, lanes], used[there]),
+            )  # fmt: skip
+            if self._columns.join.relation == "1:1":
+                bits += [np.packbits(part.reshape(-1)) for part in matched]
+        kind = _DTYPES[uploads.top]
+        packed = np.concatenate([np.empty(0, np.uint8), *bits])
+        return Found(fetched.astype(kind), used.astype(kind), packed)
+
+    def _needs(self, batch: Sequence[Work]) -> Needs:
+        pairs = pairs_of(batch)
+        return joined_rows.fetch_needs(pairs) + first_needs(batch[0].earlier, pairs)
+
+    def _counted(self, batch: Sequence[tuple[Work, Bits]]) -> list[Bits]:
+        """Match bits of a batch without those of pairs that an earlier pass has."""
+        first, matched = batch[0][0], [bits for _, bits in batch]
+        if not first.earlier:
+            return matched
+        blocks = [work.block for work, _ in batch]
+        keys = self._keys[first.x], self._keys[first.y]
+        return counted_first(self._session, *keys, first.earlier, blocks, matched)
+
+    # ------------------------------------------------------------------- joining
+
+    def join(self, found: Found, work: Sequence[Work], uploads: Uploads) -> Joined:
+        """The joined rows, from what all portions of all the work have found."""
+        session, top = self._session, uploads.top
+        fetched = self._home(found.fetched.astype(U64), uploads.of_anchor(), top)
+        counts = np.ascontiguousarray(fetched[:, [lane.stop - 1 for lane, _ in self._all]])
+        few = joined_rows.below_two(session, counts, top)
+        if self._columns.join.relation == "1:1":
+            has = self._mutual(found, work, uploads)
+        else:
+            has = joined_rows.parity(counts)
+        keep = joined_rows.both(session, few, has)
+        kept = np.ascontiguousarray(keep[:, 0])
+        for side in range(1, keep.shape[1]):
+            kept = joined_rows.both(session, kept, np.ascontiguousarray(keep[:, side]))
+        values = np.concatenate([self._filled(kept, fetched, s, uploads) for s in self._lanes], 1)
+        shared = values if session.role == 1 else U64(0) - values
+        return Joined(shared.astype(_DTYPES[top]), kept)
+
+    @property
+    def _all(self) -> list[tuple[slice, tuple[int, ...]]]:
+        return list(self._lanes.values())
+
+    def _home(self, sums: U64Array, uploads: Iterator[tuple[int, Rows, int]], top: int) -> U64Array:
+        """Sums (rows of all passes, columns) of the rows of first passes over all passes."""
+        parts = [np.empty((0, sums.shape[1]), U64)]
+        for number, rows, at in uploads:
+            part = AdditiveShare(np.ascontiguousarray(sums[at : at + rows.count])[..., None])
+            if rows.passes and rows.count:
+                switches = self._switches[number]
+                part = brought_home(self._session, part, switches, rows.passes, top)
+            parts.append(part.limbs[..., 0])
+        return np.concatenate(parts)
+
+    def _mutual(self, found: Found, work: Sequence[Work], uploads: Uploads) -> Bits:
+        """Shares of [the row's partner has no other], of a row with one: (rows, other sides)."""
+        session, anchor = self._session, uploads.counts()[0]
+        one = self._ones(found, uploads)
+        first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
+        bits, at = np.zeros((len(self._lanes), anchor), np.uint8), 0
+        for batch in grouped(work, self._columns.job.rule.batch_pairs):
+            x, y = uploads.rows[batch[0].x], uploads.rows[batch[0].y]
+            blocks = [each.block for each in batch]
+            matched, at = _unpacked(found.bits, at, blocks)
+            session.supplies.reserve(joined_rows.mutual_needs(blocks))
+            left, right = first[batch[0].x], first[batch[0].y]
+            own = bits[y.owner - 1, left : left + x.count]
+            joined_rows.mutual(session, blocks, matched, one[right : right + y.count], own)
+        if at != len(found.bits):
+            raise InputError("the match bits of a join do not fit its blocks.")
+        rows = np.ascontiguousarray(bits.T)
+        if not self._columns.layout.has_passes:
+            return rows
+        numbers = joined_rows.as_numbers(session, rows).limbs[..., 0]
+        return joined_rows.parity(self._home(numbers, uploads.of_anchor(), 1))
+
+    def _ones(self, found: Found, uploads: Uploads) -> Bits:
+        """Shares of [the row has one partner], at all places of each row of the other sides."""
+        session, top = self._session, uploads.top
+        used = self._home(found.used.astype(U64)[:, None], uploads.of_others(), top)
+        one = joined_rows.exactly_one(session, used, top)
+        if not self._columns.layout.has_passes:
+            return one.reshape(-1)
+        numbers, at, parts = joined_rows.as_numbers(session, one), 0, []
+        for number, rows, _ in uploads.of_others():
+            own = numbers[at : at + rows.passes[0]]
+            at += rows.passes[0]
+            parts.append(taken_away(session, own, self._switches[number], rows.passes, 1))
+        return joined_rows.parity(AdditiveShare.concat(parts).limbs[..., 0]).reshape(-1)
+
+    def _filled(self, keep: Bits, fetched: U64Array, side: int, uploads: Uploads) -> U64Array:
+        """The columns of one other side for every row of the anchor."""
+        lanes, places = self._lanes[side]
+        own = [
+            self._values[number][: first_rows(rows), list(places)]
+            for number, rows, _ in uploads.of_others()
+            if rows.owner == side
+        ]
+        found = fetched[:, lanes.start : lanes.stop - 1]
+        return joined_rows.filled(self._session, keep, found, np.concatenate(own), uploads.top)
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self._compared.close()
+        self._values.clear()
+        self._keys.clear()
+        self._switches.clear()
+
+
+def _unpacked(
+    packed: NDArray[np.uint8], at: int, blocks: Sequence[Block]
+) -> tuple[list[Bits], int]:
+    """The match bits (height, width) of some blocks, from a byte on; and the next byte."""
+    found = []
+    for block in blocks:
+        end = at + -(-block.pairs // 8)
+        bits = np.unpackbits(packed[at:end], count=block.pairs)
+        found.append(bits.reshape(block.height, block.width))
+        at = end
+    return found, at

@@ -1,0 +1,197 @@
+"""k-means over joined columns, and what it must give: the reference over the rows as sealed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ppodc.kmeans.expected import Expected, expected
+from ppodc.linkage.joined import reference
+from ppodc.linkage.joined.joiner import first_rows
+from ppodc.linkage.joined.joining import Joining, rows_by_side
+from ppodc.linkage.row_layout import row_numbers
+from ppodc.linkage.rules import EditDistance, Fields
+from ppodc.records.encode import encode
+from ppodc.spec import Spec
+from tests.harness.two_clouds import TwoClouds
+from tests.harness.uploads import Uploaded
+from tests.kmeans.linked_jobs import _meet
+
+UB = 30
+COST = {"epsilon": 8, "delta": "1/10"}
+HOSPITAL, INSURER = ["hospital"], ["insurer"]
+COLUMNS = [
+    {"name": "year", "low": 1990, "high": 1993, "use": "link"},
+    {"name": "stay", "low": 0, "high": 30, "held_by": HOSPITAL},
+    {"name": "cost", "low": 0, "high": 60, "held_by": INSURER},
+    {"name": "height", "low": 0, "high": 30},
+    {"name": "claims", "low": 0, "high": 30, "held_by": INSURER},
+]
+TEXTS = [
+    {"name": "name", "text": "words", "longest": 6},
+    {"name": "code", "text": "digits", "longest": 3},
+]
+NAMES = ["anna", "anne", "hanna", "bo", "berta", "bertha", "carl", "karl"]
+EVERY = [*COLUMNS, *TEXTS]
+
+
+def spec_of(join, columns=EVERY, kind="kmeans", ub=UB, **job) -> Spec:
+    """A small job over people whose columns are joined like this."""
+    usual = {"k": 2, "seed": 4, "init": "k-means++", **job}
+    if "iterations" not in job:
+        usual = {"max_iter": 3, **usual}
+    if kind != "kmeans":
+        usual = {"kind": kind, **job}
+    schema = {"ub": ub, "columns": columns}
+    return Spec.from_dict({"name": "d", "schema": schema, "job": usual, "join": join})
+
+
+def people(rows: int, seed: int, missing: float = 0.0) -> pd.DataFrame:
+    """People with all columns; texts and years may be missing."""
+    random = np.random.default_rng(seed)
+    gone = ("year", "name", "code")
+
+    def one():
+        row = {
+            "year": int(random.integers(1990, 1994)),
+            "height": int(random.integers(0, 31)),
+            "stay": int(random.integers(0, 31)),
+            "cost": int(random.integers(0, 61)),
+            "claims": int(random.integers(0, 31)),
+            "visits": int(random.integers(0, 31)),
+            "name": NAMES[random.integers(len(NAMES))],
+            "code": f"{random.integers(100, 104)}",
+        }
+        return {k: None if k in gone and random.random() < missing else v for k, v in row.items()}
+
+    return pd.DataFrame([one() for _ in range(rows)])
+
+
+def held(owner: str, columns) -> list[str]:
+    return [c["name"] for c in columns if owner in c.get("held_by", [owner])]
+
+
+def tables_of(
+    columns=EVERY, missing=0.0, sides=(("hospital", 7), ("insurer", 8)), seed=1, population=11
+):
+    """Tables of owners who have some people in common, some of them twice."""
+    all_of_them = people(population, seed, missing)
+    random = np.random.default_rng(seed + 100)
+    found = []
+    for number, (owner, rows) in enumerate(sides):
+        who = random.permutation(population)[:rows]
+        who[-1] = who[0]
+        table = all_of_them.iloc[who].reset_index(drop=True)
+        own = people(rows, seed + 10 * number + 1)
+        for name in ("stay", "cost", "claims", "visits"):
+            table[name] = own[name]
+        found.append((owner, table[held(owner, columns)]))
+    return found
+
+
+def _record(spec: Spec, row: pd.Series):
+    """A row as the rule compares it."""
+    rule = spec.job.join.linkage.rule
+    if isinstance(rule, Fields):
+        values = [row[part.column] for part in rule.fields]
+        return [None if pd.isna(value) else value for value in values]
+    if isinstance(rule, EditDistance):
+        return [row[text.name] for text in spec.schema.texts]
+    linking = [column for column in spec.schema.columns if column.use != "cluster"]
+    scaled = [(row[c.name] - c.low) / (c.high - c.low) * spec.schema.ub for c in linking]
+    return [round(value) for value in scaled]
+
+
+@dataclass
+class SideRows:
+    """Rows of first passes of one side, in the order of its uploads, as sealed."""
+
+    values: np.ndarray  # joined columns
+    rows: list  # of the owners' tables; None of a dummy
+
+
+class Known:
+    """The rows as the clouds have them, in the clear, and their join."""
+
+    def __init__(self, given: Uploaded, tables, *, checked: bool = True) -> None:
+        self.spec, self.given, self.checked = given.spec, given, checked
+        columns = self.columns = given.spec.job.joined(given.spec.schema)
+        self.sides = [self._side(n, tables) for n in range(len(columns.sides))]
+        self.partners = [self._partners(side) for side in self.sides[1:]]
+        own, *others = [
+            side.values[:, list(columns.sides[n].places)] for n, side in enumerate(self.sides)
+        ]
+        parts, self.keep = reference.joined(own, list(zip(others, self.partners, strict=True)))
+        self.records = np.empty((len(own), len(columns.joined.columns)), np.int64)
+        for side, part in zip(columns.sides, parts, strict=True):
+            self.records[:, list(side.places)] = part
+
+    def _side(self, number: int, tables) -> SideRows:
+        columns, (first, second) = self.columns, self.given.shares
+        sent = (first - second).astype(np.int64)
+        values, rows = [], []
+        for upload, place in enumerate(rows_by_side(columns, self.given.sealed)):
+            if place.owner != number:
+                continue
+            part = sent[place.first : place.first + first_rows(place)]
+            table, at = tables[upload][1], np.arange(len(part))
+            if columns.job.rearranged:
+                at = row_numbers(part[:, columns.layout.number]) - 1
+            values.append(part[:, columns.layout.width :])
+            rows += [None if i < 0 else table.iloc[i] for i in at]
+            if self.checked:
+                self._check_values(number, part, table, at)
+        return SideRows(np.concatenate(values), rows)
+
+    def _check_values(self, number, part, table, at) -> None:
+        """A row has its owner's values, and a dummy those of one of its owner's rows."""
+        columns, own = self.columns, self.columns.own(number)
+        plain = encode(table[own.names], own)
+        mine = part[:, columns.layout.width :][:, list(columns.sides[number].places)]
+        assert np.array_equal(mine[at >= 0], plain[at[at >= 0]])
+        assert all((plain == row).all(axis=1).any() for row in mine[at < 0])
+
+    def _partners(self, side: SideRows) -> list[int | None]:
+        join, anchor = self.spec.job.join, self.sides[0]
+        named = join.linkage.blocking.named_columns
+
+        def matches(i: int, j: int) -> bool:
+            a, b = anchor.rows[i], side.rows[j]
+            if a is None or b is None or not _meet(named, a, b):
+                return False
+            records = _record(self.spec, a), _record(self.spec, b)
+            return bool(join.linkage.rule.matches(*records))
+
+        return reference.partners(len(anchor.rows), len(side.rows), matches, join.relation)
+
+    def expected(self) -> Expected:
+        centres = self.spec.job.initial_centres(self.spec.schema)
+        return expected(self.spec.job, self.records, centres=centres, keep=self.keep)
+
+
+def opened_join(clouds: TwoClouds) -> tuple[np.ndarray, np.ndarray]:
+    """The joined columns and who counts, from both clouds."""
+    both = [plan.linking for plan in clouds.plans]
+    assert all(isinstance(each, Joining) and each.joined is not None for each in both)
+    (first, second) = (each.joined for each in both)
+    return first.values - second.values, first.keep ^ second.keep
+
+
+def check(clouds: TwoClouds, results, tables) -> Known:
+    """Joined values, keep bits, sums, sizes and iterations, to the last bit."""
+    known = Known(clouds.given, tables)
+    values, keep = opened_join(clouds)
+    others = [place for side in known.columns.partners for place in side.places]
+    assert keep.astype(bool).tolist() == known.keep.tolist()
+    assert values.tolist() == known.records[:, others].tolist()
+    plain, job = known.expected(), clouds.given.spec.job
+    told = known.keep.sum() >= job.join.least
+    for k, trace in plain.by_k.items():
+        for result in results.values():
+            one = result.by_k[k] if job.ks else result
+            assert one.sums_.tolist() == (trace.sums * told).tolist()
+            assert one.sizes_.tolist() == (trace.sizes * told).tolist()
+            assert (one.n_iter_, one.converged_) == (plain.n_iter, plain.converged)
+            if job.inertia:
+                assert one.inertia_ == (trace.inertia if told else 0)
+    return known

@@ -8,6 +8,7 @@ command fails if any step fails.
 """
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ from tests.campaigns.outcome import JsonFile, conclude
 ROOT = Path(__file__).parents[2]
 EXTRAS = ("", "desk", "parquet", "excel", "plot", "sklearn", "cloud", "cluster", "all")
 _SECONDS = 1800
+# Nothing of this tree; proxies and mirrors of the machine stay.
+_OUTSIDE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 _TABLE = "age,temperature,pressure\n" + "".join(
     f"{20 + i % 60},{36 + i % 4},{100 + i % 80}\n" for i in range(60)
 )
@@ -68,9 +71,9 @@ class Environments:
         home, began = self.folder / f"env-{extra or 'base'}", time.monotonic()
         _run([sys.executable, "-m", "venv", home], self.folder)
         wanted = f"{self.wheel}[{extra}]" if extra else str(self.wheel)
-        pip = [home / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
         before = _bytes(home)
-        _run([*pip, "install", "-c", ROOT / "constraints.txt", wanted], self.folder)
+        _run([*pip, "install", "--quiet", "-c", ROOT / "constraints.txt", wanted], self.folder)
         listed = _run([*pip, "list", "--format", "freeze"], self.folder)
         others = {"pip", "setuptools", "ppodc"}
         names = {line.partition("==")[0] for line in listed.splitlines()} - others
@@ -92,7 +95,7 @@ def _bytes(home: Path) -> int:
 def _run(command: list[str | Path], folder: Path) -> str:
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, capture_output=True, text=True,
-        timeout=_SECONDS, check=False, env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+        timeout=_SECONDS, check=False, env=_OUTSIDE,
     )  # fmt: skip
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).splitlines()[-30:])
@@ -105,7 +108,7 @@ def _started(command: list[str | Path], folder: Path, sign: str) -> Iterator[Non
     """A process that has said the sign; it ends with the block."""
     process = subprocess.Popen(
         [str(word) for word in command], cwd=folder, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        stderr=subprocess.STDOUT, text=True, env={**_OUTSIDE, "HOME": str(folder)},
     )  # fmt: skip
     try:
         said = []

@@ -8,17 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from ppodc.cli import app
+from ppodc.cli.bench import FAMILIES, LOCAL_DP
 from ppodc.errors import MissingExtraError
 from ppodc.extras import named_if_missing
-from ppodc.cli.bench import FAMILIES, LOCAL_DP
 
 COMMANDS = [[name] for family in FAMILIES.values() for name in family]
 COMMANDS += [["ldp", name] for name in LOCAL_DP]
 LOADED = """
 import sys
 from ppodc.cli import app
-from ppodc.errors import MissingExtraError
-from ppodc.extras import named_if_missing
 try:
     app({words})
 except SystemExit:

@@ -57,11 +57,11 @@ def warning(loss: float | None, noise: float | None) -> str:
 
 def shaken(points: Reals, weights: Reals, deviation: float, centres: Reals, seed: int) -> Stability:
     """Of centres of points with these weights, whose counts have this standard deviation."""
-    random, k = np.random.default_rng(seed), len(centres)
+    noise, k = SecureRandom.public(seed), len(centres)
     before = _cost(points, weights, centres)
     losses, moved = [], []
     for draw in range(_DRAWS):
-        counts = possible(weights + random.normal(0, deviation, len(weights)), weights.sum())
+        counts = possible(weights + deviation * _normal(noise, len(weights)), weights.sum())
         if np.count_nonzero(counts) < k:
             counts = counts + 1.0
         stream = SecureRandom.public(draw)
@@ -77,3 +77,9 @@ def shaken(points: Reals, weights: Reals, deviation: float, centres: Reals, seed
 def _cost(points: Reals, weights: Reals, centres: Reals) -> float:
     apart = ((points - centres[nearest(points, centres)]) ** 2).sum(axis=1)
     return float((apart * weights).sum())
+
+
+def _normal(random: SecureRandom, count: int) -> Reals:
+    """Standard normal numbers (Box and Muller)."""
+    length, angle = ((random.uint64((2, count)) >> np.uint64(11)) + 0.5) / 2.0**53
+    return np.sqrt(-2 * np.log(length)) * np.cos(2 * np.pi * angle)

@@ -31,12 +31,14 @@ from master.driver import JobResources
 from master.job import cancel_job, resume_job
 from ppodc.errors import BusyError, ChannelError, DiskFullError, InputError
 from ppodc.pairs import control_messages
+from ppodc.pairs.cloud_job import CloudJob
+from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Role, Store
 from ppodc.service.store.database import Database
 from ppodc.transport import wire
-from ppodc.transport.call_client import Call, Client
+from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import CallServer, Operation, Peer
 from ppodc.transport.channel import Channel
 from tests.campaigns.fault_points import Fate
@@ -238,14 +240,24 @@ class Carrier:
 
 
 def _phase(request: Sequence[wire.Part], before: str) -> str:
-    """The phase that a request begins: its operation, or its step. A poll begins none."""
-    message = wire.decode(request).message
-    if message.kind == control_messages.POLL:
-        return before
-    if message.kind == control_messages.STEP:
-        call = message.decode(Call)
-        return wire.decode_body(call.body, control_messages.RunStep, message.kind).step.name
-    return message.kind.removeprefix("control.")
+    """The phase that a request begins: its operation. Steps name their own when they begin."""
+    kind = wire.decode(request).message.kind
+    stays = kind in (control_messages.POLL, control_messages.STEP)
+    return before if stays else kind.removeprefix("control.")
+
+
+_begin = CloudJob.begin
+
+
+def _begin_phase(job: CloudJob, step: Step, attempt: int, slots: Sequence[int]) -> None:
+    """Begin a step, which a request names or the end of the step before it brings about."""
+    fate = getattr(job.store._database, "fate", None)
+    if fate is not None:
+        fate.phase = step.name
+    _begin(job, step, attempt, slots)
+
+
+CloudJob.begin = _begin_phase  # type: ignore[method-assign]
 
 
 class World:

@@ -63,7 +63,8 @@ def test_a_row_that_comes_twice_is_noticed():
 
 
 def test_a_result_that_differs_is_noticed():
-    schedule = next(s for s in map(draw, range(50)) if s.spec.job.kind == "totals")
+    alone = (s for s in map(draw, range(50)) if getattr(s.spec.job, "join", True) is None)
+    schedule = next(s for s in alone if s.spec.job.kind == "totals")
     plain = totals(schedule.spec, np.concatenate(schedule.tables))
     off = totals(schedule.spec, np.concatenate(schedule.tables)[1:])
     assert exact(schedule.spec, schedule.tables, [plain])
@@ -74,7 +75,9 @@ def long_job() -> Schedule:
     """A k-means job of three iterations or more."""
     for schedule in map(draw, range(200)):
         job = schedule.spec.job
-        if isinstance(job, KMeansJob) and schedule.suite == "shares" and not schedule.prepare:
+        if not isinstance(job, KMeansJob) or job.join is not None:
+            continue
+        if schedule.suite == "shares" and not schedule.prepare:
             records = np.concatenate(schedule.tables)
             trace = kmeans(records, job.k, beta=0, max_iter=job.max_iter, seed=job.seed)
             if trace.n_iter >= 3:

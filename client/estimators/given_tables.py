@@ -99,6 +99,8 @@ def tables_of(
     `columns`: a mapping from the names of those that are wanted; others stay out. `id_column` has
     the names of rows and stays out too.
     """
+    import pandas as pd
+
     owners, parts = named_owners(data)
     wanted = columns if isinstance(columns, Mapping) else None
     if kind is object:
@@ -115,6 +117,7 @@ def tables_of(
         values = validate_data(
             estimator, given, dtype=np.float64, reset=reset and number == 0, **_ANY_ROWS
         )
+        labels = labels if table is not None else pd.RangeIndex(len(values))
         if len(values) < least:
             _no_rows(owner, estimator, values)
         known = _column_names(estimator, values)
@@ -173,7 +176,7 @@ def _table(
     if not frame and not isinstance(data, str | Path):
         if id_column is not None:
             raise DataError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
-        return None, pd.RangeIndex(_length(data))
+        return None, pd.RangeIndex(0)  # as many as there turn out to be
     texts = [] if id_column is None else [id_column]
     with as_data_errors():
         table = read(data, texts=texts, text_numbers=True, empty=True)
@@ -192,13 +195,6 @@ def _table(
         table = table.some_columns([name for name in names if name in wanted])
     _check_numbers(table)
     return table, labels
-
-
-def _length(data: Any) -> int:
-    shape = getattr(data, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if shape else 0
-    return len(data) if hasattr(data, "__len__") else 0
 
 
 def _check_numbers(table: Table) -> None:

@@ -82,4 +82,5 @@ def _cost(points: Reals, weights: Reals, centres: Reals) -> float:
 def _normal(random: SecureRandom, count: int) -> Reals:
     """Standard normal numbers (Box and Muller)."""
     length, angle = ((random.uint64((2, count)) >> np.uint64(11)) + 0.5) / 2.0**53
-    return np.sqrt(-2 * np.log(length)) * np.cos(2 * np.pi * angle)
+    drawn: Reals = np.sqrt(-2 * np.log(length)) * np.cos(2 * np.pi * angle)
+    return drawn

@@ -154,7 +154,7 @@ class _Play:
     def _upload(self) -> None:
         agreed = self._world.folder / "spec.toml"
         agreed.write_text(self._spec.to_toml())
-        self._ask(Operator, "operator", "create", self._spec)
+        self._ask(Operator, "operator", "create", self._spec, single_records=True)
         for number, (owner, file) in enumerate(zip(self._owners, self._files, strict=True), 1):
             self._job.write(number, file)
             command = ("upload", self._spec.name, str(file), "--spec", str(agreed))

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from ppodc.cli.options import err, file_to_write, out
+from ppodc.errors import InputError
 
 desk = typer.Typer()
 Role = Literal["owner", "operator", "auditor"]
@@ -92,6 +93,9 @@ def admit_command(
         bool,
         typer.Option("--replace", help="The party has a new key: its datasets pass to it."),
     ] = False,
+    role: Annotated[
+        str, typer.Option("--role", help="What you let the party be: owner, operator or auditor.")
+    ] = "owner",
 ) -> None:
     """Let a key call this cloud, without a restart; compare its six words with its owner first.
 
@@ -103,6 +107,11 @@ def admit_command(
     from ppodc.service.invitation import Answer, read_file
 
     given = read_file(answer, Answer)
+    if given.role != role:
+        raise InputError(
+            f"{answer} asks for the role {given.role}, and you admit an {role}. If {given.name} is "
+            f"to be an {given.role}: --role {given.role}."
+        )
     new = admit(config, load_cloud(config), given, replace=replace)
     state = "admitted" if new else "was admitted before"
     out.print(f"{given.role} {given.name}: {state}. Six words: {' '.join(given.words())}")

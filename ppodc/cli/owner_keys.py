@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ppodc.cli.options import OwnConfig, out
-from ppodc.errors import ChannelError, InputError
+from ppodc.errors import ChannelError, InputError, RefusedError
 
 if TYPE_CHECKING:
     from ppodc.service.config import OwnerConfig
@@ -55,7 +55,8 @@ def owner_rotate_command(config: OwnConfig) -> None:
     answer, file = new_key.begin(loaded, config.resolve().parent)
     out.print(f"send this file to every cloud: {file}", markup=False)
     out.print(f"six words of the new key: {' '.join(answer.words())}")
-    out.print("each cloud: ppodc admit FILE --replace; then run this command again")
+    role = "" if answer.role == "owner" else f" --role {answer.role}"
+    out.print(f"each cloud: ppodc admit FILE --replace{role}; then run this command again")
 
 
 def _not_yet(config: "OwnerConfig", stem: Path) -> list[str]:
@@ -63,13 +64,12 @@ def _not_yet(config: "OwnerConfig", stem: Path) -> list[str]:
     from msgspec import structs
 
     from client.both_clouds import Clouds
-    from ppodc.service.messages import DatasetList, DatasetsAsk
 
     reasons = []
     with Clouds.connect(structs.replace(config, key=stem)) as clouds:
         for number in clouds.numbers:
             try:
-                clouds.at(number).call("datasets", DatasetsAsk(""), reply=DatasetList)
-            except (ChannelError, InputError) as error:
+                clouds.known_as(number)
+            except (ChannelError, InputError, RefusedError) as error:
                 reasons.append(f"cloud {number}: {error}")
     return reasons

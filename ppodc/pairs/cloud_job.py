@@ -195,7 +195,9 @@ class CloudJob:
         if self._current is None:
             self._current = _Current(step)
         current = self._current
-        allowed = set(line.slots(self.plan)) - set(current.running.values())
+        # A slot runs a step once; again only on a new pair, whose placing forgets what was before.
+        over = {*current.running.values(), *current.failed, *current.results}
+        allowed = set(line.slots(self.plan)) - over
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
             raise ProtocolError(f"{step.name} cannot run on slots {list(slots)} now.")
         self._note_nodes()

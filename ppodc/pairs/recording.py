@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from ppodc.errors import ChannelError
 from ppodc.mpc.ot.base_ot import fresh
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.transport.channel import Channel
@@ -52,7 +53,7 @@ class Recorder:
     """Keeps the record of one half."""
 
     def __init__(self, recording: Recording) -> None:
-        self._seed = recording.seed
+        self._seed, self._used = recording.seed, False
         self._log = MessageLog(Path(recording.file), _record_key(recording.seed))
 
     def begin(self, step: int, attempt: int) -> None:
@@ -60,7 +61,13 @@ class Recorder:
         self._log.note(_STEP, msgspec.msgpack.encode(CallNote(step, attempt)))
 
     def attach(self, channel: Channel) -> SessionSecrets:
-        """Record this channel; the secrets of its session."""
+        """Record this channel; the secrets of its session.
+
+        Once: a second session on the same seed would answer the peer's tries with the same secrets.
+        """
+        if self._used:
+            raise ChannelError("the seed of this pair has served a session. Start a new pair.")
+        self._used = True
         self._log.note(SESSION, channel.session)
         channel.keep_log(self._log)
         return SessionSecrets(self._seed, self._encapsulate)

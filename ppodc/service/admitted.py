@@ -23,7 +23,7 @@ import msgspec
 from ppodc.errors import InputError
 from ppodc.files import private_folder, write_private
 from ppodc.service.config import CloudConfig, owners_of, peers
-from ppodc.service.invitation import Answer, read_file
+from ppodc.service.invitation import MOST_FORMER, Answer, read_file
 from ppodc.transport.call_server import Peer
 from ppodc.transport.gateway import Gateway
 
@@ -73,6 +73,11 @@ def _check_new(answer: Answer, taken: list[Peer], former: tuple[str, ...], repla
             "they have told you so, add --replace: its datasets pass to the new key, and the old "
             "one is refused."
         )
+    if len(former) > MOST_FORMER:
+        raise InputError(
+            f"{answer.name!r} has replaced its key {MOST_FORMER} times, and no more are kept. Let "
+            "the party join under another name."
+        )
     if not set(answer.replaces) <= set(former):
         raise InputError(
             f"this answer replaces a key that {answer.name!r} does not have here. Ask the party "
@@ -117,6 +122,8 @@ class Doorkeeper:
         """Once; `ppodc.service.running.regularly` calls it."""
         now = callers(self._file, self._config)
         if now != self._known:
+            # whoever is out goes first, even if nothing can be written
+            self._gateway.let_in({key: peer for key, peer in self._known.items() if key in now})
             note_replaced(self._store, now)
             self._gateway.let_in(now)
             log.info("%d callers are known now, %d before", len(now), len(self._known))

@@ -23,6 +23,7 @@ from ppodc.toml_document import parse_toml
 from ppodc.transport.curve_keys import CurveKeys
 
 MAX_BYTES = 16 << 10
+MOST_FORMER = 100  # earlier keys that an answer may replace
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
 
 Role = Literal["owner", "operator", "auditor"]
@@ -71,7 +72,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     role: Role = "owner"
     name: Name
     public_key: PublicKeyText
-    replaces: Annotated[tuple[PublicKeyText, ...], Meta(max_length=100)] = ()
+    replaces: Annotated[tuple[PublicKeyText, ...], Meta(max_length=MOST_FORMER)] = ()
 
     def words(self) -> list[str]:
         """The six words of this key."""
@@ -80,6 +81,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def to_toml(self) -> str:
         """The text of the file."""
         option = "--replace " if self.replaces else ""
+        option += "" if self.role == "owner" else f"--role {self.role} "
         keys = ", ".join(f'"{key}"' for key in self.replaces)
         return (
             "# An answer to an invitation to ppodc. It holds no secret.\n"

@@ -113,6 +113,17 @@ def test_admitting_checks_names_and_keys(home, tmp_path):
         admit(file, config, impostor)
 
 
+def test_an_answer_cannot_choose_its_role(home, tmp_path):
+    file = home.party("cloud1").config
+    invitation = Invitation(cloud1=load(home.party("ann").config, OwnerConfig).cloud1)
+    join(invitation, tmp_path / "one", "aud", "auditor")
+    with pytest.raises(InputError, match="--role auditor"):
+        command("admit", tmp_path / "one" / "aud.answer", "--config", file)
+    command("admit", tmp_path / "one" / "aud.answer", "--config", file, "--role", "auditor")
+    roles = {peer.role for peer in callers(file, load(file, Cloud1Config)).values()}
+    assert "auditor" in roles
+
+
 def test_an_owner_joins_two_running_services_without_a_restart(home, tmp_path):
     """Real services as processes; the new owner is refused before and let in after."""
     file, own = tmp_path / "invitation.ppodc", tmp_path / "own"

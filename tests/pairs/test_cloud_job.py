@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ppodc.errors import ProtocolError, SessionLostError, StoreError
+from ppodc.errors import ChannelError, ProtocolError, SessionLostError, StoreError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.reference import kmeans
 from ppodc.kmeans.result import Result, open_result
@@ -18,6 +19,7 @@ from ppodc.pairs import shards
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.pairs.pair_worker import PairWorker
 from ppodc.pairs.plan import Step
+from ppodc.pairs.recording import Recorder, Recording
 from ppodc.records.result_shares import OpenedResult, open_output
 from ppodc.records.schema import Column, Schema
 from ppodc.service.store import Checkpoint, Store
@@ -160,6 +162,27 @@ def test_a_step_out_of_turn_is_refused(both: TwoCloudJobs):
         both.second.save_result()
     with pytest.raises(ProtocolError, match="not complete"):
         both.second.commit()
+
+
+def test_a_slot_that_has_run_a_step_runs_it_again_only_on_a_new_pair(both: TwoCloudJobs):
+    """A peer that could have it run again would learn from each try."""
+    due = both.second.walk.next_step()
+    both.second.workers.end(both.second.slots[0].worker)
+    both.second.begin(due, 1, [0])
+    assert list(both.second.wait(60)[1]) == [0], "it failed"
+    with pytest.raises(ProtocolError, match="cannot run on slots"):
+        both.second.begin(due, 1, [0])
+    both.pair(0)
+    both.second.begin(due, 2, [0])
+
+
+def test_the_seed_of_a_record_serves_one_session(tmp_path):
+    recorder = Recorder(Recording(bytes(32), str(tmp_path / "a.record")))
+    channel = SimpleNamespace(session=b"s", keep_log=lambda _log: None)
+    recorder.attach(channel)
+    with pytest.raises(ChannelError, match="Start a new pair"):
+        recorder.attach(channel)
+    recorder.close()
 
 
 def test_a_fresh_worker_takes_in_what_the_old_one_held(both: TwoCloudJobs):

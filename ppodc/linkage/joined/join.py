@@ -92,5 +92,13 @@ class Join:
                 if self.least > 1
                 else []
             ),
+            *(
+                [
+                    "Several rows may have the same partner. Thresholds count rows: an owner on "
+                    "the anchor's side that repeats a row can read the columns of its partner."
+                ]
+                if self.relation == "m:1"
+                else []
+            ),
             "The clouds learn nothing of the matches, not even their number.",
         ]

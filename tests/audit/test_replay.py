@@ -84,14 +84,14 @@ def test_a_seed_gives_other_numbers_to_another_peer_and_another_lane():
     assert one.stream(b"hello").bytes(32) in drawn
 
 
-FAULTS = {  # a step is begun with the answer to the one before: phases end with the first
+FAULTS = {
     "a worker dies": [Fault("worker1 message", 150, "die")],
     "a worker dies at cloud 2": [Fault("worker2 message", 200, "die")],
     "a link breaks in its first step": [Fault("worker1 message", 4, "cut", "ingest")],
-    "the master is killed": [Fault("control reply", 6, "kill master", "ingest")],
-    "cloud 2 is killed": [Fault("control request", 7, "kill cloud2", "ingest")],
-    "an answer is lost": [Fault("control reply", 5, "lose", "ingest")],
-    "cloud 1 is killed as it writes": [Fault("cloud1 write", 8, "kill before", "ingest")],
+    "the master is killed": [Fault("control reply", 2, "kill master", "update")],
+    "cloud 2 is killed": [Fault("control request", 2, "kill cloud2", "assign")],
+    "an answer is lost": [Fault("control reply", 1, "lose", "update")],
+    "cloud 1 is killed as it writes": [Fault("cloud1 write", 2, "kill before", "update")],
 }
 
 

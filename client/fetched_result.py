@@ -56,7 +56,7 @@ class JobProgress:
         return f"{self.state} (iteration {self.iteration})" if self.iteration else str(self.state)
 
     def waiting(self, dataset: str) -> str:
-        """What is waited for, and who must do what."""
+        """Say what the job waits for, and who must act."""
         text = f"waiting for the job of {dataset}: it is {self}"
         if self.interrupted:
             return f"{text}. The operator of cloud 1 goes on with it: ppodc resume {dataset}"

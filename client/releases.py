@@ -190,7 +190,7 @@ def _common(first: Tags, second: Tags) -> int:
 
 
 def _columns(spec: Spec) -> str:
-    """What gives a row its encoding: names, bounds and steps."""
+    """Names, bounds and steps, which give a row its encoding."""
     columns = [f"{c.name} {c.low} to {c.high}" for c in spec.schema.columns]
     return msgspec.json.encode([*columns, f"{spec.schema.ub} steps"]).decode()
 

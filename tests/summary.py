@@ -1,4 +1,4 @@
-"""What a run of the suite tested, by room: `python -m tests.summary REPORT...` (JUnit's XML)."""
+"""A run of the suite by room: `python -m tests.summary REPORT...` (JUnit's XML)."""
 
 import sys
 from collections import Counter, defaultdict

@@ -64,7 +64,7 @@ class Tables(list[Any]):
         return [frame[kept] for frame, kept in zip(frames, self.kept, strict=True)]
 
     def spread(self, values: Sequence[NDArray[Any]], missing: Any) -> list[NDArray[Any]]:
-        """What was found of the rows that count, by all rows of each owner."""
+        """Findings for the rows that count, spread over all rows of each owner."""
         found = []
         for kept, own in zip(self.kept, values, strict=True):
             whole = np.full((len(kept), *own.shape[1:]), missing, own.dtype)
@@ -73,7 +73,7 @@ class Tables(list[Any]):
         return found
 
     def frame(self, columns: Mapping[str, Sequence[NDArray[Any]]]) -> "pd.DataFrame":
-        """What was found of every row, beside its owner and its label: (owner, row, ...)."""
+        """A frame of the findings for every row: (owner, row, ...)."""
         import pandas as pd
 
         rows = [label for labels in self.labels for label in labels]

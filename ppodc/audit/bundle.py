@@ -120,7 +120,7 @@ def ledger_for_auditor(store: Store, dataset: str) -> bytes:
 
 
 def read_ledger(file: Path) -> list[Entry]:
-    """What `ledger_for_auditor` has written."""
+    """Read the file that `ledger_for_auditor` wrote."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Entry])
     except (OSError, msgspec.MsgspecError) as error:
@@ -292,7 +292,7 @@ class Bundle:
         return np.concatenate(found)
 
     def _signed(self, at: _Session) -> dict[tuple[str, int], Heads]:
-        """What both clouds have signed, by pair and step."""
+        """Chain heads that both clouds signed, by pair and step."""
         heads = {}
         for step in at.steps:
             keys = (self._own_key, step.own_signature), (at.session.peer_key, step.peer_signature)

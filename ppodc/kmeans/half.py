@@ -108,7 +108,7 @@ class Half(PairHalf):
     # --------------------------------------------------------- each entity counted once
 
     def link(self, work: Sequence[Work], *inputs: Any) -> Any:
-        """What a portion of pairs says of the rows; the last inputs are rows and progress.
+        """Findings of a portion of pairs about the rows; the last inputs are rows and progress.
 
         Each entity once: shares of [row matches one of an owner before]. A join: `joiner.Found`.
         """

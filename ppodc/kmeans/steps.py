@@ -181,7 +181,7 @@ class Better(BaseStep[KMeansPlan]):
 
 
 class Tally(OnRecords):
-    """What the output of one k takes besides its sums, from its last assignment.
+    """Figures that the output of one k takes besides its sums, from its last assignment.
 
     Sums of ||x||^2, if the spec offers the inertia; sizes by owner, if owners are told apart.
     """

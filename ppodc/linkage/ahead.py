@@ -82,7 +82,7 @@ class Compare(BaseStep[Any]):
 
 
 class Home(BaseStep[Any]):
-    """What was found of each row, in all passes and portions, is brought together."""
+    """Bring together the findings about each row, of all passes and portions."""
 
     name = "home"
 

@@ -195,7 +195,7 @@ def _ratio(matches: tuple[float, float], others: tuple[float, float]) -> float:
 
 
 def _gain(matches: Counts, others: Counts, outcome: Bits, base: Bits) -> int:
-    """What an outcome counts more than another one, in bits."""
+    """Bits by which one outcome counts more than another."""
     m = (matches.get(outcome, 0) + 0.5) / (matches.get(base, 0) + 0.5)
     u = (others.get(outcome, 0) + 0.5) / (others.get(base, 0) + 0.5)
     return round(math.log2(m / u))

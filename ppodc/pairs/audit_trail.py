@@ -30,7 +30,7 @@ from ppodc.transport.message_log import Heads
 
 
 class AuditTrail:
-    """What one cloud draws, signs and keeps in one session of an audited job."""
+    """Draws, signatures and records of one cloud in one session of an audited job."""
 
     def __init__(self, store: Store, dataset: str, job: str, sealed: Sealed) -> None:
         self._store, self._dataset, self._job, self._sealed = store, dataset, job, sealed

@@ -30,7 +30,7 @@ _KEY_BYTES = 32  # of an encapsulation
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a worker needs to keep a record: the seed of its half, and a file that is not there."""
+    """The seed of a worker's half, and the file, not yet there, for its record."""
 
     seed: bytes = field(repr=False)
     file: str

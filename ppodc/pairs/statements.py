@@ -1,4 +1,4 @@
-"""What the clouds of an audited job sign for each other.
+"""Statements that the clouds of an audited job sign for each other.
 
 After each step, for each pair: the running digests of both directions. Both clouds sign the same
 bytes, so that neither can deny what it sent or change its record of what it received. When a

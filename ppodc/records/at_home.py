@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class AtHome:
-    """What stays at home of a table that is read: names of its rows, and which of them count."""
+    """Parts of a table that stay at home: names of its rows, and which of them count."""
 
     ids: list[str] | None = None  # of the rows that count
     rows: list[int] | None = None  # their places in the table; None: all of them

@@ -89,7 +89,7 @@ def _known(kind: type, where: str) -> list[str]:
 
 
 def _meaning(kind: type, path: str) -> str:
-    """What the key is for, as `ppodc init` comments it."""
+    """Purpose of the key, as `ppodc init` comments it."""
     hint = _hint_at(kind, path) if path else None
     notes = [note for note in get_args(hint)[1:] if isinstance(note, msgspec.Meta)]
     found = next((note.description for note in notes if note.description), "")

@@ -71,7 +71,7 @@ class JoinedTotalsHalf(TotalsHalf):
         self._waiting[shard] = share[:, self._joined.layout.width :]
 
     def link(self, work: Sequence[Work], *inputs: Any) -> Found:
-        """What this portion adds to what the join finds."""
+        """Findings that this portion adds to the join."""
         uploads, top, rows, progress = inputs
         with self._session.step("link"):
             return self._joiner.link(work, Uploads(tuple(uploads), top), rows, progress)

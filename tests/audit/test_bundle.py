@@ -1,4 +1,4 @@
-"""What an auditor gets, who may get it, how long it is kept, and what a false bundle shows."""
+"""Bundles for an auditor: who may get it, how long it is kept, and what a false bundle shows."""
 
 import json
 import re

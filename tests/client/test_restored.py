@@ -1,4 +1,4 @@
-"""What owners and operators are told when a cloud is older than the other, or data were deleted."""
+"""Words for owners and operators when a cloud is older than the other, or data were deleted."""
 
 import sqlite3
 

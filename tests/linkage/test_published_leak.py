@@ -19,7 +19,7 @@ def noise(z: int, epsilon: float = EPSILON) -> float:
 
 
 def suppressed(matching: int, other: int) -> Counter[tuple[int, int]]:
-    """What the other owner sees: the noisy size, and how many matching records arrive."""
+    """The other owner's view: the noisy size, and how many matching records arrive."""
     size = matching + other
     seen: Counter[tuple[int, int]] = Counter()
     for z in range(-MOST, MOST + 1):
@@ -31,7 +31,7 @@ def suppressed(matching: int, other: int) -> Counter[tuple[int, int]]:
 
 
 def padded(matching: int, other: int) -> Counter[tuple[int, int]]:
-    """The same under padding: all matching records arrive."""
+    """That view under padding: all matching records arrive."""
     shift = padding_shift(Fraction(EPSILON), Fraction(DELTA))
     whole = sum(noise(z) for z in range(-shift, MOST + 1))
     drawn = range(-shift, MOST + 1)

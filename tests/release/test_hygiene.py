@@ -1,4 +1,4 @@
-"""What a release carries besides code: pins with hashes, a citation, versions that agree."""
+"""A release besides its code: pins with hashes, a citation, versions that agree."""
 
 import re
 

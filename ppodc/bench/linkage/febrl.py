@@ -251,7 +251,7 @@ def weighed(apart: NDArray[np.int8], fields: Sequence[Field]) -> NDArray[np.int6
 
 
 def _points(field: Field, distance: int) -> int:
-    """What an edit distance counts in a field; -1: a value is missing."""
+    """Points of an edit distance in a field; -1: a value is missing."""
     weights, missing = (field.weight,) * (field.most + 1), 0
     if isinstance(field, EditLevels | FrequencyClasses):
         weights, missing = field.weights, field.missing

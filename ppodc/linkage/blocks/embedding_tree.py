@@ -40,7 +40,7 @@ PUBLISHED_EDGES = (11, 13, 14, 15, 16, 17, 19)  # of the lengths of full names
 
 @dataclass(frozen=True, slots=True)
 class StringTree:
-    """How a partition of strings is grown: see the module. Shares are of epsilon."""
+    """Settings by which a partition of strings is grown. Shares are of epsilon."""
 
     epsilon: Fraction
     delta: Fraction

@@ -192,7 +192,7 @@ class EditPart(FieldPart):
         return session.role, both, self.longest, self.field.most, chosen
 
     def blank_inputs(self) -> tuple[int, Equal, int, int, Mapping[int, XorShare]]:
-        """The same without shares."""
+        """Inputs of one side, without shares."""
         shifts = dict.fromkeys(self._band, BLANK)
         return 1, lambda _i, _j: BLANK, self.longest, self.field.most, shifts
 

@@ -134,7 +134,7 @@ class Joiner:
     # ------------------------------------------------------------------ fetching
 
     def link(self, work: Sequence[Work], uploads: Uploads, rows: int, progress: Progress) -> Found:
-        """What these blocks add to what all others find; progress is `rows` in all."""
+        """Findings that these blocks add to all others; progress is `rows` in all."""
         anchor, others = uploads.counts()
         fetched, used = np.zeros((anchor, self._width), U64), np.zeros(others, U64)
         first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}

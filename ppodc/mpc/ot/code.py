@@ -113,7 +113,7 @@ def _masks() -> Bits:
 
 
 def byte_maps() -> U64Array:
-    """What `cut` adds to byte g of the kept columns of one rho, from byte q of its others: 4 g + q.
+    """Bits that `cut` adds to byte g of the kept columns of one rho, from byte q of its others.
 
     As matrices of 8 x 8 bits: bit i of byte 7 - b says whether bit i of byte q enters bit b. Bytes
     of the others begin at their columns 0, 8, 16 and 20; of the last, 4 columns are in the third.

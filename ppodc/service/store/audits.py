@@ -1,4 +1,4 @@
-"""What a cloud keeps of audited jobs, until an auditor has asked or the records are deleted.
+"""Records of audited jobs that a cloud keeps until an auditor has asked or the records are deleted.
 
 Of each session: the seeds of its halves, the other cloud's commitments, the running digests that
 both clouds have signed, and files of records (`ppodc.pairs.recording`). They are encrypted under
@@ -126,7 +126,7 @@ class Audits:
         return all_parts(sealed, [self._part(upload)["other"] for upload in sealed.uploads])
 
     def own_parts(self, sealed: Sealed) -> bytes:
-        """The same digest of this cloud's parts, as they are here."""
+        """One digest over this cloud's own parts, as they are here."""
         return all_parts(sealed, [self._own_part(upload) for upload in sealed.uploads])
 
     def fit(self, upload: Upload) -> bytes:

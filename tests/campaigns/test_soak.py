@@ -29,7 +29,7 @@ from tests.campaigns.processes import (
 from tests.campaigns.soak_fire import Shot, draw_shots
 from tests.campaigns.soak_leaks import Footprint, Held, _held, growth
 
-SEED = 9177  # totals
+SEED = 9177  # totals of joined columns
 
 
 def test_one_job_under_fire_is_exact_and_nothing_is_left(monkeypatch):
@@ -42,7 +42,7 @@ def test_one_job_under_fire_is_exact_and_nothing_is_left(monkeypatch):
     assert (only["problem"], only["strays"], only["unready"]) == ("", [], [])
     assert (document["jobs"], document["exact"], document["ledgers_hold"]) == (1, 1, 1)
     assert set(document["left_at_the_end"].values()) == {0}
-    assert only["family"] == "totals"
+    assert only["family"] == "totals, joined columns"
     assert (only["hits"], only["uploads_again"]) == ({"kill -9: owner's upload": 1}, 1)
     (held,) = document["footprints"]
     assert set(held["services"]) == {"cloud1", "cloud2", "collector"}

@@ -104,7 +104,7 @@ def test_a_session_allows_the_next_step_only(services: TwoServices, link: Client
     link.call(
         control_messages.SETTLE,
         control_messages.Settle(NAME, None, "failed", "a test"),
-        reply=control_messages.Done,
+        reply=control_messages.Settled,
     )
     refused(
         services,
@@ -125,7 +125,7 @@ def test_control_is_for_cloud1_alone(services: TwoServices):
             client(services, party) as caller,
             pytest.raises(ChannelError, match="does not let this key in"),
         ):
-            caller.call(control_messages.SETTLE, body, reply=control_messages.Done)
+            caller.call(control_messages.SETTLE, body, reply=control_messages.Settled)
         with client(services, party, endpoint=services.config2.listen) as caller:
             refused(services, caller, control_messages.SETTLE, body, "no operation")
 

@@ -104,4 +104,10 @@ class OwnerDesk:
         spec = self.owner().spec(name)
         if not self.owner().has_accepted(spec):
             raise InputError("You have not agreed to this study yet. Read it and agree first.")
+        if any(column.held_by for column in spec.schema.columns):
+            raise InputError(
+                "This study joins tables of different columns, which this page cannot match yet. "
+                f"Send yours with the command: ppodc upload {spec.name} FILE. Its result is shown "
+                "here."
+            )
         return spec

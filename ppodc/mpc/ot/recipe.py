@@ -1,10 +1,12 @@
-"""How supplies are made from the OT extension: lots of transfers, and what becomes of each.
+"""How supplies are made from a source of transfers: lots of them, and what becomes of each.
+
+The source is the OT extension (`transfer`) or its silent form (`silent.source`).
 
 All kinds that are wanted at the same time share one run of lots, so that the link is waited for as
 often as for one of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +15,13 @@ import numpy as np
 from ppodc.crypto.single_use import Array, Layout
 from ppodc.mpc.ot.code import Code
 from ppodc.mpc.ot.transfer import Extended, Lot, ObliviousTransfer
+
+
+class Source(Protocol):
+    """Transfers with random choices, in both directions."""
+
+    def extend(self, lots: Iterable[Lot]) -> Iterator[Extended]:
+        """Those of each lot in order; they may be used when the iterator has ended."""
 
 
 class Finish(Protocol):
@@ -42,9 +51,15 @@ Made = Callable[[Recipe, int], None]
 
 
 def make(
-    ot: ObliviousTransfer, orders: Sequence[tuple[Recipe, int]], made: Made = lambda _, __: None
+    ot: ObliviousTransfer,
+    orders: Sequence[tuple[Recipe, int]],
+    made: Made = lambda _, __: None,
+    source: Source | None = None,
 ) -> list[tuple[Array, ...]]:
-    """So many rows of each recipe's layout; `made` hears of each lot that is done."""
+    """So many rows of each recipe's layout; `made` hears of each lot that is done.
+
+    From `source`, if it is not the OT extension of `ot` itself.
+    """
     found = [
         tuple(np.empty((count, field.width), field.dtype) for field in recipe.layout.fields)
         for recipe, count in orders
@@ -55,7 +70,8 @@ def make(
         for start in range(0, count, recipe.most)
     ]
     lots = [Lot(recipe.code, recipe.transfers * (end - at)) for _, recipe, at, end in parts]
-    for (number, recipe, start, end), lot in zip(parts, ot.extend(lots), strict=True):
+    transfers = (ot if source is None else source).extend(lots)
+    for (number, recipe, start, end), lot in zip(parts, transfers, strict=True):
         recipe.finish(ot, lot, [column[start:end] for column in found[number]])
         made(recipe, end - start)
     return found

@@ -37,6 +37,7 @@ from ppodc.pairs.statements import Signed, SignedParts
 from ppodc.service.config import Cloud2Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
+from ppodc.service.spec_check import check_supplies
 from ppodc.service.store import Store
 from ppodc.transport.wire import Array
 
@@ -226,7 +227,9 @@ class Follower:
             raise InputError(
                 f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
             )
-        suite = self._store.datasets.spec(dataset).kind.suite(name)
+        spec = self._store.datasets.spec(dataset)
+        check_supplies(spec, self._config)
+        suite = spec.kind.suite(name)
         if suite not in self._config.suites:
             raise InputError(
                 f"cloud 2 does not take part in the suite {suite!r}, only in "

@@ -10,7 +10,8 @@ from ppodc.errors import ChannelError, CheckError, InputError
 from ppodc.mpc.ot import column_check
 from ppodc.mpc.ot.aes_instructions import BLOCKS
 from ppodc.mpc.ot.code import LEAVES, ROWS
-from ppodc.mpc.ot.silent import local_code, point_trees
+from ppodc.mpc.ot.silent import attacks, local_code, point_trees
+from ppodc.mpc.ot.silent.attacks import costs
 from ppodc.mpc.ot.silent.batch import CHOICE, Batch, with_choice
 from ppodc.mpc.ot.silent.noise import LOCALITY, NOISE, Noise
 from ppodc.mpc.ot.silent.point_check import Challenge, times
@@ -52,6 +53,28 @@ def fits(sender, receiver) -> None:
     chosen = unpack(receiver.choices, len(receiver.t)).astype(np.intp)
     r = sum(plane << j for j, plane in enumerate(chosen))
     assert np.array_equal(sender.q ^ receiver.t, sender.offsets[r])
+
+
+# ------------------------------------------------------------------------- parameters
+
+
+def test_every_known_attack_on_the_parameters_costs_128_bits():
+    found = costs(NOISE)
+    assert len(found) == 12
+    assert min(found.values()) >= 128, found
+    assert NOISE.k & (NOISE.k - 1) == 0
+    assert NOISE.gained > 8 * NOISE.base
+
+
+def test_attacks_see_what_makes_parameters_weak():
+    weak = Noise(124_000, 4_971, 11)  # few secret bits for many rows: equations of degree 2 do
+    assert attacks.algebraic(weak) < 80 < attacks.pooled_gauss(weak.n, weak.k, weak.t)
+    n, k, t = NOISE.n, NOISE.k, NOISE.t
+    for attack in (attacks.pooled_gauss, attacks.enumeration, attacks.representations):
+        assert attack(n, k / 2, t) < attack(n, k, t)
+        assert attack(n, k, t // 2) < attack(n, k, t)
+        assert attack(2 * n, k, t) < attack(n, k, t)
+    assert attacks.sparsest(20) < attacks.sparsest(10) < 10 ** (-1 / 9)
 
 
 # ------------------------------------------------------------------------------ trees

@@ -31,7 +31,7 @@ from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Tell, measure_anew
 from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.parameters import Products
+from ppodc.kmeans.parameters import Products, Supplies
 from ppodc.kmeans.reference import Trace, kmeans, spread_rows
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
@@ -64,6 +64,9 @@ def run(
     products: Annotated[
         Products, typer.Option(help="How the shares suite multiplies with records.")
     ] = "auto",
+    supplies: Annotated[
+        Supplies, typer.Option(help="The transfers that the shares suite makes supplies from.")
+    ] = "extension",
     audit: Annotated[
         bool, typer.Option("--audit", help="Measure the same with records for an auditor, too.")
     ] = False,
@@ -73,7 +76,10 @@ def run(
     The records are random, with attributes 0..1,000.
     """
     over = network_presets.imitated(link, gbit, latency_ms)
-    job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products)
+    job = Run(
+        suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products,
+        supplies=supplies,
+    )  # fmt: skip
     figures = measure_anew("iteration", suite, lambda tell: job.over(random_records(m, l), tell))
     if audit:
         kept = replace(job, audit=True)
@@ -81,6 +87,7 @@ def run(
             "iteration", suite, lambda tell: kept.over(random_records(m, l), tell)
         )
     notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
+    notes += ["Supplies from silent transfers."] if supplies == "silent" else []
     return document.make("iteration", _tables, notes=notes, **figures)
 
 
@@ -109,6 +116,7 @@ class Run:
     starts: int = 0  # by k-means++, measured after the iterations
     products: Products = "auto"  # of the shares suite
     audit: bool = False  # each half keeps a record of its messages, as for an auditor
+    supplies: Supplies = "extension"  # of the shares suite
 
     def key(self) -> dict[str, Any]:
         """Return the parameters that identify the points of this run."""
@@ -117,6 +125,8 @@ class Run:
             del told["products"]  # points from before there was a choice
         if not self.audit:
             del told["audit"]
+        if self.supplies == "extension":
+            del told["supplies"]
         return told
 
     def exact(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
@@ -146,6 +156,7 @@ class Run:
             insecure_key=insecure,
             products=self.products,
             audit=self.audit,
+            supplies=self.supplies,
         )
         most = warm_up + self.iterations
         trace = kmeans(records, self.k, beta=Fraction(0), max_iter=most, seed=_SEED)
@@ -167,6 +178,7 @@ class Run:
             "ub": self.ub,
             "key_bits": self.key_bits,
             "link": self.key()["link"],
+            "supplies": self.supplies,
             "distance_bits": rings.distance_bits,
             "distance_limbs": rings.distance,
             "start_s": clouds.start_s,

@@ -29,7 +29,7 @@ from ppodc.records.schema import Column, Schema
 _CHUNK = 1 << 16  # reports
 
 
-class _LocalClusters(LocalEstimator):
+class LocalClusters(LocalEstimator):
     """The base of k-means and k-modes: a job as a collector has it, and its k clusters."""
 
     n_clusters: int
@@ -37,11 +37,11 @@ class _LocalClusters(LocalEstimator):
     mechanism: MechanismName
     published: Mapping[str, float] | None
 
-    def _job(self, rows: int, **rest: int) -> Job:
+    def _job(self, rows: int, **rest: Any) -> Job:
         given = self.published
         setting = None if given is None else setting_of(self.mechanism, dict(given))
         asked = self.epsilon if setting is None else None
-        shape = {"expected_rows": rows, "seed": self.seed_, **rest}
+        shape: dict[str, Any] = {"expected_rows": rows, "seed": self.seed_, **rest}
         return Job(self.n_clusters, asked, self.mechanism, as_published=setting, **shape)
 
     def _collect(self, mechanism: Mechanism, reports: NDArray[Any]) -> Clusters:
@@ -54,7 +54,7 @@ def _chunked(reports: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield reports[start : start + _CHUNK]
 
 
-class LocalPrivateKMeans(_LocalClusters):
+class LocalPrivateKMeans(LocalClusters):
     """k-means of perturbed records.
 
     Parameters
@@ -205,7 +205,7 @@ class LocalPrivateKMeans(_LocalClusters):
         return nearest(whole, self._centres)
 
 
-class LocalPrivateKModes(_LocalClusters):
+class LocalPrivateKModes(LocalClusters):
     """k-modes of perturbed records of categories: words, or whole numbers from 0.
 
     Parameters
@@ -294,7 +294,7 @@ class LocalPrivateKModes(_LocalClusters):
         reports = self._reports(owners, mechanism)
         found = self._collect(mechanism, reports)
         self._modes = modes = found.centres.astype(np.int64)
-        self.cluster_centers_: NDArray[Any] = _in_words(modes, schema)
+        self.cluster_centers_: NDArray[Any] = in_words(modes, schema)
         self.sizes_: NDArray[np.float64] = found.sizes
         self.labels_: NDArray[np.int64] = nearest_mode(np.concatenate(owners), modes)
         self._expect(mechanism.expectation(len(reports), self.n_clusters), found)
@@ -315,11 +315,12 @@ def _category_column(place: int, categories: int | Sequence[str]) -> Column:
     return Column.of_words(f"x{place}", categories)
 
 
-def _in_words(modes: NDArray[np.int64], schema: Schema) -> NDArray[Any]:
-    """The modes, as words where a column has them."""
+def in_words(centres: NDArray[Any], schema: Schema) -> NDArray[Any]:
+    """The centres, with words where a column has them."""
     if not schema.categories:
-        return modes
-    shown = modes.astype(object)
+        return centres
+    shown = centres.astype(object)
     for place in schema.categories:
-        shown[:, place] = np.array(schema.columns[place].values, object)[modes[:, place]]
+        words = np.array(schema.columns[place].values, object)
+        shown[:, place] = words[centres[:, place].astype(np.int64)]
     return shown

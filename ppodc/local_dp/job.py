@@ -4,6 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ppodc import kinds
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
@@ -18,6 +21,7 @@ from ppodc.local_dp.mechanism import (
     MechanismName,
     NearestPoint,
 )
+from ppodc.local_dp.mixed import Layout, NearestMixed
 from ppodc.local_dp.oracles import MAX_CELLS, oracle
 from ppodc.local_dp.published.bit_reports import ldpseg, privbv
 from ppodc.local_dp.published.settings import Columns, Setting, fits, setting_of, to_dict
@@ -25,11 +29,12 @@ from ppodc.privacy.chances import check_epsilon
 from ppodc.records.schema import Schema
 from ppodc.service.sealed_uploads import MAX_ROWS
 from ppodc.spec import Spec
-from ppodc.toml_document import check_keys, check_whole
+from ppodc.toml_document import check_keys, check_whole, double
 
 MAX_CLUSTERS = 512
 MAX_SEED = (1 << 63) - 1
 MAX_SPEC_BITS = 64
+MISMATCH = 0.5
 
 SAMPLE = """\
 # A ppodc dataset under local differential privacy: every record is perturbed by its owner, and one
@@ -52,13 +57,15 @@ columns = [
 kind = "local"
 # "codebook": numbers; each record tells its nearest public point. The best for numbers.
 # "joint": categories (values, or whole numbers low..high); each record tells its joint cell.
+# "mixed": numbers and columns of words together (k-prototypes), as codebook.
 # "privbv", "ldpseg" (numbers), "ldpk-modes" (categories): the published systems with an honest
 # budget; far less accurate, for comparison.
 mechanism = "codebook"
 epsilon = 2.0                # of one record, with all its columns and all it ever reports here
 k = 5                        # clusters, 1 to 512
-expected_rows = 100000       # of all owners; codebook, and joint beyond 2^22 cells: chooses the
-                             # number of points
+expected_rows = 100000       # of all owners; codebook, mixed, and joint beyond 2^22 cells: chooses
+                             # the number of points
+# mismatch = 0.5             # mixed: two words count like numbers so many parts of a range apart
 # points = 256               # instead of expected_rows
 # bits = 8                   # privbv, ldpseg: bits for each value, 1 to 64
 # as_published = { b = 1.0, s = 1000, t = 0.5 }    # privbv, instead of epsilon and bits, or
@@ -86,6 +93,7 @@ class Job(kinds.Job):
     bits: int = 8
     seed: int = 0
     as_published: Setting | None = None
+    mismatch: float | None = None  # of mixed alone
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(MechanismName):
@@ -97,10 +105,22 @@ class Job(kinds.Job):
         check_whole(self.points, "job.points", 0, MAX_POINTS)
         check_whole(self.bits, "job.bits", 1, MAX_SPEC_BITS)
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
-        if self.mechanism == "codebook" and not self.points and not self.expected_rows:
-            raise InputError("codebook needs job.expected_rows, or job.points")
+        needs_points = self.mechanism in ("codebook", "mixed")
+        if needs_points and not self.points and not self.expected_rows:
+            raise InputError(f"{self.mechanism} needs job.expected_rows, or job.points")
         if self.points and self.points < self.k:
             raise InputError("job.points must be at least job.k")
+        self._check_mismatch()
+
+    def _check_mismatch(self) -> None:
+        if self.mechanism != "mixed":
+            if self.mismatch is not None:
+                raise InputError(f"job.mismatch is for mixed, not for {self.mechanism}")
+            return
+        given = MISMATCH if self.mismatch is None else self.mismatch
+        object.__setattr__(self, "mismatch", double(given, "job.mismatch"))
+        if not 0.01 <= double(given, "job.mismatch") <= 10:
+            raise InputError("job.mismatch must be from 0.01 to 10 parts of a number's range")
 
     def _check_privacy(self) -> None:
         if self.as_published is None:
@@ -114,7 +134,7 @@ class Job(kinds.Job):
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        optional = ("epsilon", "mechanism", "expected_rows", "points", "bits", "seed")
+        optional = ("epsilon", "mechanism", "expected_rows", "points", "bits", "seed", "mismatch")
         check_keys(table, "job", required=("k",), optional=(*optional, "as_published"))
         if "as_published" not in table:
             return cls(**table)
@@ -125,10 +145,12 @@ class Job(kinds.Job):
         return cls(**{**table, "as_published": setting})
 
     def to_dict(self) -> dict[str, Any]:
-        common = {"k": self.k, "mechanism": self.mechanism, "seed": self.seed}
+        common: dict[str, Any] = {"k": self.k, "mechanism": self.mechanism, "seed": self.seed}
         common["expected_rows"] = self.expected_rows
         if self.as_published is not None:
             return {**common, "as_published": to_dict(self.as_published)}
+        if self.mismatch is not None:
+            common["mismatch"] = self.mismatch
         return {**common, "epsilon": self.epsilon, "points": self.points, "bits": self.bits}
 
     def describe(self) -> list[str]:
@@ -152,8 +174,23 @@ class Job(kinds.Job):
 
     @property
     def numeric(self) -> bool:
-        """Whether columns are numbers; else categories."""
+        """Whether all columns are numbers."""
         return self.mechanism in NUMERIC
+
+
+def tops(job: Job, schema: Schema) -> NDArray[np.int64]:
+    """The largest encoded value of each column; the smallest is 0."""
+    sizes = column_sizes(job, schema)
+    return np.array([size - 1 if size else schema.ub for size in sizes], np.int64)
+
+
+def column_sizes(job: Job, schema: Schema) -> tuple[int, ...]:
+    """How many categories each column has; 0 for a number."""
+    if job.numeric:
+        return (0,) * len(schema.columns)
+    if job.mechanism == "mixed":
+        return tuple(len(column.values) for column in schema.columns)
+    return category_sizes(schema)
 
 
 def category_sizes(schema: Schema) -> tuple[int, ...]:
@@ -169,7 +206,7 @@ def build(job: Job, schema: Schema) -> Mechanism:
     """The mechanism that the job and the columns fix, the same at every party."""
     if job.numeric:
         schema.require_numbers()
-    sizes = () if job.numeric else category_sizes(schema)
+    sizes = column_sizes(job, schema)
     columns = len(schema.columns)
     if job.epsilon is None:
         if job.as_published is None:
@@ -177,6 +214,13 @@ def build(job: Job, schema: Schema) -> Mechanism:
         return job.as_published.build(
             Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
         )
+    if job.mechanism == "mixed":
+        layout = Layout.of(sizes, schema.ub, job.mismatch or MISMATCH)
+        points = job.points or points_for(job.expected_rows, job.k, job.epsilon)
+        mixed = NearestMixed.of(layout, job.epsilon, points, job.seed)
+        if len(mixed.book.points) < job.k:
+            raise InputError(f"{points} points are too few for these words: give more job.points")
+        return mixed
     if not job.numeric:
         return _of_categories(job, sizes, job.epsilon)
     if job.mechanism == "codebook":

@@ -31,7 +31,7 @@ class LocalPrivateKPrototypes(LocalClusters):
         Number of clusters.
     epsilon : float, default=1.0
         Guaranteed for one record with all its columns.
-    columns : sequence or mapping
+    columns : sequence or mapping, default=()
         For each column a pair (low, high) of a number or a list of words, in order or by name.
         Public: take them from elsewhere, not from the data.
     mismatch : float, default=0.5

@@ -20,6 +20,7 @@ from ppodc.local_dp.job import Job, build
 from ppodc.local_dp.kmodes import nearest_mode
 from ppodc.local_dp.mechanism import Clusters, Mechanism, MechanismName
 from ppodc.local_dp.owner import numbered
+from ppodc.local_dp.published.groupings import Grouping
 from ppodc.local_dp.published.settings import setting_of
 from ppodc.local_dp.tallies import ReportsHere
 from ppodc.privacy.weighted_kmeans import nearest
@@ -72,6 +73,9 @@ class LocalPrivateKMeans(LocalClusters):
         Points of the codebook; None chooses by the number of records.
     bits : int, default=8
         Bits for each value, of privbv and ldpseg.
+    grouping : "matrix", "hierarchical" or None, default=None
+        Of privbv: kCluster or average linkage on all pairs of at most 20,000 reports, instead of
+        the linear kCluster.
     random_state : int, RandomState or None, default=None
         Public seed of points, thresholds and starts.
     ub : int, default=1000
@@ -118,6 +122,7 @@ class LocalPrivateKMeans(LocalClusters):
         "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
         "points": [WHOLE, None],
         "bits": [WHOLE],
+        "grouping": [StrOptions({"matrix", "hierarchical"}), None],
         "ub": [WHOLE],
         "published": [Mapping, None],
     }
@@ -131,6 +136,7 @@ class LocalPrivateKMeans(LocalClusters):
         bounds: Bounds = None,
         points: int | None = None,
         bits: int = 8,
+        grouping: Literal["matrix", "hierarchical"] | None = None,
         random_state: Any = None,
         ub: int = 1000,
         insecure_noise_seed: int | None = None,
@@ -142,6 +148,7 @@ class LocalPrivateKMeans(LocalClusters):
         self.bounds = bounds
         self.points = points
         self.bits = bits
+        self.grouping = grouping
         self.random_state = random_state
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
@@ -179,7 +186,8 @@ class LocalPrivateKMeans(LocalClusters):
         tables.check(schema)
         with as_data_errors():
             owners = [encode(table, schema) for table in tables]
-            job = self._job(rows, points=self.points or 0, bits=self.bits)
+            pairs = None if self.grouping is None else Grouping(self.grouping)
+            job = self._job(rows, points=self.points or 0, bits=self.bits, grouping=pairs)
             mechanism = build(job, schema)
         reports = self._reports(owners, mechanism)
         found = self._collect(mechanism, reports)

@@ -23,8 +23,17 @@ from ppodc.local_dp.mechanism import (
 )
 from ppodc.local_dp.mixed import Layout, NearestMixed
 from ppodc.local_dp.oracles import MAX_CELLS, oracle
-from ppodc.local_dp.published.bit_reports import ldpseg, privbv
-from ppodc.local_dp.published.settings import Columns, Setting, fits, setting_of, to_dict
+from ppodc.local_dp.published.bit_reports import half_range, ldpseg, privbv
+from ppodc.local_dp.published.groupings import GroupedBits, Grouping
+from ppodc.local_dp.published.kcluster import MATRIX_ROWS
+from ppodc.local_dp.published.settings import (
+    Columns,
+    PrivBVSetting,
+    Setting,
+    fits,
+    setting_of,
+    to_dict,
+)
 from ppodc.privacy.chances import check_epsilon
 from ppodc.records.schema import Schema
 from ppodc.service.sealed_uploads import MAX_ROWS
@@ -68,6 +77,10 @@ expected_rows = 100000       # of all owners; codebook, mixed, and joint beyond 
 # mismatch = 0.5             # mixed: two words count like numbers so many parts of a range apart
 # points = 256               # instead of expected_rows
 # bits = 8                   # privbv, ldpseg: bits for each value, 1 to 64
+# grouping = "matrix"        # privbv: instead of the linear form kCluster on all pairs of reports,
+#                            # "hierarchical" or "dbscan", up to 20,000 reports; owners get the
+#                            # labels of theirs. dbscan tells at most k clusters and needs
+#                            # radius = 0.06 (in parts of a range) and least = 12 (records)
 # as_published = { b = 1.0, s = 1000, t = 0.5 }    # privbv, instead of epsilon and bits, or
 # as_published = { epsilon = 1.0, s = 10, flips = "moue" }    # ldpseg (or "uer"), or
 # as_published = { epsilon = 1.0 }                 # ldpk-modes: what the sources print, which is
@@ -94,6 +107,7 @@ class Job(kinds.Job):
     seed: int = 0
     as_published: Setting | None = None
     mismatch: float | None = None  # of mixed alone
+    grouping: Grouping | None = None  # of privbv alone
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(MechanismName):
@@ -111,6 +125,11 @@ class Job(kinds.Job):
         if self.points and self.points < self.k:
             raise InputError("job.points must be at least job.k")
         self._check_mismatch()
+        if self.grouping is not None:
+            if self.mechanism != "privbv":
+                raise InputError(f"job.grouping is for privbv, not for {self.mechanism}")
+            if self.expected_rows > MATRIX_ROWS:
+                raise InputError(f"job.grouping takes at most {MATRIX_ROWS} reports")
 
     def _check_mismatch(self) -> None:
         if self.mechanism != "mixed":
@@ -135,7 +154,14 @@ class Job(kinds.Job):
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("epsilon", "mechanism", "expected_rows", "points", "bits", "seed", "mismatch")
-        check_keys(table, "job", required=("k",), optional=(*optional, "as_published"))
+        paired = ("grouping", "radius", "least")
+        check_keys(table, "job", required=("k",), optional=(*optional, *paired, "as_published"))
+        table = dict(table)
+        method, radius, least = (table.pop(key, None) for key in paired)
+        if method is None and (radius is not None or least is not None):
+            raise InputError('job.radius and job.least are for grouping = "dbscan"')
+        if method is not None:
+            table["grouping"] = Grouping.of(method, radius, least)
         if "as_published" not in table:
             return cls(**table)
         unused = [key for key in ("points", "bits") if key in table]
@@ -147,6 +173,8 @@ class Job(kinds.Job):
     def to_dict(self) -> dict[str, Any]:
         common: dict[str, Any] = {"k": self.k, "mechanism": self.mechanism, "seed": self.seed}
         common["expected_rows"] = self.expected_rows
+        if self.grouping is not None:
+            common |= self.grouping.to_dict()
         if self.as_published is not None:
             return {**common, "as_published": to_dict(self.as_published)}
         if self.mismatch is not None:
@@ -161,6 +189,16 @@ class Job(kinds.Job):
             f"Each record is reported once, by {self.mechanism}{self._asked}; the owner perturbs "
             "it before it leaves, and its budget is charged.",
             "Every owner with records in it, and the collector, learn the clusters that follow.",
+            *self._labelled,
+        ]
+
+    @property
+    def _labelled(self) -> list[str]:
+        if self.grouping is None:
+            return []
+        return [
+            f"The collector compares all pairs of reports ({self.grouping.method}); each owner "
+            "learns the clusters of its own reports."
         ]
 
     @property
@@ -211,9 +249,8 @@ def build(job: Job, schema: Schema) -> Mechanism:
     if job.epsilon is None:
         if job.as_published is None:
             raise InputError("job: missing epsilon")
-        return job.as_published.build(
-            Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
-        )
+        known = Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
+        return _grouped(job, job.as_published.build(known), schema.ub)
     if job.mechanism == "mixed":
         layout = Layout.of(sizes, schema.ub, job.mismatch or MISMATCH)
         points = job.points or points_for(job.expected_rows, job.k, job.epsilon)
@@ -230,7 +267,15 @@ def build(job: Job, schema: Schema) -> Mechanism:
         return FlippedBits(ldpseg(columns, schema.ub, epsilon=job.epsilon, bits=job.bits))
     random = SecureRandom.public(job.seed)
     made = privbv(columns, schema.ub, epsilon=job.epsilon, bits=job.bits, random=random)
-    return FlippedBits(made)
+    return _grouped(job, FlippedBits(made), schema.ub)
+
+
+def _grouped(job: Job, mechanism: Mechanism, ub: int) -> Mechanism:
+    if job.grouping is None or not isinstance(mechanism, FlippedBits):
+        return mechanism
+    given = job.as_published
+    t = given.reach(ub) if isinstance(given, PrivBVSetting) else half_range(ub)
+    return GroupedBits(mechanism.reports, job.grouping, t)
 
 
 def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanism:

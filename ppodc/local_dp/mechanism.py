@@ -43,6 +43,7 @@ class Clusters:
     centres: NDArray[np.float64]
     sizes: NDArray[np.float64]
     stability: Stability | None = None
+    labels: NDArray[np.int64] | None = None  # of the reports, where the collector finds them; or -1
 
 
 class Mechanism(Protocol):
@@ -216,10 +217,13 @@ class FlippedBits:
             ones, sizes = new_ones, new_sizes
             if settled:
                 break
+        return Clusters(self.centres(ones, sizes), sizes.astype(np.float64))
+
+    def centres(self, ones: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Centres (k, l) of clusters with these sums of ones and sizes."""
         centres = centres_of(bit_shares(ones, sizes, self.reports), self.reports)
         top = self.reports.levels_of or self.reports.code.ub
-        scale = top / self.reports.code.ub
-        return Clusters(np.clip(centres * scale, 0.0, top), sizes.astype(np.float64))
+        return np.asarray(np.clip(centres * (top / self.reports.code.ub), 0.0, top))
 
     def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
         return nearest(records.astype(np.float64), centres)

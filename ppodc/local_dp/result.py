@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.local_dp.job import job_of, tops
-from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
+from ppodc.local_dp.kind import CLUSTERS, FRACTION, LABELS, form_of
 from ppodc.local_dp.mechanism import Mechanism
+from ppodc.local_dp.published.groupings import GroupedBits
 from ppodc.local_dp.stability import usable, warning
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.result_shares import OpenedResult, Table
@@ -39,11 +40,16 @@ class LocalResult:
     mechanism: Mechanism
     encoded: NDArray[np.float64]  # the centres in units of the encoded records
     loss_: float | None = None  # by noise drawn again (`stability`)
+    labels_: NDArray[np.int64] | None = None  # of own reports, -1 is noise: of a `grouping` alone
     standard_error_: NDArray[np.float64] | None = None  # of each centre, in real units
 
     @property
     def usable_(self) -> bool:
-        return usable(self.loss_, self.noise_)
+        return usable(self.loss_, self.noise_) and not self._blurred
+
+    @property
+    def _blurred(self) -> bool:
+        return isinstance(self.mechanism, GroupedBits) and self.mechanism.blurred
 
     @property
     def modes_(self) -> list[list[float | str]]:
@@ -56,6 +62,11 @@ class LocalResult:
 
     def label(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """The cluster of each of these encoded records: the nearest centre or mode."""
+        if isinstance(self.mechanism, GroupedBits) and self.mechanism.grouping.least:
+            raise InputError(
+                "clusters of dbscan have no centre that is nearest to all they hold; the labels of "
+                "your reports come with the result: `ppodc result NAME --labels FILE`."
+            )
         return self.mechanism.label(values, self.encoded)
 
     def table(self) -> Table:
@@ -67,11 +78,13 @@ class LocalResult:
         """How far to trust it, in a line or two."""
         noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
         told = warning(self.loss_, self.noise_)
+        if self._blurred:
+            told = "little but noise: estimated distances deviate by more than they could tell."
         return f"{self.count_} reports{noise}. {self.privacy_}" + (f"\n{told}" if told else "")
 
     def own_rows(self) -> dict[str, list[int]]:
-        """Labels are computed by the owner: the nearest centre of each record."""
-        return {}
+        """Labels of reports, if all pairs were compared; else `label` finds those of records."""
+        return {} if self.labels_ is None else {"label": self.labels_.tolist()}
 
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -99,6 +112,8 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
         raise InputError("the collector's centres lie outside the columns; ask its operator.")
     low = np.array([column.low for column in spec.schema.columns])
     high = np.array([column.high for column in spec.schema.columns])
+    if job.grouping is not None:
+        table = table[table[:, -1] > 0]  # dbscan tells at most k
     expected = mechanism.expectation(count, job.k)
     loss, errors = _stability(opened, job.k, columns)
     return LocalResult(
@@ -111,8 +126,19 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
         mechanism=mechanism,
         encoded=table[:, :-1],
         loss_=loss,
+        labels_=_labels(opened, job.k),
         standard_error_=None if errors is None else errors / top * (high - low),
     )
+
+
+def _labels(opened: OpenedResult, k: int) -> NDArray[np.int64] | None:
+    """Labels of this owner's reports, if the job offers them and they were fetched."""
+    if LABELS not in opened.rows:
+        return None
+    labels = np.array(opened.rows[LABELS], np.float64)
+    if (labels > k).any():
+        raise InputError("the collector's labels do not fit the spec; ask its operator.")
+    return labels.astype(np.int64) - 1
 
 
 def _stability(

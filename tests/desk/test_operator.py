@@ -111,8 +111,8 @@ def test_uploads_are_left_out_and_studies_deleted_by_a_typed_name(operator, clou
     assert operator.post("/study/to-delete/delete", name="to-delete").status == 303
     assert all(store.datasets.deleted("to-delete") for store in clouds.stores)
     ledger = operator.get("/ledger?study=to-delete")
-    assert "Upload left out" in ledger
-    assert "Dataset deleted" in ledger
+    assert "Operator operator left out rows of north" in ledger
+    assert "Operator operator deleted the study" in ledger
 
 
 def test_a_study_that_only_one_cloud_has_stands_out(operator, clouds):

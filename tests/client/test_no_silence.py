@@ -141,7 +141,7 @@ def test_the_file_is_looked_at_before_the_agreement(platform, tmp_path):
         (lambda: SecureKMeans(3, bound=(0, 1)), "did you mean 'bounds'"),
         (lambda: SecureTotals(n_jobs=2), "SecureTotals has no parameter 'n_jobs'"),
         (lambda: RecordLinkage(n_jobs=2), "RecordLinkage has no parameter 'n_jobs'"),
-        (lambda: LocalPrivateKMeans(3, epsilon=1, zz=2), "no parameter 'zz': known are n_clusters"),
+        (lambda: LocalPrivateKMeans(3, epsilon=1, zz=2), "no parameter 'zz': known are bits"),
     ],
 )
 def test_an_unknown_parameter_is_named_with_what_there_is(make, said):

@@ -35,6 +35,7 @@ from client.estimators.given_tables import (
     tables_of,
 )
 from client.estimators.joined_tables import join_parameters, joined_tables
+from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of, seed_of
 from client.estimators.private_job import private_job, private_parameters
 from client.estimators.record_linkage import RecordLinkage
@@ -68,7 +69,9 @@ _MOST_ITERATIONS = 100
 _RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
 
 
-class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class SecureKMeans(
+    KnownParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
     Distances are measured on the grid: every column's range, from low to high, counts as ub steps.

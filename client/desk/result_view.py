@@ -146,7 +146,8 @@ def _clusters_of(result: Any) -> str:
         return f"{plural(len(result.sizes_), 'cluster')}, whose sizes nobody learns"
     about = "" if getattr(result, "privacy_", None) is None else "about "
     records = count(round(float(np.sum(result.sizes_))))
-    return f"{plural(len(result.sizes_), 'cluster')} of {about}{records} records"
+    kind = "joined rows" if getattr(result, "joined", False) else "records"
+    return f"{plural(len(result.sizes_), 'cluster')} of {about}{records} {kind}"
 
 
 def _size(result: Any, size: float) -> str:
@@ -193,7 +194,7 @@ def _clusters(made: ResultView, result: Any, own: OwnRows | None, min_size: int)
                 plots.sign(h),
                 plots.share(float(sizes[h]), float(sizes.max(initial=0)), h),
                 "" if own is None or not own.labels else count(own.labels.count(h)),
-                _stands_out(apart[h], schema, most) if known else _why(min_size),
+                _stands_out(apart[h], schema, most) if known else _why(result, min_size),
             )
         )
     made.heat_heads = [(plots.sign(h), str(h)) for h in told]
@@ -231,7 +232,9 @@ def _hidden(min_size: int) -> str:
     return "not told" if min_size > 1 else "0"
 
 
-def _why(min_size: int) -> str:
+def _why(result: Any, min_size: int) -> str:
+    if getattr(result, "joined", False):
+        return "No centre: too few joined rows, as agreed."
     if min_size > 1:
         return f"No centre: fewer than {min_size} of its records are of others, as agreed."
     return "No centre: no record is in it."
@@ -258,7 +261,9 @@ def _scatter(made: ResultView, result: Any, own: OwnRows | None, axes: tuple[int
         if not np.isnan(row).any()
     ]
     points: list[tuple[float, float, int]] = []
-    if own is not None and own.labels and own.values.shape[1] == len(columns):
+    # rows of an owner lack columns that a join brings
+    whole = own is not None and not getattr(result, "joined", False)
+    if own is not None and whole and own.labels and own.values.shape[1] == len(columns):
         points = [
             (float(row[a]), float(row[b]), label)
             for row, label in zip(own.values, own.labels, strict=True)

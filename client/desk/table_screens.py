@@ -85,7 +85,7 @@ class TableScreens:
             open=study.open,
             look=look,
             choices=draft.choices() if draft.exists else None,
-            columns=wanted(spec),
+            columns=wanted(spec, self._desk.config.name),
             spreads=_spreads(look),
             numeric=numeric,
             picked=picked,
@@ -123,7 +123,7 @@ class TableScreens:
                 draft.choices(),
                 columns={
                     column.name: visit.field(f"column-{place}")
-                    for place, column in enumerate(wanted(spec))
+                    for place, column in enumerate(wanted(spec, self._desk.config.name))
                 },
                 people=visit.field("people") if spec.job.kind == "local" else "",
                 leave_out=visit.field("faulty") == "leave",

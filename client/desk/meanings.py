@@ -26,7 +26,7 @@ _MEANINGS = {
     "pair of workers": "One process at each cloud. Together they compute on the two halves.",
     "Ray": "The program that starts workers on the cloud's machines. A node is one machine.",
     "outcome": "How the cloud answered a request: ok, or the code of the refusal. "
-    "`ppodc explain CODE` says what a code means.",
+    "The command ppodc explain says what a code means.",
     "health address": "Where the service tells how it is. It is for the cloud's own machines.",
     "TOML": "The plain text form of the study that owners agree to.",
     "steps": "Values are rounded to this many steps between the limits of their column.",

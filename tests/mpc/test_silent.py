@@ -154,6 +154,33 @@ def test_rows_and_leaves_of_many_batches_fit(pair):
         assert len(np.unique(rows, axis=0)) == len(rows)
 
 
+def test_rows_that_are_made_beside_other_steps_fit(pair):
+    lots = [Lot(ROWS, 900), *(Lot(LEAVES, 500) for _ in range(6)), Lot(ROWS, 64)]
+
+    def draw(session):
+        source, made, stops = SilentSource(session.ot, SMALL), [], itertools.count()
+
+        def work():
+            for one in source.extend_beside(lots, 4):
+                if one is None:
+                    next(stops)
+                    yield
+                else:
+                    made.append(one)
+
+        session.link.do_beside(work())
+        for turn in range(5):
+            session.link.exchange("shares.stop", np.array([turn], U64))
+        session.link.finish_beside()
+        return made, next(stops)
+
+    (first, stops), (second, _) = pair.run(draw)
+    assert stops == 7
+    for one, other in zip(first, second, strict=True):
+        fits(one, other)
+        fits(other, one)
+
+
 def test_offsets_of_leaves_are_multiples_of_delta(pair):
     made = pair.run(lambda session: list(SilentSource(session.ot, SMALL).extend([Lot(LEAVES, 1)])))
     for session, (lot,) in zip(pair.sessions, made, strict=True):

@@ -39,6 +39,7 @@ from ppodc.mpc.ot.transfer import LOT_ROWS, Extended, Lot, ObliviousTransfer
 from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.mpc.shares.xor_bits import WORD, padded, unpack
 
+_NONE = np.empty((0, 2), U64)
 _CORRECTIONS, _SUM, _ANSWER = "shares.silent", "shares.silent-sum", "shares.silent-answer"
 
 
@@ -65,36 +66,61 @@ class SilentSource:
         They may be used when the iterator has ended. CheckError if the peer's trees do not pass:
         the session is over then.
         """
+        self._ot.link.finish_beside()  # batches have one order
+        return (made for made in self._run(list(lots)) if made is not None)
+
+    def extend_beside(self, lots: Iterable[Lot], parts: int) -> Iterator[Extended | None]:
+        """`extend` in the waits of other steps: None after each of about `parts` + 3 parts."""
         todo = list(lots)
-        batches = self._made(sum(map(_rows_of, todo)) - self._at_hand)
-        for lot in todo:
-            yield _extended(lot, *self._taken(_rows_of(lot), batches), self._delta)
-        if next(batches, None) is not None:  # it ends with the last verdicts
-            raise ValueError("more batches than were asked for")
+        window, done = -(-len(todo) // max(1, parts)), 0
+        for made in self._run(todo):
+            yield made
+            if made is not None:
+                done += 1
+                if done % window == 0:
+                    yield None
+
+    def _run(self, lots: Sequence[Lot]) -> Iterator[Extended | None]:
+        """The lots, and None where messages of the peer are to come that may take a while."""
+        batches = self._made(sum(map(_rows_of, lots)) - self._at_hand)
+        for lot in lots:
+            count, parts = _rows_of(lot), list[tuple[U64Array, U64Array]]()
+            while count:
+                if not self._at_hand:
+                    self._left = None  # its memory is for the next
+                    while (batch := next(batches)) is None:
+                        yield None
+                    self._left = _Left(batch, self._noise.base)
+                parts.append(self._taken(count))
+                count -= len(parts[-1][0])
+            q, t = (_together([part[side] for part in parts]) for side in (0, 1))
+            yield _extended(lot, q, t, self._delta)
+        yield from _waits(batches)  # the last verdicts
 
     @property
     def _at_hand(self) -> int:
         return 0 if self._left is None else self._noise.n - self._left.start
 
-    def _taken(self, count: int, batches: Iterator[Batch]) -> tuple[U64Array, U64Array]:
-        """The next rows, from as many batches as it takes."""
-        parts = [(np.empty((0, 2), U64), np.empty((0, 2), U64))]
-        while count:
-            if self._left is None or not self._at_hand:
-                self._left = None
-                self._left = _Left(next(batches), self._noise.base)
-            left, size = self._left, min(count, self._at_hand)
-            parts.append(left.batch.rows(left.start, left.start + size))
-            left.start, count = left.start + size, count - size
-        if len(parts) == 2:
-            return parts[1]
-        return np.concatenate([q for q, _ in parts]), np.concatenate([t for _, t in parts])
+    def _taken(self, count: int) -> tuple[U64Array, U64Array]:
+        """At most so many rows of the batch at hand."""
+        left = self._left
+        if left is None:
+            raise ValueError("no batch is at hand")
+        end = min(left.start + count, self._noise.n)
+        rows, left.start = left.batch.rows(left.start, end), end
+        return rows
 
-    def _made(self, wanted: int) -> Iterator[Batch]:
-        """Batches for this many rows; verdicts come late, the last when the iterator ends."""
+    def _made(self, wanted: int) -> Iterator[Batch | None]:
+        """Batches for this many rows; verdicts come late, the last when the iterator ends.
+
+        None after messages whose answers are received next.
+        """
         count, link = -(-max(0, wanted) // self._noise.gained), self._ot.link
         verdicts: list[Verdict] = []
-        following = self._begun() if count else None
+        if not count:
+            return
+        following: Batch | None = self._begun()
+        yield None
         for b in range(count):
             batch, following = following, None
             if batch is None:
@@ -111,8 +137,10 @@ class SilentSource:
             self._verify(verdicts, b - 2)
             yield batch
             del batch
+        yield None
         self._answer(verdicts, count - 1)
         self._verify(verdicts, count - 2)
+        yield None
         self._verify(verdicts, count - 1)
 
     def _begun(self) -> Batch:
@@ -147,6 +175,17 @@ class SilentSource:
         q[:, 0] &= ~CHOICE
         t[:, 0] = (t[:, 0] & ~CHOICE) | choices
         return q, t
+
+
+def _together(parts: Sequence[U64Array]) -> U64Array:
+    return parts[0] if len(parts) == 1 else np.concatenate([_NONE, *parts])
+
+
+def _waits(batches: Iterator[Batch | None]) -> Iterator[None]:
+    for batch in batches:
+        if batch is not None:
+            raise ValueError("more batches than were asked for")
+        yield None
 
 
 def _rows_of(lot: Lot) -> int:

@@ -324,7 +324,8 @@ def _start(
         start_s = max(start_s, time.perf_counter() - began)
         running.append(pair)
     first_rows = [shard.first for shard in shards[::per_pair]]
-    return CommandedPairs(running, first_rows, range(0, len(shards), per_pair), start_s)
+    before, slow = range(0, len(shards), per_pair), job.link is not None
+    return CommandedPairs(running, first_rows, before, start_s, in_waits=slow)
 
 
 _FIGURES = {

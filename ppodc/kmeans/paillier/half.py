@@ -169,7 +169,9 @@ class Half1(_Half):
     def join(self, states: Sequence[State]) -> State:
         return np.concatenate([state for state in states if len(state)])
 
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
         current = self._clusters(clusters)
         (scaled,) = self._run(
             [ssed_op.scale(self.c1, current.sums, current.sizes, self.widths)], finish=False
@@ -307,7 +309,9 @@ class Half2(_Half):
     def join(self, states: Sequence[State]) -> State:
         return EMPTY
 
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
         self._serve(StepMenu("assign", _HIDDEN))
         return EMPTY
 

@@ -205,13 +205,18 @@ class Job(kinds.Job):
         """Refuse what does not go with a join."""
         if self.dedup is not None:
             raise InputError("a job with [join] takes no [linkage] and no dedup_limit")
-        if self.labels:
+        if self.labels and not self.sizes:
             raise InputError(
-                "job.labels = true would tell each owner which of its rows other owners have too. "
-                "Labels of joined rows are not offered: say labels = false"
+                "job.labels would tell how many rows are joined: leave them out, or sizes = false"
             )
         if self.inertia and not self.sizes:
             raise InputError("job.inertia would tell the sizes: leave it out, or sizes = false")
+
+    @property
+    def rearranged(self) -> bool:
+        """Whether owners send rows in another order than they have them, with dummies."""
+        inside = self.dedup if self.join is None else self.join.linkage
+        return inside is not None and inside.rearranged
 
     @property
     def clusters(self) -> tuple[int, ...]:
@@ -286,7 +291,7 @@ class Job(kinds.Job):
                 if self.missing_threshold
                 else []
             ),
-            f"Every owner learns {labels}.",
+            *([] if self.join is not None else [f"Every owner learns {labels}."]),
             *(
                 ["A cluster too small to be revealed at one k may follow from those of another."]
                 if self.ks and self.min_size > 1
@@ -298,17 +303,7 @@ class Job(kinds.Job):
                 if self.dedup is not None
                 else []
             ),
-            *([] if self.join is None else self.join.describe()),
-            *(
-                [
-                    "Owners learn how many rows are joined, through the sizes."
-                    if self.sizes
-                    else "Centres are told in whole steps and without sizes: nobody learns how "
-                    "many rows are joined."
-                ]
-                if self.join is not None
-                else []
-            ),
+            *([] if self.join is None else self.join.describe_clusters(self.labels, self.sizes)),
             f"Both clouds learn after each iteration whether it was the last (beta {self.beta})."
             if self.iterations is None
             else "The clouds learn nothing while the job runs: no stop bit is opened.",

@@ -17,6 +17,7 @@ from ppodc.local_dp.kind import CLUSTERS, FRACTION, LABELS, form_of
 from ppodc.local_dp.mechanism import Mechanism
 from ppodc.local_dp.published.groupings import GroupedBits
 from ppodc.local_dp.stability import usable, warning
+from ppodc.notebook import ShownInNotebooks
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.result_shares import OpenedResult, Table
 from ppodc.records.schema import Schema
@@ -24,7 +25,7 @@ from ppodc.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
-class LocalResult:
+class LocalResult(ShownInNotebooks):
     """Clusters of perturbed reports; `usable_` is False where they are little but noise.
 
     A column of words has the number of its word in `cluster_centers_`; `modes_` has the words. Its

@@ -1,18 +1,18 @@
 """A session of a pair: role, link, transfers in both directions, supplies.
 
 Starting up: both halves compare release and job, start the transfers (`ot.start`) and agree on the
-supplies they kept (`supplies`). A session has a name, sid = SHA-256 of both hellos, each with 32
-random bytes; every public value of the session follows from it, so that neither cloud chooses one.
-After any error the session is over: its transfers are never used again, and a new pair starts with
-new secrets.
+supplies they kept (`supplies`) and on whether the link is slow (`round_trip`). A session has a
+name, sid = SHA-256 of both hellos, each with 32 random bytes; every public value of the session
+follows from it, so that neither cloud chooses one. After any error the session is over: its
+transfers are never used again, and a new pair starts with new secrets.
 
 Forward secrecy: all secrets of a session are drawn for it and forgotten at its end. A recording of
 all messages, together with every key that the clouds store, opens nothing of it. Supplies that are
 kept on disk for a later job are the exception: they hide that job's values until they are used.
 So are sessions under audit, whose seeds are kept until the auditor has asked (`session_secrets`).
 
-Who learns what: nothing but each other's release, text of the job and pool cursors.
-Rounds: 3. Bytes: about 0.6 MB in all. Time: a tenth of a second.
+Who learns what: nothing but each other's release, text of the job, pool cursors and distance.
+Rounds: 4, up to 3 more over a slow link. Bytes: about 0.6 MB in all. Time: a tenth of a second.
 """
 
 import hashlib
@@ -31,12 +31,13 @@ from ppodc.mpc.messages import PeerLink
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.ot.base_ot import fresh
 from ppodc.mpc.ot.transfer import ObliviousTransfer
+from ppodc.mpc.round_trip import is_slow
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.mpc.supplies import Supplies
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body
 
-VERSION = 6
+VERSION = 7
 _HELLO = "shares.hello"
 _NONCE_BYTES = 32
 _Nonce = Annotated[bytes, msgspec.Meta(min_length=_NONCE_BYTES, max_length=_NONCE_BYTES)]
@@ -61,6 +62,7 @@ class Session:
     meter: Meter
     ot: ObliviousTransfer
     supplies: Supplies
+    slow: bool = False  # the link is: supplies are better made in the waits of other steps
     ended: str | None = None  # why nothing more can be done
 
     @classmethod
@@ -90,7 +92,8 @@ class Session:
             kept = fresh if secrets is None else secrets.encapsulate
             ot = ObliviousTransfer.start(role, link, random, sid, kept)
             supplies = Supplies(ot, meter, pools)
-        return cls(role, link, random, meter, ot, supplies)
+            slow = is_slow(role, link, (lambda took: took) if secrets is None else secrets.measured)
+        return cls(role, link, random, meter, ot, supplies, slow)
 
     @contextmanager
     def step(self, name: str, *, offline: bool = False) -> Iterator[None]:

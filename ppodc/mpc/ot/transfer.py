@@ -5,7 +5,8 @@ and receiver in the other's, and both extend at once, lot by lot, rows and leave
 Messages of a lot, from either cloud: its columns' corrections; the challenge to the peer's lot when
 that has come; the answer to the peer's challenge (`column_check`). A lot is handed out only after
 its own verdict. Each message carries what is due for lots b, b - 16 and b - 32, in windows of 16,
-so that a slow link is waited for three times in all as long as 16 lots fill it.
+so that a slow link is waited for three times in all as long as 16 lots fill it. In the waits of
+other steps (`extend_beside`) windows are smaller, and each is a part of the work.
 
 Who learns what: nothing. Rounds: 2, and 1 for every 16 lots. Bytes of each cloud: 31/8 a row and 7
 a leaf of random choices, 4 a row of chosen ones, and 0.6 KB a lot. Memory: 96 lots of at most 2 MB.
@@ -80,6 +81,19 @@ class _Held:
 
 
 @dataclass(slots=True, repr=False)
+class _Running:
+    """A run of the extension on its way."""
+
+    lots: list[Lot]
+    lag: int  # messages between a lot and its challenge, and between that and the answer
+    held: dict[int, _Held] = field(default_factory=dict)
+
+    def before(self, step: int) -> tuple[int, int]:
+        """The lots that are challenged and answered in the message of a step."""
+        return step - self.lag, step - 2 * self.lag
+
+
+@dataclass(slots=True, repr=False)
 class ObliviousTransfer:
     """One cloud's end of both directions; used by one thread."""
 
@@ -129,24 +143,45 @@ class ObliviousTransfer:
     def extend(self, lots: Iterable[Lot]) -> Iterator[Extended]:
         """The transfers of each lot in order; both clouds ask for the same lots.
 
-        CheckError if the peer's rows of a lot do not pass: the session is over then.
+        CheckError if the peer's rows of a lot do not pass: the session is over then. Lots that are
+        made beside other steps are ended first, since streams have one order.
+        """
+        self.link.finish_beside()
+        return self._extended(_Running(list(lots), _AHEAD))
+
+    def _extended(self, run: _Running) -> Iterator[Extended]:
+        for first in range(0, len(run.lots) + 3 * run.lag, run.lag):
+            steps = range(first, first + run.lag)
+            for step in steps:
+                yield from self._receive(step - run.lag, run)
+            for step in steps:
+                self._send(step, run)
+
+    def extend_beside(self, lots: Iterable[Lot], parts: int) -> Iterator[Extended | None]:
+        """`extend` in the waits of other steps: None after each of about `parts` + 5 parts.
+
+        A part sends before it receives, and uses what came in the part before: the peer's messages,
+        which were made beside something else, have come by then.
         """
         todo = list(lots)
-        held: dict[int, _Held] = {}
-        for first in range(0, len(todo) + 3 * _AHEAD, _AHEAD):
-            window = range(first, first + _AHEAD)
-            for step in window:
-                yield from self._receive(step - _AHEAD, todo, held)
-            for step in window:
-                self._send(step, todo, held)
+        window = min(_AHEAD, max(1, -(-len(todo) // max(1, parts))))
+        run = _Running(todo, 2 * window)
+        for first in range(0, len(todo) + 5 * window, window):
+            steps = range(first, first + window)
+            for step in steps:
+                self._send(step, run)
+            for step in steps:
+                yield from self._receive(step - window, run)
+            yield None
 
-    def _send(self, step: int, lots: list[Lot], held: dict[int, _Held]) -> None:
+    def _send(self, step: int, run: _Running) -> None:
         """The message of a step: corrections, a challenge, an answer, as far as they are due."""
+        lots, held = run.lots, run.held
         arrays: list[NDArray[np.generic]] = []
         if step < len(lots):
             message, held[step] = self._corrections(lots[step])
             arrays.append(message)
-        challenged, answered = step - _AHEAD, step - 2 * _AHEAD
+        challenged, answered = run.before(step)
         if 0 <= challenged < len(lots):
             arrays.append(np.frombuffer(held[challenged].challenge, np.uint8))
         if 0 <= answered < len(lots):
@@ -156,9 +191,10 @@ class ObliviousTransfer:
         if arrays:
             self.link.send(_EXTEND, *arrays)
 
-    def _receive(self, step: int, lots: list[Lot], held: dict[int, _Held]) -> Iterator[Extended]:
+    def _receive(self, step: int, run: _Running) -> Iterator[Extended]:
         """The peer's message of a step; a lot whose answer it brings is checked and done."""
-        challenged, answered = step - _AHEAD, step - 2 * _AHEAD
+        lots, held = run.lots, run.held
+        challenged, answered = run.before(step)
         specs: list[Spec] = []
         if 0 <= step < len(lots):
             specs.append((np.uint64, (lots[step].sent, lots[step].words)))

@@ -199,6 +199,12 @@ def test_the_published_systems_have_their_tables_and_plots(monkeypatch, tmp_path
     )
     attacked = [p["median"] for p in found["points"] if p["what"] == "attack"]
     assert all(error < 0.02 for error in attacked)
+    for point in (p for p in found["points"] if p["what"] == "attack"):
+        assert point["collusion"] < 0.05, "nobody needs the thresholds"
+        assert 0 < point["posterior"] < 0.1
+    helped = [p for p in found["points"] if p["what"] == "springboards"]
+    assert all(p["with them"] < p["alone"] / 4 for p in helped)
+    assert "1e-06" in text, "Figure 9"
     privbv.draw(found, tmp_path / "privbv.png")
     check_plot(tmp_path / "privbv.png")
     found = ldpseg.run(tmp_path, knn_rows=40)

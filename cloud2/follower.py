@@ -152,12 +152,9 @@ class Follower:
             signed: tuple[Signed, ...] = ()
             before, head = job.plan.iteration, None
             if committed:
-                if trail is not None:
-                    trail.accept(body.number, job.heads(), body.signed)
-                    signed = trail.signed(body.number)
-                job.commit()
+                job.commit(body.signed, body.head)
+                signed = () if trail is None else trail.signed(body.number)
                 if job.plan.iteration > before:
-                    self._store.ledger.note(job.dataset, body.head)
                     head = self._store.ledger.head()
                 coming = job.walk.next_step()
                 if coming is not None:
@@ -282,7 +279,7 @@ class Follower:
 
         ends = launch(self._workers, start, list(publics), "cloud 2's workers")
         said = [
-            None if job.trail is None else job.trail.commitment(job.pair_name(slot))
+            None if job.trail is None else job.trail.committed(job.pair_name(slot))
             for slot in publics
         ]
         both = zip(ends, said, strict=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ppodc.audit.bundle import Bundle, export
 from ppodc.audit.replay import Verdict
+from ppodc.audit.testimony import Testimony, testimony
 from ppodc.service.store import Store
 from ppodc.spec import Spec
 from tests.campaigns import faults
@@ -58,9 +59,12 @@ class AuditedJob:
 
     def audit(self, cloud: int) -> Verdict:
         """The verdict on one cloud, by its bundle and the other cloud's ledger."""
-        folder = self.bundle(cloud)
-        with self.store(3 - cloud) as store:
-            return Bundle(folder).check(store.ledger.entries())
+        return Bundle(self.bundle(cloud)).check(self.testimony(3 - cloud))
+
+    def testimony(self, cloud: int) -> Testimony:
+        """What this cloud tells an auditor about the other."""
+        with self.store(cloud) as store:
+            return testimony(store, self.name)
 
 
 __all__ = ["AuditedJob", "Fault"]

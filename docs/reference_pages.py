@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
@@ -215,6 +216,28 @@ def parameters() -> str:
     return _table(["what", "value", "where"], rows)
 
 
+# --- measured -----------------------------------------------------------------------------------
+
+
+def measured() -> str:
+    """The tables of all documents that commands wrote into docs/measured."""
+    parts = []
+    for file in sorted((Path(__file__).parent / "measured").glob("*.json")):
+        document = json.loads(file.read_text(encoding="utf-8"))
+        on = document["machine"]
+        parts.append(f"### {document['bench'].capitalize()}: {file.name}")
+        parts.append(
+            f"`{document['command']}`, {document['date']}, {on['cores']} cores of "
+            f"{on['processor']}, Python {on['python']}, code {on['code']}. "
+            f"[All figures](measured/{file.name})."
+        )
+        for each in document["tables"]:
+            rows = ([_cell(cell) for cell in row] for row in each["rows"])
+            parts += [f"{_cell(each['title'])}:", _table(map(_cell, each["columns"]), rows)]
+        parts += [_cell(note) for note in document["notes"]]
+    return "\n\n".join(parts)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "spec_keys": spec_keys,
@@ -223,4 +246,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "error_codes": error_codes,
     "metrics": metrics,
     "parameters": parameters,
+    "measured": measured,
 }

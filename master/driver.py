@@ -20,7 +20,7 @@ from master.session import MasterSession
 from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.cluster.workers import Workers
-from ppodc.crypto.paillier_keys import load_public
+from ppodc.crypto.paillier_keys import load_public, load_share
 from ppodc.errors import (
     CancelledError,
     ChannelError,
@@ -241,10 +241,14 @@ def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> J
 
 
 def cloud2_key(config: Cloud1Config) -> tuple[int | None, int]:
-    """(modulus, bits) of C2's Paillier key; (None, 0) if this cloud was given none."""
-    if config.paillier_public is None:
+    """(modulus, bits) of C2's Paillier key, or the split one; (None, 0) if there is none here."""
+    weak = bool(config.insecure_key_bits)
+    if config.paillier_share is not None:
+        key = load_share(config.paillier_share, 1, allow_insecure=weak).public
+    elif config.paillier_public is not None:
+        key = load_public(config.paillier_public, allow_insecure=weak)
+    else:
         return None, 0
-    key = load_public(config.paillier_public, allow_insecure=bool(config.insecure_key_bits))
     return int(key.n), key.bits
 
 

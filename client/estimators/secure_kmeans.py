@@ -35,6 +35,7 @@ from client.estimators.given_tables import (
     tables_of,
 )
 from client.estimators.joined_tables import join_parameters, joined_tables
+from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of, seed_of
 from client.estimators.private_job import private_job, private_parameters
 from client.estimators.record_linkage import RecordLinkage
@@ -68,7 +69,9 @@ _MOST_ITERATIONS = 100
 _RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
 
 
-class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class SecureKMeans(
+    KnownParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
     Distances are measured on the grid: every column's range, from low to high, counts as ub steps.
@@ -86,6 +89,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     max_iter : int or None, default=None
         Most iterations of a start; None is 100. With epsilon exactly this many; None is 3 for up to
         two columns, else 4.
+    iterations : int or None, default=None
+        Exactly this many iterations instead of a stop test, so that the clouds learn nothing of
+        when the centres came to rest. Centres at rest stay where they are. It takes the place of
+        max_iter, tol and beta.
     tol : float or str, default=0
         Stop when the centres move by at most this: the sum over all clusters of the squared
         distance between old and new centre, every column's range counting as 1. Taken exactly, by
@@ -136,8 +143,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
-        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia, dedup and
-        join.
+        Needs the shares suite, and excludes init, n_init, iterations, tol, beta, min_size, inertia,
+        dedup and join.
     delta : float, default=1e-06
         See epsilon.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -202,6 +209,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
         "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
+        "iterations": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
         "tol": [Interval(Real, 0, None, closed="left"), str],
         "beta": [Interval(Real, 0, None, closed="left"), str, None],
         "random_state": SEEDS,
@@ -231,6 +239,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         init: str | ArrayLike = "k-means++",
         n_init: int | str = 1,
         max_iter: int | None = None,
+        iterations: int | None = None,
         tol: float | str = 0,
         beta: float | str | None = None,
         random_state: Any = None,
@@ -256,6 +265,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.iterations = iterations
         self.tol = tol
         self.beta = beta
         self.random_state = random_state
@@ -298,8 +308,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             job.k,
             init=job.init if isinstance(job.init, str) else np.array(job.init),
             n_init=job.n_init,
-            max_iter=job.max_iter,
-            beta=str(job.beta),
+            **_when_to_stop(job),
             random_state=job.seed,
             bounds=bounds,
             ub=spec.schema.ub,
@@ -457,6 +466,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             k=int(self.n_clusters),
             beta=self._beta(),
             max_iter=_MOST_ITERATIONS if self.max_iter is None else int(self.max_iter),
+            iterations=None if self.iterations is None else int(self.iterations),
             init=init,
             seed=seed_of(self.random_state),
             labels=True,
@@ -474,8 +484,18 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def _beta(self) -> Fraction:
         tol = parse_beta(self.tol)
+        if self.iterations is not None and (tol or self.beta or self.max_iter is not None):
+            raise DataError(
+                "iterations fixes how many iterations there are: leave out max_iter, tol and beta."
+            )
         if self.beta is None:
             return tol * self.ub**2
         if tol:
             raise DataError("tol and beta say the same in two units: give one of them.")
         return parse_beta(self.beta)
+
+
+def _when_to_stop(job: Job) -> dict[str, Any]:
+    if job.iterations is not None:
+        return {"iterations": job.iterations}
+    return {"max_iter": job.max_iter, "beta": str(job.beta)}

@@ -101,7 +101,8 @@ class ThreadPlatform:
         opened = [
             open_shares(*(share.for_owner(*place) for share in shared)) for place in places.items()
         ]
-        return [owner_side(spec).open_result(each) for each in opened]
+        sides = map(owner_side(spec).of, places)
+        return [side.open_result(each) for side, each in zip(sides, opened, strict=True)]
 
     def _key(self) -> "SecretKey":
         from ppodc.crypto.paillier import generate, generate_insecure

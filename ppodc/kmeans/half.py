@@ -130,6 +130,13 @@ class Half(PairHalf):
         """
         raise _cannot_link()
 
+    def joined_labels(self, shard: str, sums: State) -> OutputShare:
+        """This cloud's share of 1 + the label of each row of the shard's last `assign`.
+
+        0 for a row that is not joined, and for all if the `sums` are of fewer rows than `least`.
+        """
+        raise _cannot_link()
+
     def count_once(self, shard: str, parts: Bits, first: NDArray[np.bool_]) -> None:
         """From now on sums leave out rows that are not real, or that match one of an owner before,
         as these parts say of the shard, or do not belong to the `first` pass; nobody learns which.

@@ -81,6 +81,13 @@ def _pick(half: Half, task: Task, _progress: Progress) -> State:
     )
 
 
+def _labels(half: Half, task: Task, _progress: Progress) -> list[OutputShare]:
+    """Of joined rows the task has the sums of all clusters."""
+    if task.inputs:
+        return [half.joined_labels(shard, *task.inputs) for shard in task.shards]
+    return [half.labels(shard) for shard in task.shards]
+
+
 def _better(half: Half, task: Task, _progress: Progress) -> Sequence[State]:
     old, new = task.inputs
     return half.better(old, new)
@@ -119,7 +126,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "squares": _squares,
     "members": _members,
     "output": _output,
-    "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
+    "labels": _labels,
 }
 
 

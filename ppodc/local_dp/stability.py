@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.local_dp.frequencies import possible
-from ppodc.privacy.weighted_kmeans import nearest, weighted_kmeans
+from ppodc.privacy.weighted_kmeans import Settle, nearest, weighted_kmeans
 
 FACTOR = 2.0  # times the cost of k-means that a usable result should stay below in nine runs of ten
 _MOST_LOSS = 1.12  # by noise drawn again
@@ -55,7 +55,14 @@ def warning(loss: float | None, noise: float | None) -> str:
     )
 
 
-def shaken(points: Reals, weights: Reals, deviation: float, centres: Reals, seed: int) -> Stability:
+def shaken(
+    points: Reals,
+    weights: Reals,
+    deviation: float,
+    centres: Reals,
+    seed: int,
+    settle: Settle | None = None,
+) -> Stability:
     """Of centres of points with these weights, whose counts have this standard deviation."""
     noise, k = SecureRandom.public(seed), len(centres)
     before = _cost(points, weights, centres)
@@ -65,7 +72,7 @@ def shaken(points: Reals, weights: Reals, deviation: float, centres: Reals, seed
         if np.count_nonzero(counts) < k:
             counts = counts + 1.0
         stream = SecureRandom.public(draw)
-        found, _ = weighted_kmeans(points, counts, k, random=stream, starts=_STARTS)
+        found, _ = weighted_kmeans(points, counts, k, random=stream, starts=_STARTS, settle=settle)
         losses.append(_cost(points, weights, found) / before if before else math.inf)
         moved.append(found[nearest(centres, found)] - centres)
     spread = np.sqrt(np.mean(np.square(moved), axis=0))

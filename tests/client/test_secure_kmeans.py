@@ -140,6 +140,17 @@ def test_the_estimator_of_a_spec_asks_for_that_spec():
     assert again.verbose
 
 
+def test_a_fixed_number_of_iterations_gives_the_centres_at_rest(model, threads):
+    fixed = SecureKMeans(
+        3, bounds=BOUNDS, iterations=model.n_iter_ + 2, random_state=5, platform=threads
+    ).fit(OWNERS)
+    assert np.array_equal(fixed.cluster_centers_, model.cluster_centers_)
+    assert fixed.n_iter_ == model.n_iter_ + 2
+    assert SecureKMeans.from_spec(fixed.spec_)._spec(SCHEMA) == fixed.spec_
+    with pytest.raises(ValueError, match="leave out max_iter, tol and beta"):
+        SecureKMeans(3, bounds=BOUNDS, iterations=4, max_iter=9, platform=threads).fit(OWNERS)
+
+
 def test_parameters_and_clones(threads):
     model = SecureKMeans(4, bounds=(0, 1), dedup=RecordLinkage(theta="1/9"), platform=threads)
     again = clone(model)
@@ -230,6 +241,7 @@ def test_under_differential_privacy(threads):
     [
         ({"epsilon": 0.0}, "epsilon"),
         ({"beta": 1}, "beta does not go with epsilon"),
+        ({"iterations": 3}, "iterations does not go with epsilon"),
         ({"init": [[0.0, 0.0]] * 3}, "init does not go with"),
         ({"suite": "paillier"}, "no suite 'paillier' for private-kmeans"),
     ],

@@ -41,7 +41,6 @@ from ppodc.privacy.cell_noise import ExactNoise
 ORDER, BITS = "order.json", "bits.npy"
 UB = 160
 _PROGRAM = "ppodc.bench.linkage.process"
-PUBLISHED_MS = 38.94  # a pair of the chapter's three-party protocol, on its machine
 NOTES = (
     "Published: 38.94 ms and 13.5 kB for a pair of 5 numbers, three parties, 1,024-bit keys; no "
     "figure for strings.",

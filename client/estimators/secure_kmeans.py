@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from fractions import Fraction
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -26,6 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.exact_job import exact_job, exact_parameters
 from client.estimators.given_tables import (
     LEFT_OUT,
     MISSING,
@@ -34,9 +34,9 @@ from client.estimators.given_tables import (
     frames_of,
     tables_of,
 )
-from client.estimators.joined_tables import join_parameters, joined_tables
+from client.estimators.joined_tables import joined_tables
 from client.estimators.known_parameters import KnownParameters
-from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of, seed_of
+from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of
 from client.estimators.private_job import private_job, private_parameters
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
@@ -49,8 +49,6 @@ from ppodc.kmeans.job import (
     MIN_SIZE,
     ByRecords,
     Job,
-    job_of,
-    parse_beta,
 )
 from ppodc.kmeans.private.explain import mostly_noise
 from ppodc.kmeans.private.job import DELTA, NoisyJob
@@ -64,9 +62,6 @@ from ppodc.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_MOST_ITERATIONS = 100
-_RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
 
 
 class SecureKMeans(
@@ -292,31 +287,7 @@ class SecureKMeans(
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
         if isinstance(spec.job, NoisyJob):
             return cls(**private_parameters(spec, spec.job), **rest)
-        job, dedup = job_of(spec), None
-        if job.ks:
-            raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
-        columns = job.clustered(spec.schema).columns
-        bounds: Any = [(column.low, column.high) for column in columns]
-        if job.dedup is not None:
-            dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
-            if dedup.by_name:
-                bounds = {column.name: (column.low, column.high) for column in columns}
-        if job.join is not None:
-            rest |= {**join_parameters(job.join, spec.schema), "sizes": job.sizes}
-            bounds = {column.name: (column.low, column.high) for column in columns}
-        return cls(
-            job.k,
-            init=job.init if isinstance(job.init, str) else np.array(job.init),
-            n_init=job.n_init,
-            **_when_to_stop(job),
-            random_state=job.seed,
-            bounds=bounds,
-            ub=spec.schema.ub,
-            min_size=job.min_size,
-            inertia=job.inertia,
-            dedup=dedup,
-            **rest,
-        )
+        return cls(**exact_parameters(spec), **rest)
 
     def fit(
         self,
@@ -407,7 +378,7 @@ class SecureKMeans(
             raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
         joined = joined_tables(self, self.ub, data)
         with as_data_errors():
-            job = replace(self._job(counts), labels=False, join=joined.join, sizes=self.sizes)
+            job = replace(exact_job(self, counts), labels=False, join=joined.join, sizes=self.sizes)
             return Spec(NAME, joined.schema, job), None, joined.tables
 
     @property
@@ -452,50 +423,10 @@ class SecureKMeans(
     def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
         """The spec that this estimator asks for, over these columns to cluster."""
         with as_data_errors():
-            job: Job | NoisyJob = private_job(self, counts) if self.epsilon else self._job(counts)
+            job: Job | NoisyJob = (
+                private_job(self, counts) if self.epsilon else exact_job(self, counts)
+            )
             if self.dedup is not None and isinstance(job, Job):
                 schema, linkage = self.dedup.inside(schema)
                 job = replace(job, dedup=linkage)
             return Spec(NAME, schema, job)
-
-    def _job(self, counts: Sequence[int] = ()) -> Job:
-        init: Any = self.init
-        if not isinstance(init, str):
-            init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
-        return Job(
-            k=int(self.n_clusters),
-            beta=self._beta(),
-            max_iter=_MOST_ITERATIONS if self.max_iter is None else int(self.max_iter),
-            iterations=None if self.iterations is None else int(self.iterations),
-            init=init,
-            seed=seed_of(self.random_state),
-            labels=True,
-            min_size=int(self.min_size),
-            n_init=self._starts(),
-            inertia=self.inertia,
-            ks=tuple(counts),
-        )
-
-    def _starts(self) -> int:
-        if isinstance(self.n_init, str):
-            random = isinstance(self.init, str) and self.init == "random"
-            return _RANDOM_STARTS if random else 1
-        return int(self.n_init)
-
-    def _beta(self) -> Fraction:
-        tol = parse_beta(self.tol)
-        if self.iterations is not None and (tol or self.beta or self.max_iter is not None):
-            raise DataError(
-                "iterations fixes how many iterations there are: leave out max_iter, tol and beta."
-            )
-        if self.beta is None:
-            return tol * self.ub**2
-        if tol:
-            raise DataError("tol and beta say the same in two units: give one of them.")
-        return parse_beta(self.beta)
-
-
-def _when_to_stop(job: Job) -> dict[str, Any]:
-    if job.iterations is not None:
-        return {"iterations": job.iterations}
-    return {"max_iter": job.max_iter, "beta": str(job.beta)}

@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from client.estimators.exact_job import exact_job
 from ppodc import RecordLinkage, SecureKMeans, SecureTotals, Spec
 from ppodc.errors import InputError
 from tests.client.points import BOUNDS, SCHEMA, equals_plaintext, points
@@ -116,11 +117,11 @@ def test_several_numbers_of_clusters_from_one_job(threads):
 
 
 def test_tol_and_beta_are_the_same_in_two_units():
-    spec = Spec("any", SCHEMA, SecureKMeans(3, tol=1e-4)._job())
+    spec = Spec("any", SCHEMA, exact_job(SecureKMeans(3, tol=1e-4)))
     assert spec.job.beta == 100  # of ub = 1000
-    assert SecureKMeans(3, beta="1/3")._job().beta.denominator == 3
+    assert exact_job(SecureKMeans(3, beta="1/3")).beta.denominator == 3
     with pytest.raises(ValueError, match="give one of them"):
-        SecureKMeans(3, tol=1, beta=1)._job()
+        exact_job(SecureKMeans(3, tol=1, beta=1))
 
 
 def test_a_drawn_seed_is_kept(threads):
@@ -272,7 +273,7 @@ def test_weights_in_a_search_are_refused_with_the_reason():
 def test_auto_is_the_number_of_starts_that_scikit_learn_makes(init, starts):
     model = SecureKMeans(1, init=init, n_init="auto")
     model._validate_params()
-    assert model._job().n_init == starts
+    assert exact_job(model).n_init == starts
 
 
 def test_bounds_that_miss_a_column_or_name_another_say_which(threads):

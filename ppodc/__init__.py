@@ -15,6 +15,7 @@ from ppodc.extras import named_if_missing
 if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
     from client.both_clouds import ListedDataset as ListedDataset
     from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
+    from client.estimators.local_mixed import LocalPrivateKPrototypes as LocalPrivateKPrototypes
     from client.estimators.local_private import LocalPrivateKMeans as LocalPrivateKMeans
     from client.estimators.local_private import LocalPrivateKModes as LocalPrivateKModes
     from client.estimators.record_linkage import RecordLinkage as RecordLinkage
@@ -41,6 +42,7 @@ _PLACES = {
     "LocalPrivateDBSCAN": "client.estimators.local_dbscan",
     "LocalPrivateKMeans": "client.estimators.local_private",
     "LocalPrivateKModes": "client.estimators.local_private",
+    "LocalPrivateKPrototypes": "client.estimators.local_mixed",
     "Operator": "client.operator",
     "Owner": "client.owner",
     "Receipt": "client.sending",
@@ -62,6 +64,7 @@ __all__ = [
     "LocalPrivateDBSCAN",
     "LocalPrivateKMeans",
     "LocalPrivateKModes",
+    "LocalPrivateKPrototypes",
     "Operator",
     "Owner",
     "Receipt",

@@ -70,6 +70,13 @@ def kind_in_words(spec: Spec) -> str:
     return KINDS.get(spec.job.kind, spec.job.kind)
 
 
+def words_of(spec: Spec) -> list[str]:
+    """Words of its sentences that a page explains, as `meanings` has them."""
+    text = " ".join(spec.describe()).lower()
+    words = ["cluster", "inertia", "variance", "correlation", "edit distance", "epsilon"]
+    return [*(word for word in words if word in text), "half", "study number"]
+
+
 def privacy_of(spec: Spec) -> PrivacyReport | None:
     """The guarantee for each record of an upload; None: it reveals nothing."""
     return spec.form.privacy()

@@ -55,5 +55,5 @@ def preview_lines(spec: Spec, table: Path, rows: int) -> list[tuple[str, str]] |
 
 def _span(seconds: float) -> str:
     if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
+        return plural(max(1, round(seconds)), "second")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -95,7 +95,9 @@ class ResultScreens:
         if ids and choices.leave_out:
             bad, lines = draft.look(spec).bad, lines_of(draft.original)
             ids = [each for each, line in zip(ids, lines, strict=True) if line not in bad]
-        return OwnRows(values, labels, ids, choices.ids)
+        names = [column.name for column in wanted(spec)]
+        cells = [] if partners is None else _cells(ready.path, len(names))
+        return OwnRows(values, labels, ids, choices.ids, cells, names)
 
     # ---------------------------------------------------------------------------------- pages
 
@@ -234,6 +236,13 @@ def _values(strict: Path, spec: Spec, owner: str) -> Any:
             for fields in reader
         ]
     return np.array(rows, np.float64).reshape(len(rows), width)
+
+
+def _cells(strict: Path, width: int) -> list[list[str]]:
+    """The cells of a strict file as they are written, by column of the study."""
+    with strict.open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    return [fields[len(fields) - width :] for fields in rows]
 
 
 def _whole(text: str) -> int:

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from client.data_errors import DataError, as_data_errors
-from ppodc.records.encode import check_values
+from ppodc.records.encode import capitals, check_values
 from ppodc.records.read_table import Table, in_pandas, read, row_names, some, word
 from ppodc.records.schema import Schema
 from ppodc.toml_document import quoted
@@ -199,6 +199,9 @@ def _table(
     if twice:
         raise DataError(f"{source}: a column name occurs more than once: {quoted(twice)}")
     if wanted is not None:
+        missing = [name for name in wanted if name not in names]
+        if told := capitals(missing, names):
+            raise DataError(f"{source}: missing columns {quoted(missing)}; {told}")
         table = table.some_columns([name for name in names if name in wanted])
     _check_numbers(table)
     return table, labels
@@ -240,6 +243,7 @@ def _common_names(owners: list[str], tables: Sequence[tuple[Table | None, Any]])
         if missing or unknown:
             parts = [f"missing columns {quoted(missing)}"] if missing else []
             parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
+            parts += filter(None, [capitals(missing, found)])
             raise DataError(f"the table of {owner}: {'; '.join(parts)}")
     return names
 

@@ -33,8 +33,7 @@ def plain_parameters(spec: Spec) -> dict[str, Any]:
         "n_clusters": job.k,
         "init": job.init if isinstance(job.init, str) else np.array(job.init),
         "n_init": job.n_init,
-        "max_iter": job.max_iter,
-        "beta": str(job.beta),
+        **_when_to_stop(job),
         "random_state": job.seed,
         "bounds": list(by_name.values()),
         "ub": spec.schema.ub,
@@ -51,11 +50,17 @@ def plain_parameters(spec: Spec) -> dict[str, Any]:
     return found
 
 
+def _when_to_stop(job: Job) -> dict[str, Any]:
+    if job.iterations is not None:
+        return {"iterations": job.iterations}
+    return {"max_iter": job.max_iter, "beta": str(job.beta)}
+
+
 def spec_of(estimator: Any, schema: Schema, counts: Sequence[int] = ()) -> Spec:
     """The spec that an estimator asks for, over these columns to cluster."""
     with as_data_errors():
         job: Job | NoisyJob
-        job = private_job(estimator, counts) if estimator.epsilon else _job(estimator, counts)
+        job = private_job(estimator, counts) if estimator.epsilon else job_for(estimator, counts)
         if estimator.dedup is not None and isinstance(job, Job):
             schema, linkage = estimator.dedup.inside(schema)
             job = replace(job, dedup=linkage)
@@ -65,12 +70,13 @@ def spec_of(estimator: Any, schema: Schema, counts: Sequence[int] = ()) -> Spec:
 def joined_spec(estimator: Any, joined: JoinedTables, counts: Sequence[int] = ()) -> Spec:
     """The spec that an estimator asks for, over joined columns."""
     with as_data_errors():
-        job = _job(estimator, counts)
+        job = job_for(estimator, counts)
         job = replace(job, labels=estimator.labels, join=joined.join, sizes=estimator.sizes)
         return Spec(NAME, joined.schema, job)
 
 
-def _job(estimator: Any, counts: Sequence[int]) -> Job:
+def job_for(estimator: Any, counts: Sequence[int] = ()) -> Job:
+    """The job that an estimator asks for, without [linkage] or [join]."""
     init = estimator.init
     if not isinstance(init, str):
         init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
@@ -79,6 +85,7 @@ def _job(estimator: Any, counts: Sequence[int]) -> Job:
         k=int(estimator.n_clusters),
         beta=_beta(estimator),
         max_iter=_MOST_ITERATIONS if most is None else int(most),
+        iterations=None if estimator.iterations is None else int(estimator.iterations),
         init=init,
         seed=seed_of(estimator.random_state),
         labels=estimator.join is None,
@@ -98,6 +105,11 @@ def _starts(estimator: Any) -> int:
 
 def _beta(estimator: Any) -> Fraction:
     tol = parse_beta(estimator.tol)
+    given = tol or estimator.beta or estimator.max_iter is not None
+    if estimator.iterations is not None and given:
+        raise DataError(
+            "iterations fixes how many iterations there are: leave out max_iter, tol and beta."
+        )
     if estimator.beta is None:
         return tol * int(estimator.ub) ** 2
     if tol:

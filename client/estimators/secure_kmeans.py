@@ -34,6 +34,7 @@ from client.estimators.given_tables import (
 )
 from client.estimators.joined_tables import joined_tables
 from client.estimators.kmeans_job import joined_spec, plain_parameters, spec_of
+from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of
 from client.estimators.private_job import private_parameters
 from client.estimators.record_linkage import RecordLinkage
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class SecureKMeans(
+    KnownParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
     Distances are measured on the grid: every column's range, from low to high, counts as ub steps.
@@ -78,6 +81,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     max_iter : int or None, default=None
         Most iterations of a start; None is 100. With epsilon exactly this many; None is 3 for up to
         two columns, else 4.
+    iterations : int or None, default=None
+        Exactly this many iterations instead of a stop test, so that the clouds learn nothing of
+        when the centres came to rest. Centres at rest stay where they are. It takes the place of
+        max_iter, tol and beta.
     tol : float or str, default=0
         Stop when the centres move by at most this: the sum over all clusters of the squared
         distance between old and new centre, every column's range counting as 1. Taken exactly, by
@@ -131,8 +138,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
-        Needs the shares suite, and excludes init, n_init, tol, beta, min_size, inertia, dedup and
-        join.
+        Needs the shares suite, and excludes init, n_init, iterations, tol, beta, min_size, inertia,
+        dedup and join.
     delta : float, default=1e-06
         See epsilon.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -198,6 +205,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
         "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
+        "iterations": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
         "tol": [Interval(Real, 0, None, closed="left"), str],
         "beta": [Interval(Real, 0, None, closed="left"), str, None],
         "random_state": SEEDS,
@@ -228,6 +236,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         init: str | ArrayLike = "k-means++",
         n_init: int | str = 1,
         max_iter: int | None = None,
+        iterations: int | None = None,
         tol: float | str = 0,
         beta: float | str | None = None,
         random_state: Any = None,
@@ -254,6 +263,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.iterations = iterations
         self.tol = tol
         self.beta = beta
         self.random_state = random_state

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from client.data_errors import as_data_errors
 from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
 from client.estimators.joined_tables import joined_tables
+from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import Bounds, refuse, schema_of
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
@@ -33,7 +34,7 @@ _UB = 1000
 _OFF = 1e-6  # of a step, which rounding of doubles does not explain
 
 
-class SecureTotals(BaseEstimator):
+class SecureTotals(KnownParameters, BaseEstimator):
     """Number of records, sum, mean and variance of each column over several owners' records.
 
     Neither cloud sees a record or a total; owners learn the totals and nothing else. Exact for the

@@ -55,8 +55,13 @@ class Half(PairHalf):
         """Clusters from several `records` calls, one behind the other. Local."""
 
     @abstractmethod
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
-        """One-hot of the nearest cluster per record, summed: (k, l + 1) partial sums, counts."""
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
+        """One-hot of the nearest cluster per record, summed: (k, l + 1) partial sums, counts.
+
+        `more` says that records may be assigned again: what that takes may be made meanwhile.
+        """
 
     @abstractmethod
     def add(self, states: Sequence[State]) -> State:

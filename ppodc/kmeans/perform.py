@@ -17,11 +17,18 @@ def perform(half: Half, task: Task, progress: Progress) -> Any:
 
 
 def _assign(half: Half, task: Task, progress: Progress) -> State:
+    """`agreed` ends with whether records may be assigned again."""
     parts, scaled = task.inputs
     clusters = _joined(half, parts)
     if scaled is not None:
         half.take_scaled(clusters, scaled)
-    return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
+    again, last = bool(task.agreed[-1]), task.shards[-1]
+    return half.add(
+        [
+            half.assign(shard, clusters, progress, more=again or shard != last)
+            for shard in task.shards
+        ]
+    )
 
 
 def _update(half: Half, task: Task, _progress: Progress) -> Iterated:

@@ -15,6 +15,7 @@ from ppodc.kmeans.job import job_of
 from ppodc.kmeans.kind import CLUSTERS, LABELS, ending, output_name
 from ppodc.linkage.outputs import ROWS
 from ppodc.linkage.result import in_own_order
+from ppodc.notebook import ShownInNotebooks
 from ppodc.records.encode import on_grid
 from ppodc.records.grid import decode_centres
 from ppodc.records.result_shares import OpenedResult, Table, mismatch
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(ShownInNotebooks):
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
     `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
@@ -138,7 +139,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultsByK:
+class ResultsByK(ShownInNotebooks):
     """The results of a job with several numbers of clusters: `by_k[4]` is that of four."""
 
     by_k: Mapping[int, Result]

@@ -114,7 +114,8 @@ class Assign(OnRecords):
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         handed_on = int(plan.scaled is not None)
         inputs = (plan.clusters, plan.scaled)
-        assign = Task("assign", place.names, agreed=(handed_on,), inputs=inputs)
+        agreed = (handed_on, int(plan.goes_on))
+        assign = Task("assign", place.names, agreed=agreed, inputs=inputs)
         return [*ready(plan, place), *_fetch(plan.stand_ins(), place), assign]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -348,7 +349,7 @@ def _again(plan: KMeansPlan, place: SlotView, k: int) -> list[Task]:
     that the worker did."""
     if not plan.job.several_runs and place.done.get("assign") == plan.iteration:
         return []
-    return [Task("assign", place.names, agreed=(0,), inputs=((plan.best[k].began,), None))]
+    return [Task("assign", place.names, agreed=(0, 0), inputs=((plan.best[k].began,), None))]
 
 
 def _fetch(wanted: Sequence[Run], place: SlotView) -> list[Task]:

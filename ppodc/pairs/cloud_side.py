@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import PublicKey, SecretKey
+from ppodc.crypto.split_paillier import KeyShare
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.pairs.plan import JobFacts, Plan, Progress, Task
 from ppodc.pairs.shards import Shard
@@ -55,10 +56,11 @@ class PairHalf(ABC):
 class Material:
     """Inputs of a half besides its channel.
 
-    The key is C2's Paillier key, public at C1 and secret at C2; the paillier suite alone needs it.
+    The key is C2's Paillier key, public at C1 and secret at C2, or each cloud's share of a split
+    one; the paillier suite alone needs it.
     """
 
-    key: PublicKey | SecretKey | None = field(default=None, repr=False)
+    key: PublicKey | SecretKey | KeyShare | None = field(default=None, repr=False)
     pools: Path | None = None  # this pair's folder of supplies made ahead
     secrets: SessionSecrets | None = None  # of the session, where an auditor may ask for them
 

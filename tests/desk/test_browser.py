@@ -52,7 +52,12 @@ def owner_tab(browser, world, folder, name=OWNERS[0], **options):
 
 
 def looked_at(tab, name):
-    """Check a screen as everybody meets it, and keep its picture if that is wanted."""
+    """Check a screen as everybody meets it, and keep its picture if that is wanted.
+
+    A window of 1280 pixels at 200 % zoom is laid out as one of 640.
+    """
+    tab.page.set_viewport_size({"width": 640, "height": 450})
+    check_page(tab.page, f"{name} zoomed", thorough=False)
     for width in (1280, 400):
         for scheme in ("light", "dark"):
             tab.page.set_viewport_size({"width": width, "height": 900})

@@ -25,7 +25,7 @@ def test_many_records_are_usable_and_few_are_not():
     assert usable(many.loss, 0.1)
     assert warning(many.loss, 0.1) == ""
     assert not usable(few.loss, 0.1)
-    assert "made of noise" in warning(few.loss, 0.1)
+    assert "largely made of noise" in warning(few.loss, 0.1)
     assert not usable(None, 1.5)
     assert many.errors.shape == (3, 2)
     assert few.errors.mean() > 3 * many.errors.mean()

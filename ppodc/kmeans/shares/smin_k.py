@@ -46,6 +46,11 @@ def needs(rows: int, k: int, width: int) -> Needs:
     return total
 
 
+def waits(k: int, width: int) -> int:
+    """How often `smin_k` waits for the peer."""
+    return (k - 1).bit_length() * (compare.rounds(width) + 1)
+
+
 def always(role: int, rows: int) -> XorShare:
     """The bit 1 for every record."""
     return XorShare(np.zeros(padded(rows, compare.UNIT) // WORD, U64)).negated(role)

@@ -40,6 +40,11 @@ UNIT = 2 * WORD  # comparisons come in batches of this size, one word for each d
 _DIGITS, _TABLES = "shares.digits", "shares.tables"
 
 
+def rounds(width: int) -> int:
+    """Rounds of a comparison."""
+    return 2 + (-(-width // DIGIT) - 1).bit_length()
+
+
 def needs(count: int, width: int) -> Needs:
     """Supplies for `count` comparisons of `width` bits."""
     digits, count = -(-width // DIGIT), padded(count, UNIT)

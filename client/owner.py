@@ -293,7 +293,7 @@ class Owner:
         spec = self._clouds.spec(dataset)
         with_rows = rows or not spec.kind.rows_are_extra
         opened = fetch(self._clouds, spec, wait, timeout, on_wait, rows=with_rows)
-        return owner_side(spec).open_result(opened)
+        return owner_side(spec).of(self.name).open_result(opened)
 
     def row_names(self, dataset: str, rows: int) -> dict[str, list[str]]:
         """Columns `row` and `id` for this many own rows of a result, in its order.

@@ -1,6 +1,7 @@
 """C1's half of a pair: it connects to the C2 worker that the master names."""
 
 from ppodc.crypto.paillier import PublicKey
+from ppodc.crypto.paillier_keys import load_share
 from ppodc.errors import ChannelError
 from ppodc.pairs.network import ZEROMQ, Network
 from ppodc.pairs.pair_worker import PairWorker, Setup
@@ -12,12 +13,24 @@ _CONNECT_SECONDS = 30.0
 
 
 class Worker1(PairWorker):
-    """Knows C2's public Paillier key, if any, and no key that opens a ciphertext."""
+    """Knows C2's public Paillier key, if any, or a share of it that opens nothing by itself.
+
+    A share is read from its file: it never travels through Ray.
+    """
 
     network: Network = ZEROMQ
 
-    def __init__(self, setup: Setup, modulus: int | None) -> None:
-        super().__init__(setup, 1, None if modulus is None else PublicKey(modulus))
+    def __init__(
+        self,
+        setup: Setup,
+        modulus: int | None,
+        share_file: str | None = None,
+        insecure_key: bool = False,
+    ) -> None:
+        if share_file is not None:
+            super().__init__(setup, 1, load_share(share_file, 1, allow_insecure=insecure_key))
+        else:
+            super().__init__(setup, 1, None if modulus is None else PublicKey(modulus))
         self._keys = CurveKeys.generate()
         self._peer: tuple[str, bytes, str] | None = None
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from cloud2.worker import Worker2
 from ppodc.cluster.workers import Workers, launch
-from ppodc.crypto.paillier_keys import load_secret
+from ppodc.crypto.paillier_keys import load_secret, load_share
 from ppodc.errors import (
     InputError,
     ProtocolError,
@@ -37,6 +37,7 @@ from ppodc.pairs.statements import Signed, SignedParts
 from ppodc.service.config import Cloud2Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
+from ppodc.service.spec_check import check_supplies
 from ppodc.service.store import Store
 from ppodc.transport.wire import Array
 
@@ -73,10 +74,13 @@ class Follower:
         self._store, self._config, self._workers = store, config, workers
         self._link_timeout = link_timeout
         # Read once here: a key that cannot be used must show when the service starts.
-        self._key_bits = 0
-        if config.paillier_secret is not None:
-            key = load_secret(config.paillier_secret, allow_insecure=bool(config.insecure_key_bits))
-            self._key_bits = key.public.bits
+        self._key_bits, weak = 0, bool(config.insecure_key_bits)
+        if config.paillier_share is not None:
+            share = load_share(config.paillier_share, 2, allow_insecure=weak)
+            self._key_bits = share.public.bits
+        elif config.paillier_secret is not None:
+            secret = load_secret(config.paillier_secret, allow_insecure=weak)
+            self._key_bits = secret.public.bits
         self._sessions: dict[str, _Session] = {}
         self._opening = threading.Lock()
 
@@ -223,7 +227,9 @@ class Follower:
             raise InputError(
                 f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
             )
-        suite = self._store.datasets.spec(dataset).kind.suite(name)
+        spec = self._store.datasets.spec(dataset)
+        check_supplies(spec, self._config)
+        suite = spec.kind.suite(name)
         if suite not in self._config.suites:
             raise InputError(
                 f"cloud 2 does not take part in the suite {suite!r}, only in "
@@ -260,10 +266,11 @@ class Follower:
         """Workers for these slots; where they listen, in the order of the slots."""
         config, job = self._config, session.job
         key_file = None if config.paillier_secret is None else str(config.paillier_secret)
-        insecure = bool(config.insecure_key_bits)
+        share_file = None if config.paillier_share is None else str(config.paillier_share)
+        key = (key_file, bool(config.insecure_key_bits), share_file)
 
         def start(slot: int, again: bool) -> Any:
-            worker = self._workers.start(Worker2, session.setup, key_file, insecure)
+            worker = self._workers.start(Worker2, session.setup, *key)
             job.place(slot, worker, again)
             where = (config.worker_host, config.worker_ports)
             pair = job.pair_name(slot)

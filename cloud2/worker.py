@@ -1,10 +1,9 @@
 """C2's half of a pair: it listens for the one C1 worker whose key it was given."""
 
 import logging
-from pathlib import Path
 
 from ppodc.cluster.ray_workers import node_address
-from ppodc.crypto.paillier_keys import load_secret
+from ppodc.crypto.paillier_keys import load_secret, load_share
 from ppodc.errors import ChannelError, InputError
 from ppodc.pairs.network import ZEROMQ, Listener, Network
 from ppodc.pairs.pair_worker import PairWorker, Setup
@@ -18,15 +17,23 @@ log = logging.getLogger(__name__)
 
 
 class Worker2(PairWorker):
-    """Reads the secret Paillier key, if any, from its file: it never travels through Ray."""
+    """Reads the secret Paillier key or its share, if any, from a file: none travels through Ray."""
 
     network: Network = ZEROMQ
 
-    def __init__(self, setup: Setup, key_file: str | None, insecure_key: bool) -> None:
-        key = None
-        if key_file is not None:
-            key = load_secret(Path(key_file), allow_insecure=insecure_key)
-        super().__init__(setup, 2, key)
+    def __init__(
+        self,
+        setup: Setup,
+        key_file: str | None,
+        insecure_key: bool,
+        share_file: str | None = None,
+    ) -> None:
+        if share_file is not None:
+            super().__init__(setup, 2, load_share(share_file, 2, allow_insecure=insecure_key))
+        elif key_file is not None:
+            super().__init__(setup, 2, load_secret(key_file, allow_insecure=insecure_key))
+        else:
+            super().__init__(setup, 2, None)
         self._keys = CurveKeys.generate()
         self._listener: Listener | None = None
         self._pair = ""

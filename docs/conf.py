@@ -62,7 +62,9 @@ def _insert_generated(_app: Any, _name: str, source: list[str]) -> None:
 def _made_anew(_app: Any, env: Any, *_: Any) -> list[str]:
     """Pages that depend on the code are read in every build."""
     return [
-        name for name in env.found_docs if name.startswith(("docs/reference/", "docs/parameters"))
+        name
+        for name in env.found_docs
+        if name.startswith(("docs/reference/", "docs/parameters", "docs/measured"))
     ]
 
 

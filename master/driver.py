@@ -20,7 +20,7 @@ from master.session import MasterSession
 from ppodc.cluster.ray_cluster import RayPlacement
 from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.cluster.workers import Workers
-from ppodc.crypto.paillier_keys import load_public
+from ppodc.crypto.paillier_keys import load_public, load_share
 from ppodc.errors import (
     CancelledError,
     ChannelError,
@@ -37,6 +37,7 @@ from ppodc.pairs.shards import usable_pairs
 from ppodc.service.config import Cloud1Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
+from ppodc.service.spec_check import check_supplies
 from ppodc.service.store import Store
 
 _MOST_LOST = 2  # sessions lost in a row without an iteration in between
@@ -95,7 +96,9 @@ class Master:
         means: JobResources,
     ) -> None:
         self._config, self._store, self._dataset = config, store, dataset
-        self._suite = store.datasets.spec(dataset).kind.suite(suite)
+        spec = store.datasets.spec(dataset)
+        check_supplies(spec, config)
+        self._suite = spec.kind.suite(suite)
         self._pairs = config.pairs if pairs is None else pairs
         if not 1 <= self._pairs <= MAX_PAIRS:
             raise InputError(f"a job runs on 1 to {MAX_PAIRS} worker pairs, not {self._pairs}.")
@@ -241,10 +244,14 @@ def _give_up(store: Store, cloud2: Cloud2Client, dataset: str, reason: str) -> J
 
 
 def cloud2_key(config: Cloud1Config) -> tuple[int | None, int]:
-    """(modulus, bits) of C2's Paillier key; (None, 0) if this cloud was given none."""
-    if config.paillier_public is None:
+    """(modulus, bits) of C2's Paillier key, or the split one; (None, 0) if there is none here."""
+    weak = bool(config.insecure_key_bits)
+    if config.paillier_share is not None:
+        key = load_share(config.paillier_share, 1, allow_insecure=weak).public
+    elif config.paillier_public is not None:
+        key = load_public(config.paillier_public, allow_insecure=weak)
+    else:
         return None, 0
-    key = load_public(config.paillier_public, allow_insecure=bool(config.insecure_key_bits))
     return int(key.n), key.bits
 
 

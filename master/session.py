@@ -142,8 +142,15 @@ class MasterSession:
     def _spawn(self, slots: list[int]) -> list[bytes]:
         """Fresh workers in these slots; their channel keys."""
 
+        share = self._config.paillier_share
+        key = (
+            self._modulus,
+            None if share is None else str(share),
+            bool(self._config.insecure_key_bits),
+        )
+
         def start(slot: int, again: bool) -> Any:
-            worker = self._workers.start(Worker1, self._setup, self._modulus)
+            worker = self._workers.start(Worker1, self._setup, *key)
             self.job.place(slot, worker, again)
             if self.job.trail is not None:
                 self.job.trail.draw(self.job.pair_name(slot))

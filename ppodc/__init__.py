@@ -15,8 +15,10 @@ from ppodc.extras import named_if_missing
 if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
     from client.both_clouds import ListedDataset as ListedDataset
     from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
+    from client.estimators.local_mixed import LocalPrivateKPrototypes as LocalPrivateKPrototypes
     from client.estimators.local_private import LocalPrivateKMeans as LocalPrivateKMeans
     from client.estimators.local_private import LocalPrivateKModes as LocalPrivateKModes
+    from client.estimators.local_split import LocalPrivateSplitKMeans as LocalPrivateSplitKMeans
     from client.estimators.record_linkage import RecordLinkage as RecordLinkage
     from client.estimators.secure_kmeans import SecureKMeans as SecureKMeans
     from client.estimators.secure_totals import SecureTotals as SecureTotals
@@ -41,6 +43,8 @@ _PLACES = {
     "LocalPrivateDBSCAN": "client.estimators.local_dbscan",
     "LocalPrivateKMeans": "client.estimators.local_private",
     "LocalPrivateKModes": "client.estimators.local_private",
+    "LocalPrivateKPrototypes": "client.estimators.local_mixed",
+    "LocalPrivateSplitKMeans": "client.estimators.local_split",
     "Operator": "client.operator",
     "Owner": "client.owner",
     "Receipt": "client.sending",
@@ -62,6 +66,8 @@ __all__ = [
     "LocalPrivateDBSCAN",
     "LocalPrivateKMeans",
     "LocalPrivateKModes",
+    "LocalPrivateKPrototypes",
+    "LocalPrivateSplitKMeans",
     "Operator",
     "Owner",
     "Receipt",

@@ -1,8 +1,8 @@
 """Rules and blocks of record linkage, by the names that a spec file has for them.
 
 Rules say which rows match: `fields` of `exact`, `edit` and `numeric` parts (`all_of`: every part
-must agree) or of parts with several weights (`levels`, `date`, `swapped`, `frequency`), `sse`,
-`edit_distance`, `dice`. Blocks say which pairs are compared at all: `by_key` (`key` for a part of a
+must agree) or of parts with several weights (`levels`, `grams`, `date`, `swapped`, `frequency`),
+`sse`, `edit_distance`, `dice`. Blocks say which pairs are compared: `by_key` (`key` for a part of a
 text), `by_length`, `by_embedding`, `adtree`, `adtree_shared`; "none" compares all of them.
 """
 
@@ -19,6 +19,7 @@ from ppodc.linkage.rules import (
     exact,
     fields,
     frequency,
+    grams,
     levels,
     numeric,
     sse,
@@ -39,6 +40,7 @@ __all__ = [
     "exact",
     "fields",
     "frequency",
+    "grams",
     "key",
     "levels",
     "numeric",

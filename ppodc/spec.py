@@ -18,6 +18,7 @@ from ppodc.errors import InputError
 from ppodc.kinds import Job, Kind
 from ppodc.members import Members
 from ppodc.names import is_name
+from ppodc.notebook import ShownInNotebooks
 from ppodc.records.schema import Schema
 from ppodc.records.upload_form import UploadForm
 from ppodc.toml_document import check_keys, parse_toml
@@ -54,7 +55,7 @@ def sample_head(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(ShownInNotebooks):
     """A dataset: name, schema, job and owners. Two specs with the same digest are the same."""
 
     name: str

@@ -1,8 +1,8 @@
 """The import direction is the trust boundary: no party's code reaches into another party's.
 
-One exception: `ppodc/__init__.py` has a table of where users' names live, `client` among them, so
-that `from ppodc import Owner` works. It loads a place when somebody asks for a name of it, which no
-code in here does.
+Two exceptions load `client` by name, and only when a user asks: `ppodc/__init__.py`, so that
+`from ppodc import Owner` works, and `ppodc/notebook.py`, by which notebooks show results. No code
+in here asks for either.
 
 Inside `ppodc/` a lower room never imports a higher one, and rooms of one storey do not import each
 other: the tree can be read from the bottom.
@@ -28,7 +28,7 @@ MAY_IMPORT = {
 }
 STOREYS = (
     {"errors"},
-    {"extras", "files", "names", "toml_document"},
+    {"extras", "files", "names", "notebook", "toml_document"},
     {"transport", "crypto"},
     {"privacy"},
     {"records"},

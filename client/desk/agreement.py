@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from client.both_clouds import ListedDataset
+from client.desk.table_file import wanted
 from client.fetched_result import JobProgress
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.schema import Column, TextColumn
@@ -11,7 +12,7 @@ from ppodc.service.job_state import JobState
 from ppodc.spec import Spec
 
 _CLOUDS = re.compile(r"\b(clouds?|operators?|collector)\b.*\blearn", re.IGNORECASE)
-_OWNERS = re.compile(r"^(every|each|all|no)\b.*\bowners?\b.*\blearn", re.IGNORECASE)
+_OWNERS = re.compile(r"^((every|each|all|no)\b.*\bowners?|owners)\b.*\blearn", re.IGNORECASE)
 _GIVES = re.compile(r"\b(perturbs?|reported|dummies|rounded)\b", re.IGNORECASE)
 KINDS = {
     "kmeans": "Clusters",
@@ -32,8 +33,11 @@ class Agreement:
     study: list[str]
 
 
-def agreement(spec: Spec) -> Agreement:
-    """All of `Spec.describe`, each sentence in the column that it belongs to."""
+def agreement(spec: Spec, owner: str = "") -> Agreement:
+    """All of `Spec.describe`, each sentence in the column that it belongs to.
+
+    For an owner by name, what it gives are the columns that it holds.
+    """
     made = Agreement([], [], [], [])
     every: list[Column | TextColumn] = [*spec.schema.columns, *spec.schema.texts]
     columns = {f"{column.name}: {column.describe()}" for column in every}
@@ -48,7 +52,7 @@ def agreement(spec: Spec) -> Agreement:
             made.give.append(line)
         else:
             made.study.append(line)
-    names = [column.name for column in every]
+    names = [column.name for column in wanted(spec, owner)]
     shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     made.give.insert(0, f"One row for each record, {len(names)} values a row: {shown}.")
     if spec.job.kind == "local":
@@ -66,6 +70,13 @@ def kind_in_words(spec: Spec) -> str:
     return KINDS.get(spec.job.kind, spec.job.kind)
 
 
+def words_of(spec: Spec) -> list[str]:
+    """Words of its sentences that a page explains, as `meanings` has them."""
+    text = " ".join(spec.describe()).lower()
+    words = ["cluster", "inertia", "variance", "correlation", "edit distance", "epsilon"]
+    return [*(word for word in words if word in text), "half", "study number"]
+
+
 def privacy_of(spec: Spec) -> PrivacyReport | None:
     """The guarantee for each record of an upload; None: it reveals nothing."""
     return spec.form.privacy()
@@ -74,6 +85,12 @@ def privacy_of(spec: Spec) -> PrivacyReport | None:
 def smallest(spec: Spec) -> int:
     """The fewest records of a cluster that owners are told of; 0: there is no such rule."""
     return int(getattr(spec.job, "min_size", 0) or 0)
+
+
+def counted(spec: Spec) -> str:
+    """The records of a cluster that count towards `min_size`, in words."""
+    joins = getattr(spec.job, "join", None) is not None
+    return "joined rows" if joins else "records of other owners"
 
 
 @dataclass(frozen=True, slots=True)

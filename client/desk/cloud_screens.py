@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from client.desk import plots
+from client.desk.agreement import kind_in_words
 from client.desk.incoming import read_small
 from client.desk.pages import Pages
 from client.desk.screens import Visit, go, guarded, route
@@ -180,7 +181,7 @@ class CloudScreens:
         return {
             "line": line,
             "digest": spec.digest,
-            "kind": spec.job.kind,
+            "kind": kind_in_words(spec),
             "plot": _plot(seconds),
             "seconds": seconds[-12:],
             "output": self._output(name),

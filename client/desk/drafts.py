@@ -46,12 +46,12 @@ class Ready:
 
 
 class Draft:
-    """The files of one study in `folder`."""
+    """The files of one study in `folder`, with the columns that the owner holds."""
 
-    def __init__(self, folder: Path, dataset: str) -> None:
+    def __init__(self, folder: Path, dataset: str, owner: str = "") -> None:
         if not is_name(dataset):
             raise InputError("A study's name has letters, digits, '.', '_' and '-' only.")
-        self._home = folder / f"study-{dataset}"
+        self._home, self._owner = folder / f"study-{dataset}", owner
         self.original, self.strict = self._home / "table.csv", self._home / "strict.csv"
         self._choices = self._home / "choices.json"
         self._looked: tuple[tuple[int, int, bytes], TableLook] | None = None
@@ -87,7 +87,7 @@ class Draft:
             state = self.original.stat()
         key = (state.st_mtime_ns, state.st_size, msgspec.json.encode(choices.columns))
         if self._looked is None or self._looked[0] != key:
-            self._looked = key, look(self.original, spec, choices.columns or None)
+            self._looked = key, look(self.original, spec, choices.columns or None, self._owner)
         return self._looked[1]
 
     def ready(self, owner: Owner, spec: Spec) -> Ready:
@@ -104,6 +104,7 @@ class Draft:
             spec,
             leave_out=choices.leave_out,
             people=choices.people,
+            owner=self._owner,
         )
         try:
             rows = owner.check(spec, self.strict, id_column=choices.people)

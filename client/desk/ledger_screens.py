@@ -11,8 +11,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from client.desk.budget_view import budget_of
+from client.desk.ledger_words import routine, sentence
 from client.desk.pages import Pages
 from client.desk.screens import Visit, download, route
+from client.releases import Release
 from ppodc.errors import InputError, PpodcError
 from ppodc.files import private_folder, write_private
 from ppodc.service.config import OwnerConfig
@@ -52,8 +54,10 @@ class LedgerScreens:
         read: Callable[[int], list[Entry]],
         heads: Path,
         config: OwnerConfig,
+        releases: Callable[[], list[Release]] = list,
     ) -> None:
         self._pages, self._read, self._heads, self._config = pages, read, heads, config
+        self._releases = releases
         self._clouds = [1] if config.cloud2 is None else [1, 2]
 
     def routes(self) -> Sequence[BaseRoute]:
@@ -67,7 +71,9 @@ class LedgerScreens:
         told = [entry for book in books for entry in book.entries if not entry.hidden]
         studies = sorted({entry.dataset for entry in told if entry.dataset})
         study = visit.query.get("study", "")
-        lines = _lines(books, study)
+        every = _lines(books, study)
+        whole = visit.query.get("all") == "yes"
+        lines = [line for line in every if whole or not line["routine"]]
         self._note(books)
         return self._pages.page(
             "ledger.html",
@@ -77,6 +83,9 @@ class LedgerScreens:
             study=study,
             lines=lines[:_SHOWN],
             more=max(0, len(lines) - _SHOWN),
+            whole=whole,
+            left_out=len(every) - len(lines),
+            releases=self._releases(),
             same=_same_story(books, study),
             budget=None if self._config.role == "operator" else budget_of(self._config),
         )
@@ -151,7 +160,9 @@ def _lines(books: list[Book], study: str) -> list[dict[str, Any]]:
                 (*what, str(seen[what])),
                 {
                     "time": entry.time,
-                    "event": entry.event[:1].upper() + entry.event[1:],
+                    "words": sentence(entry),
+                    "event": entry.event,
+                    "routine": routine(entry),
                     "study": entry.dataset,
                     "detail": detail,
                     "learnt": learnt,

@@ -1,8 +1,4 @@
-"""Results, specs and privacy reports in notebooks, from the desk's own templates.
-
-`html_of` makes the HTML; `register` tells IPython to show these types with it. IPython takes types
-by name, so that nothing is loaded before there is something to show.
-"""
+"""Results, specs and privacy reports in notebooks, from the desk's own templates."""
 
 from typing import Any
 
@@ -11,18 +7,6 @@ from client.desk.pages import HERE, environment
 from client.desk.result_view import view
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.spec import Spec
-
-SHOWN = (
-    ("ppodc.spec", "Spec"),
-    ("ppodc.privacy.guarantee", "PrivacyReport"),
-    ("ppodc.kmeans.result", "Result"),
-    ("ppodc.kmeans.result", "ResultsByK"),
-    ("ppodc.kmeans.private.result", "PrivateResult"),
-    ("ppodc.totals.result", "Totals"),
-    ("ppodc.linkage.result", "LinkResult"),
-    ("ppodc.linkage.result", "LinkCount"),
-    ("ppodc.local_dp.result", "LocalResult"),
-)
 
 
 def html_of(shown: Any) -> str:
@@ -37,13 +21,3 @@ def html_of(shown: Any) -> str:
         values["shown"] = view(shown)
     style = (HERE / "static" / "desk.css").read_text(encoding="utf-8").replace(":root", ":scope")
     return environment().get_template("notebook.html").render(style=style, **values)
-
-
-def register(shell: Any) -> None:
-    """Show these types by `html_of` in this IPython shell."""
-    html = shell.display_formatter.formatters["text/html"]
-    for module, name in SHOWN:
-        html.for_type_by_name(module, name, html_of)
-
-
-load_ipython_extension = register  # %load_ext client.desk.notebook

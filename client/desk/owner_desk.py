@@ -78,7 +78,7 @@ class OwnerDesk:
         """The table that is about to be sent to a study."""
         with self._changing:
             if name not in self._drafts:
-                self._drafts[name] = Draft(self.folder, name)
+                self._drafts[name] = Draft(self.folder, name, self.config.name)
             return self._drafts[name]
 
     def studies(self) -> list[Study]:
@@ -104,10 +104,4 @@ class OwnerDesk:
         spec = self.owner().spec(name)
         if not self.owner().has_accepted(spec):
             raise InputError("You have not agreed to this study yet. Read it and agree first.")
-        if any(column.held_by for column in spec.schema.columns):
-            raise InputError(
-                "This study joins tables of different columns, which this page cannot match yet. "
-                f"Send yours with the command: ppodc upload {spec.name} FILE. Its result is shown "
-                "here."
-            )
         return spec

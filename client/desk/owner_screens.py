@@ -6,7 +6,15 @@ from pathlib import Path
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from client.desk.agreement import agreement, course, kind_in_words, privacy_of, smallest
+from client.desk.agreement import (
+    agreement,
+    counted,
+    course,
+    kind_in_words,
+    privacy_of,
+    smallest,
+    words_of,
+)
 from client.desk.budget_view import budget_of
 from client.desk.drafts import sweep
 from client.desk.invitation_screens import KeyScreens
@@ -34,6 +42,7 @@ class OwnerScreens:
             lambda cloud: desk.owner().ledger(cloud),
             desk.folder / "heads.json",
             desk.config,
+            lambda: desk.owner().releases(),
         )
         self._keys = KeyScreens(desk.pages, desk.config)
         sweep(desk.folder)
@@ -113,14 +122,16 @@ class OwnerScreens:
             reached=study.at.reached,
             accepted=owner.has_accepted(spec),
             open=study.open,
-            words=agreement(spec),
-            columns=wanted(spec),
+            words=agreement(spec, self._desk.config.name),
+            meant=words_of(spec),
+            columns=wanted(spec, self._desk.config.name),
             grid=" ".join(spec.digest[i : i + 8] for i in range(0, 56, 8)),
             tail=spec.digest[-8:],
             privacy=privacy,
             must_type=privacy is not None and not privacy.claim_holds,
             budget=budget_of(self._desk.config),
             min_size=smallest(spec),
+            counted=counted(spec),
             alone=self._desk.alone,
             said=said,
         )

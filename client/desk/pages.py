@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from client.desk.meanings import meanings
 from ppodc import __version__
 
 HERE = Path(__file__).parent
@@ -69,8 +70,9 @@ def environment() -> Environment:
         "moment": moment,
         "size": size,
         "plural": plural,
+        "cap": lambda words: words[:1].upper() + words[1:],
     }
-    made.globals["release"] = __version__
+    made.globals |= {"release": __version__, "meanings": meanings}
     return made
 
 

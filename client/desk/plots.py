@@ -158,11 +158,13 @@ def line(
     values: Sequence[tuple[float, float]], across: str, upward: str, title: str, *, zero: bool
 ) -> Markup:
     """(x, y) as a line, such as the inertia over k or seconds over iterations."""
-    left, right, top, floor = 70.0, 700.0, 20.0, 200.0
+    right, top, floor = 700.0, 20.0, 200.0
     xs, ys = [x for x, _ in values], [y for _, y in values]
     low, high = (0.0 if zero else min(ys)), max(ys)
     if high <= low:
         high = low + 1
+    # room for the longest number, also in the larger letters of narrow screens
+    left = 24.0 + 11.0 * max(len(number(tick)) for tick in _steps(low, high))
     first, last = min(xs), max(xs)
     last = last if last > first else first + 1
 

@@ -14,20 +14,25 @@ _MOST_ROWS = 20_000  # that a page works through while somebody waits
 
 def preview_lines(spec: Spec, table: Path, rows: int) -> list[tuple[str, str]] | None:
     """(what, figure) of a linkage or of a job that links first; None for other jobs."""
-    dedup = getattr(spec.job, "dedup", None)
-    if spec.job.kind != "linkage" and dedup is None:
+    dedup, join = getattr(spec.job, "dedup", None), getattr(spec.job, "join", None)
+    if spec.job.kind != "linkage" and dedup is None and join is None:
         return None
     if rows > _MOST_ROWS:
         return [("Rows", f"{count(rows)}: too many for a preview on this page")]
     from ppodc.kmeans.linked.columns import linkage_of
+    from ppodc.kmeans.linked.preview import preview_of
     from ppodc.linkage.estimate import estimate
-    from ppodc.linkage.preview import preview
+    from ppodc.linkage.joined.columns import JoinedColumns
+    from ppodc.linkage.joined.estimate import estimate_join
 
-    linked = linkage_of(spec)
     try:
-        seen = preview(linked, table)
+        seen = preview_of(spec, table)
         owners = 2 if spec.owners is None else max(2, len(spec.owners.keys))
-        cost = estimate(linked, [rows] * owners)
+        if join is None:
+            cost = estimate(linkage_of(spec), [rows] * owners)
+        else:
+            joined = JoinedColumns.of(join, spec.schema)
+            cost = estimate_join(spec, joined, [rows] * owners)
     except InputError as error:
         return [("Preview", str(error).replace(str(table), "your table"))]
     lines = [
@@ -39,6 +44,8 @@ def preview_lines(spec: Spec, table: Path, rows: int) -> list[tuple[str, str]] |
         if threshold == seen.threshold:
             words = f"Pairs that match among {plural(seen.sampled, 'row')} of yours, at random"
             lines.append((words, count(pairs)))
+    if join is not None and join.relation == "1:1":
+        lines.append(("Rows of yours that match each other", "none of them counts in a 1:1 join"))
     if seen.epsilon:
         lines.append(("Charged to your privacy budget (epsilon)", number(seen.epsilon)))
     lines.append((f"Pairs compared if all {owners} owners have as many rows", count(cost.pairs)))
@@ -48,5 +55,5 @@ def preview_lines(spec: Spec, table: Path, rows: int) -> list[tuple[str, str]] |
 
 def _span(seconds: float) -> str:
     if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
+        return plural(max(1, round(seconds)), "second")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from client.desk.agreement import agreement, kind_in_words, smallest
+from client.desk.agreement import agreement, counted, kind_in_words, smallest
 from client.desk.pages import HERE, environment
 from client.desk.result_view import view
 from ppodc.spec import Spec
@@ -21,6 +21,7 @@ def report(spec: Spec, result: Any) -> str:
             shown=shown,
             words=agreement(spec),
             min_size=smallest(spec),
+            counted=counted(spec),
             style=(HERE / "static" / "desk.css").read_text(encoding="utf-8"),
         )
     )

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from client.desk.agreement import agreement, kind_in_words, smallest
+from client.desk.agreement import agreement, counted, kind_in_words, smallest
 from client.desk.drafts import Choices, Draft, sweep
 from client.desk.incoming import receive_table
 from client.desk.owner_desk import OwnerDesk
@@ -28,6 +28,7 @@ from client.desk.screens import Visit, csv_text, download, go, guarded, route
 from client.desk.table_file import column_of, lines_of, wanted
 from client.owner import Owner
 from ppodc.errors import InputError, printable
+from ppodc.records.schema import Column
 from ppodc.spec import Spec
 
 _SECOND_CLOUD = 20.0  # seconds: cloud 2 hears of a job's end from cloud 1
@@ -38,7 +39,7 @@ class ResultScreens:
 
     def __init__(self, desk: OwnerDesk) -> None:
         self._pages, self._owner, self._folder = desk.pages, desk.owner, desk.folder / "beside"
-        self._study = desk.study
+        self._study, self._name = desk.study, desk.config.name
         self._fetched: dict[str, tuple[Spec, Any]] = {}
         self._fetching = threading.Lock()
         self._tables: dict[str, Draft] = {}
@@ -70,7 +71,7 @@ class ResultScreens:
 
     def _table(self, name: str) -> Draft:
         if name not in self._tables:
-            self._tables[name] = Draft(self._folder, name)
+            self._tables[name] = Draft(self._folder, name, self._name)
         return self._tables[name]
 
     def _own(self, name: str, k: int = 0) -> OwnRows | None:
@@ -81,7 +82,7 @@ class ResultScreens:
         spec, result = self._result(name)
         choices = draft.choices()
         ready = draft.ready(self._owner(), spec)
-        values = _values(ready.path, spec)
+        values = _values(ready.path, spec, self._name)
         labels = own_labels(result, k) or _found_labels(self._owner(), spec, result, ready.path)
         partners = getattr(result, "partners_", None)
         expected = len(partners) if partners is not None else len(labels)
@@ -94,7 +95,9 @@ class ResultScreens:
         if ids and choices.leave_out:
             bad, lines = draft.look(spec).bad, lines_of(draft.original)
             ids = [each for each, line in zip(ids, lines, strict=True) if line not in bad]
-        return OwnRows(values, labels, ids, choices.ids)
+        names = [column.name for column in wanted(spec)]
+        cells = [] if partners is None else _cells(ready.path, len(names))
+        return OwnRows(values, labels, ids, choices.ids, cells, names)
 
     # ---------------------------------------------------------------------------------- pages
 
@@ -122,15 +125,14 @@ class ResultScreens:
             spec=spec,
             kind=kind_in_words(spec),
             shown=shown,
-            words=agreement(spec),
+            words=agreement(spec, self._name),
             axes=axes,
             columns=columns,
             min_size=smallest(spec),
+            counted=counted(spec),
             own=own,
             has_rows=bool(result.own_rows()) or own is not None,
-            wants_rows=hasattr(result, "cluster_centers_")
-            or hasattr(result, "by_k")
-            or getattr(result, "links_", None) is not None,
+            wants_rows=_wants_rows(spec, result),
             file=draft.choices() if draft.exists else None,
             file_columns=draft.look(spec).columns if draft.exists else [],
             said=said,
@@ -197,6 +199,8 @@ class ResultScreens:
 
 def _found_labels(owner: Owner, spec: Spec, result: Any, table: Path) -> list[int]:
     """Labels that an owner finds itself, where the result lets it."""
+    if _joins(spec):  # it takes the columns of all sides
+        return []
     if hasattr(result, "label"):
         return [int(label) for label in owner.labels_of(spec, result, table)]
     if hasattr(result, "predict"):
@@ -204,11 +208,23 @@ def _found_labels(owner: Owner, spec: Spec, result: Any, table: Path) -> list[in
     return []
 
 
-def _values(strict: Path, spec: Spec) -> Any:
+def _joins(spec: Spec) -> bool:
+    return getattr(spec.job, "join", None) is not None
+
+
+def _wants_rows(spec: Spec, result: Any) -> bool:
+    """Whether the owner's own rows beside the result tell more."""
+    if _joins(spec):
+        return bool(result.own_rows())
+    clusters = hasattr(result, "cluster_centers_") or hasattr(result, "by_k")
+    return clusters or getattr(result, "links_", None) is not None
+
+
+def _values(strict: Path, spec: Spec, owner: str) -> Any:
     """The numbers of a strict file by column; of a word its number."""
-    words = [{word: i for i, word in enumerate(c.values)} for c in spec.schema.columns]
-    width = len(spec.schema.columns)
-    first = len(wanted(spec))
+    asked = wanted(spec, owner)
+    words = [{word: i for i, word in enumerate(c.values)} for c in asked if isinstance(c, Column)]
+    width, first = len(words), len(asked)
     with strict.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
         extra = len(next(reader)) - first
@@ -220,6 +236,13 @@ def _values(strict: Path, spec: Spec) -> Any:
             for fields in reader
         ]
     return np.array(rows, np.float64).reshape(len(rows), width)
+
+
+def _cells(strict: Path, width: int) -> list[list[str]]:
+    """The cells of a strict file as they are written, by column of the study."""
+    with strict.open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    return [fields[len(fields) - width :] for fields in rows]
 
 
 def _whole(text: str) -> int:

@@ -18,6 +18,7 @@ from ppodc.records.schema import Schema
 
 MOST_COLUMNS = 40  # of a heat map
 MOST_ROWS = 500  # of a table of own rows on a page
+MOST_VALUES = 6  # own values beside a link
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class OwnRows:
     labels: list[int]
     ids: list[str]
     id_name: str = ""
+    cells: list[list[str]] = field(default_factory=list)  # as written, by column that is compared
+    names: list[str] = field(default_factory=list)  # of these columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,12 @@ class ClusterLine:
 
 @dataclass(frozen=True, slots=True)
 class HeatLine:
-    """One column over all centres: (class, text) of each, the mean and the limits."""
+    """One column over all centres or columns: (class, text) of each, the mean and the limits."""
 
     name: str
     cells: list[tuple[str, str]]
-    mean: str
-    limits: str
+    mean: str = ""
+    limits: str = ""
 
 
 @dataclass(slots=True)
@@ -69,10 +72,13 @@ class ResultView:
     elbow: Markup | None = None
     elbow_rows: list[tuple[int, str]] = field(default_factory=list)
     scatter: Markup | None = None
+    scatter_rows: list[list[str]] = field(default_factory=list)
+    correlations: list[HeatLine] = field(default_factory=list)
     links: list[list[str]] = field(default_factory=list)
     link_headings: list[str] = field(default_factory=list)
     more_links: int = 0
     privacy: str = ""
+    meant: list[str] = field(default_factory=list)  # words that a page explains
 
 
 def view(
@@ -101,11 +107,16 @@ def view(
     if hasattr(result, "cluster_centers_"):
         _clusters(made, result, own, min_size)
         _scatter(made, result, own, axes)
+        made.meant = ["cluster", "centre", "round", *(["inertia"] if made.elbow else [])]
     elif getattr(result, "links_", None) is not None:
         _links(made, result, own)
         made.headings, made.rows = _table(result)
+        made.meant = ["partner"]
     else:
         made.headings, made.rows = _table(result)
+        _correlations(made, result)
+    made.meant += [] if made.exact else ["noise", "epsilon"]
+    made.meant.append("half")
     return made
 
 
@@ -135,7 +146,8 @@ def _clusters_of(result: Any) -> str:
         return f"{plural(len(result.sizes_), 'cluster')}, whose sizes nobody learns"
     about = "" if getattr(result, "privacy_", None) is None else "about "
     records = count(round(float(np.sum(result.sizes_))))
-    return f"{plural(len(result.sizes_), 'cluster')} of {about}{records} records"
+    kind = "joined rows" if getattr(result, "joined", False) else "records"
+    return f"{plural(len(result.sizes_), 'cluster')} of {about}{records} {kind}"
 
 
 def _size(result: Any, size: float) -> str:
@@ -182,7 +194,7 @@ def _clusters(made: ResultView, result: Any, own: OwnRows | None, min_size: int)
                 plots.sign(h),
                 plots.share(float(sizes[h]), float(sizes.max(initial=0)), h),
                 "" if own is None or not own.labels else count(own.labels.count(h)),
-                _stands_out(apart[h], schema, most) if known else _why(min_size),
+                _stands_out(apart[h], schema, most) if known else _why(result, min_size),
             )
         )
     made.heat_heads = [(plots.sign(h), str(h)) for h in told]
@@ -198,6 +210,20 @@ def _clusters(made: ResultView, result: Any, own: OwnRows | None, min_size: int)
     made.more_columns = max(0, len(schema.columns) - MOST_COLUMNS)
 
 
+def _correlations(made: ResultView, result: Any) -> None:
+    """Of totals with `cross`: every two columns, coloured by strength."""
+    if getattr(result, "var_", None) is not None:
+        made.meant.append("variance")
+    found = getattr(result, "corr_", None)
+    if found is None:
+        return
+    made.meant.append("correlation")
+    made.more_columns = max(0, len(found) - MOST_COLUMNS)
+    for name, row in zip(result.columns[:MOST_COLUMNS], found, strict=False):
+        cells = [("" if np.isnan(r) else f"h{round(3 * r)}", number(r, 3)) for r in row]
+        made.correlations.append(HeatLine(name, cells[:MOST_COLUMNS]))
+
+
 def _limits(column: Any) -> str:
     return f"{number(column.low)} to {number(column.high)}"
 
@@ -206,7 +232,9 @@ def _hidden(min_size: int) -> str:
     return "not told" if min_size > 1 else "0"
 
 
-def _why(min_size: int) -> str:
+def _why(result: Any, min_size: int) -> str:
+    if getattr(result, "joined", False):
+        return "No centre: too few joined rows, as agreed."
     if min_size > 1:
         return f"No centre: fewer than {min_size} of its records are of others, as agreed."
     return "No centre: no record is in it."
@@ -233,12 +261,19 @@ def _scatter(made: ResultView, result: Any, own: OwnRows | None, axes: tuple[int
         if not np.isnan(row).any()
     ]
     points: list[tuple[float, float, int]] = []
-    if own is not None and own.labels and own.values.shape[1] == len(columns):
+    # rows of an owner lack columns that a join brings
+    whole = own is not None and not getattr(result, "joined", False)
+    if own is not None and whole and own.labels and own.values.shape[1] == len(columns):
         points = [
             (float(row[a]), float(row[b]), label)
             for row, label in zip(own.values, own.labels, strict=True)
         ]
     made.scatter = plots.scatter(points, centres, columns[a], columns[b])
+    named = [*(("centre", *each) for each in centres), *(("your row", *each) for each in points)]
+    made.scatter_rows = [
+        [what, number(x, 6), number(y, 6), str(cluster)]
+        for what, x, y, cluster in named[:MOST_ROWS]
+    ]
 
 
 # -------------------------------------------------------------------------------------- links
@@ -248,11 +283,14 @@ def _links(made: ResultView, result: Any, own: OwnRows | None) -> None:
     """Own rows with partners: own row and id, and where the partner stands in its owner's table."""
     named = own.ids if own is not None and len(own.ids) == len(result.partners_) else None
     id_name = own.id_name if own is not None and named is not None else ""
-    made.link_headings = ["Your row", *([id_name] if id_name else []), "Partner", "Its row"]
+    values = own.cells if own is not None and len(own.cells) == len(result.partners_) else None
+    names = own.names[:MOST_VALUES] if own is not None and values is not None else []
+    made.link_headings = ["Your row", *([id_name] if id_name else []), *names, "Partner", "Its row"]
     many = result.max_links
     lines: list[list[str]] = []
     for row, (partners, links) in enumerate(zip(result.partners_, result.links_, strict=True)):
         about = [count(row + 1), *([named[row]] if named is not None else [])]
+        about += values[row][:MOST_VALUES] if values is not None else []
         if partners > many:
             lines.append([*about, f"more than {many}", "not told"])
         for owner, upload, place in links:

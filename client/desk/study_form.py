@@ -1,8 +1,7 @@
 """A new study on a form: columns, owners, and the job's own keys as the kind's sample has them.
 
-The form writes a spec file; the spec itself says what is wrong with it. Columns and owners have
-fields of their own; the job is the text of its tables, with the sample's comments, so that every
-key of every kind can be set and none is invented here.
+The form writes a spec file; the spec itself says what is wrong with it. Every key of every kind has
+a field, which the kind's sample explains (`job_form`); none is invented here.
 """
 
 import json
@@ -10,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from client.desk.incoming import Form
+from client.desk.job_form import JobKey, as_toml, filled, job_keys
 from ppodc import kinds
-from ppodc.errors import InputError
+from ppodc.errors import InputError, printable
 from ppodc.spec import Spec
 
 _MOST = 400  # columns or owners on a form
@@ -49,7 +49,8 @@ class Sketch:
 
     name: str
     kind: str
-    job: str
+    keys: tuple[JobKey, ...]
+    more: str = ""
     ub: str = "1000"
     columns: tuple[ColumnLine, ...] = ()
     owners: tuple[tuple[str, str], ...] = ()
@@ -65,7 +66,8 @@ class Sketch:
         owners = "".join(f"keys.{json.dumps(n)} = {json.dumps(k)}\n" for n, k in named)
         return (
             f"name = {json.dumps(self.name)}\n\n[schema]\nub = {_number(self.ub)}\n"
-            f"columns = [\n{columns}]\n\n{self.job.strip()}\n\n[owners]\nleast = {least}\n{owners}"
+            f"columns = [\n{columns}]\n\n{as_toml(self.keys, self.more)}\n\n"
+            f"[owners]\nleast = {least}\n{owners}"
         )
 
     def spec(self) -> Spec:
@@ -96,11 +98,7 @@ def _number(text: str) -> str:
 
 def sample_sketch(kind: str, owners: Mapping[str, str]) -> Sketch:
     """The kind's own sample, to begin with."""
-    sample = kinds.named(kind).sample
-    start = sample.find("[job]")
-    if start < 0:
-        raise InputError(f"The sample of {kind} has no job.")
-    spec = Spec.loads(sample)
+    spec = Spec.loads(kinds.named(kind).sample)
     lines = [
         ColumnLine(column.name, "", "", ", ".join(column.values))
         if column.values
@@ -115,11 +113,16 @@ def sample_sketch(kind: str, owners: Mapping[str, str]) -> Sketch:
     return Sketch(
         name="",
         kind=kind,
-        job=sample[start:],
+        keys=_keys_of(kind),
         ub=str(spec.schema.ub),
         columns=tuple(lines),
         owners=named,
     )
+
+
+def _keys_of(kind: str) -> tuple[JobKey, ...]:
+    _, start, job = kinds.named(kind).sample.partition("[job]")
+    return job_keys(start + job)
 
 
 def read_sketch(form: Form) -> Sketch:
@@ -128,6 +131,9 @@ def read_sketch(form: Form) -> Sketch:
     def one(name: str) -> str:
         return form.get(name, [""])[0].strip()
 
+    kind = one("kind")
+    if kind not in kinds.ROOMS:
+        raise InputError(f"There is no kind of study {printable(kind)!r}.")
     columns = zip(
         *(form.get(f"column-{part}", [])[:_MOST] for part in ("name", "low", "high", "words")),
         strict=False,
@@ -137,8 +143,9 @@ def read_sketch(form: Form) -> Sketch:
     )
     return Sketch(
         name=one("name"),
-        kind=one("kind"),
-        job=form.get("job", [""])[0].replace("\r\n", "\n"),
+        kind=kind,
+        keys=tuple(filled(_keys_of(kind), form.get("key", []), form.get("value", []))),
+        more=form.get("more", [""])[0].replace("\r\n", "\n"),
         ub=one("ub"),
         columns=tuple(ColumnLine(*(cell.strip() for cell in line)) for line in columns),
         owners=tuple((name.strip(), key.strip()) for name, key in owners),

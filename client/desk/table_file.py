@@ -103,29 +103,34 @@ class TableLook:
             self.more_faults += 1
 
 
-def may_miss(spec: Spec) -> bool:
+def may_miss(spec: Spec, column: Column | TextColumn) -> bool:
     """Whether a record may lack a value: where records are linked, what is missing never agrees."""
+    if getattr(spec.job, "join", None) is not None:
+        return isinstance(column, TextColumn) or column.use == "link"
     return spec.job.kind == "linkage" or getattr(spec.job, "dedup", None) is not None
 
 
-def wanted(spec: Spec) -> list[Column | TextColumn]:
-    """The columns that a study asks for."""
-    return [*spec.schema.columns, *spec.schema.texts]
+def wanted(spec: Spec, owner: str = "") -> list[Column | TextColumn]:
+    """The columns that a study asks for: of an owner, not those that others alone hold."""
+    own = [c for c in spec.schema.columns if not (owner and c.held_by) or owner in c.held_by]
+    return [*own, *spec.schema.texts]
 
 
-def look(path: Path, spec: Spec, chosen: Mapping[str, str] | None = None) -> TableLook:
+def look(
+    path: Path, spec: Spec, chosen: Mapping[str, str] | None = None, owner: str = ""
+) -> TableLook:
     """Read the whole file against the spec; `chosen` says which own column is which."""
+    asked = wanted(spec, owner)
     with _open(path) as (names, rows, delimiter, decimal):
-        found = TableLook(names, delimiter, decimal, _match(names, spec, chosen or {}))
+        found = TableLook(names, delimiter, decimal, _match(names, asked, chosen or {}))
         places = [
-            (column, names.index(found.matched[column.name]))
-            for column in wanted(spec)
+            (column, names.index(found.matched[column.name]), may_miss(spec, column))
+            for column in asked
             if found.matched[column.name]
         ]
-        for column, _ in places:
+        for column, *_ in places:
             if isinstance(column, Column) and not column.values:
                 found.histograms[column.name] = Histogram()
-        optional = may_miss(spec)
         for line, fields in rows:
             found.rows += 1
             if len(found.first) < _SHOWN_ROWS:
@@ -133,7 +138,7 @@ def look(path: Path, spec: Spec, chosen: Mapping[str, str] | None = None) -> Tab
             if len(fields) != len(names):
                 found.note(line, "", f"has {len(fields)} fields instead of {len(names)}")
                 continue
-            for column, place in places:
+            for column, place, optional in places:
                 words = _fault(fields[place], column, decimal, optional, found)
                 if words:
                     found.note(line, column.name, words)
@@ -148,13 +153,14 @@ def write_strict(
     *,
     leave_out: bool = False,
     people: str = "",
+    owner: str = "",
 ) -> list[int]:
     """Write what the study takes, in its order; the owner's line of each written row.
 
     `people` is a column that names people, which local studies may be given beside the values.
     """
-    order = [found.matched[column.name] for column in wanted(spec)]
-    headings = [column.name for column in wanted(spec)]
+    headings = [column.name for column in wanted(spec, owner)]
+    order = [found.matched[name] for name in headings]
     if people:
         order, headings = [people, *order], [people, *headings]
     numbers = {column.name for column in spec.schema.columns if not column.values}
@@ -275,13 +281,15 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
-def _match(names: list[str], spec: Spec, chosen: Mapping[str, str]) -> dict[str, str]:
+def _match(
+    names: list[str], asked: Sequence[Column | TextColumn], chosen: Mapping[str, str]
+) -> dict[str, str]:
     """For each column of the study the owner's choice, else the same name, else a like one."""
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(_plain(name), []).append(name)
     matched = {}
-    for column in wanted(spec):
+    for column in asked:
         if column.name in chosen:
             own = chosen[column.name]
             matched[column.name] = own if own in names else ""

@@ -14,6 +14,7 @@ from client.desk.agreement import privacy_of
 from client.desk.drafts import Choices
 from client.desk.incoming import receive_table
 from client.desk.owner_desk import OwnerDesk
+from client.desk.pages import count, number
 from client.desk.preview_view import preview_lines
 from client.desk.screens import Visit, csv_text, download, go, guarded, route
 from client.desk.sending import Upload
@@ -84,11 +85,12 @@ class TableScreens:
             open=study.open,
             look=look,
             choices=draft.choices() if draft.exists else None,
-            columns=wanted(spec),
+            columns=wanted(spec, self._desk.config.name),
             spreads=_spreads(look),
             numeric=numeric,
             picked=picked,
             histogram=_histogram(spec, look, picked),
+            bins=_bins(spec, look, picked),
             people=spec.job.kind == "local",
             earlier=sum(u.rows for u in self._desk.owner().uploads(name) if u.committed),
             said=said,
@@ -121,7 +123,7 @@ class TableScreens:
                 draft.choices(),
                 columns={
                     column.name: visit.field(f"column-{place}")
-                    for place, column in enumerate(wanted(spec))
+                    for place, column in enumerate(wanted(spec, self._desk.config.name))
                 },
                 people=visit.field("people") if spec.job.kind == "local" else "",
                 leave_out=visit.field("faulty") == "leave",
@@ -230,6 +232,23 @@ def _spreads(look: TableLook | None) -> dict[str, Markup]:
     if look is None:
         return {}
     return {name: plots.spread(found) for name, found in look.histograms.items()}
+
+
+def _bins(spec: Spec, look: TableLook | None, picked: str) -> list[list[str]]:
+    """The histogram in numbers: (from, to, rows) of each bar."""
+    if look is None or not picked:
+        return []
+    column = next(each for each in spec.schema.columns if each.name == picked)
+    found = look.histograms[picked]
+    wide = (column.high - column.low) / len(found.counts)
+    lines = [
+        [number(column.low + place * wide), number(column.low + (place + 1) * wide), count(rows)]
+        for place, rows in enumerate(found.counts)
+        if rows
+    ]
+    below = [["", f"below {number(column.low)}", count(found.below)]] if found.below else []
+    above = [[f"above {number(column.high)}", "", count(found.above)]] if found.above else []
+    return [*below, *lines, *above]
 
 
 def _histogram(spec: Spec, look: TableLook | None, picked: str) -> Markup | None:

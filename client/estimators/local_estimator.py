@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils._param_validation import Interval
 
-from client.estimators.owner_tables import (
-    SEEDS,
-)
+from client.estimators.known_parameters import KnownParameters
+from client.estimators.owner_tables import SEEDS
 from ppodc.local_dp.codebook import Expectation
 from ppodc.local_dp.mechanism import Clusters, Mechanism
 from ppodc.local_dp.report_streams import RecordStreams, ReportKey, row_ids
@@ -28,7 +27,7 @@ WHOLE = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
-class LocalEstimator(ClusterMixin, BaseEstimator):
+class LocalEstimator(KnownParameters, ClusterMixin, BaseEstimator):
     """The base of the estimators: streams of noise and the warning about published settings."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -11,7 +11,9 @@ from ppodc.spec import Spec
 if TYPE_CHECKING:
     from client.estimators.secure_kmeans import SecureKMeans
 
-_EXACT_ALONE = ("init", "n_init", "tol", "beta", "min_size", "inertia", "dedup", "join")
+_EXACT_ALONE = (
+    "init", "n_init", "iterations", "tol", "beta", "min_size", "inertia", "dedup", "join",
+)  # fmt: skip
 
 
 def private_job(estimator: "SecureKMeans", counts: Sequence[int] = ()) -> NoisyJob:

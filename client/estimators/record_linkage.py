@@ -20,6 +20,7 @@ from client.estimators.given_tables import (
     frames_of,
     tables_of,
 )
+from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import Bounds, schema_of
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
@@ -29,7 +30,7 @@ from ppodc.linkage.job import Job
 from ppodc.linkage.outputs import MAX_LINKS, OUTPUTS, Shared, output_named
 from ppodc.linkage.preview import Preview, preview
 from ppodc.linkage.result import LinkCount, LinkResult
-from ppodc.linkage.rules import Rule, SquaredDistance
+from ppodc.linkage.rules import Field, Rule, SquaredDistance
 from ppodc.linkage.schedule import pairs_compared
 from ppodc.records.schema import Column, Schema, Signs, TextColumn
 from ppodc.records.sharing import MAX_VALUE
@@ -49,7 +50,7 @@ _GIVEN_WITH = {  # attributes of a fit, and the output that gives them
 }
 
 
-class RecordLinkage(BaseEstimator):
+class RecordLinkage(KnownParameters, BaseEstimator):
     """Finds rows of different owners that are equal or alike.
 
     Neither cloud sees a value, a match or the number of matches. Each owner learns the partners of
@@ -59,8 +60,9 @@ class RecordLinkage(BaseEstimator):
     Parameters
     ----------
     rule : rule of `ppodc.rules` or None, default=None
-        `fields([...], threshold=...)` of `exact`, `edit` and `numeric` parts, `edit_distance` or
-        `dice`; tables are then DataFrames. `sse` compares numbers; None does so within `theta`.
+        `fields([...], threshold=...)` of `exact`, `edit`, `numeric` and other parts,
+        `edit_distance` or `dice`; tables are then DataFrames. `sse` compares numbers; None does so
+        within `theta`.
     theta : float, str or None, default=None
         Rows match if the weighted sum of squared differences, of values scaled to 0..1, is at most
         this. A number or text such as "1/200", taken exactly. 0: equal after rounding.
@@ -242,12 +244,23 @@ class RecordLinkage(BaseEstimator):
 
     def _check(self) -> None:
         """Refuse parameters that cannot be, or that leave open what a match is."""
+        self._check_rule()
         self._validate_params()
         if (self.rule is None) == (self.theta is None):
             said = "both say" if self.rule is not None else "nothing says"
             raise DataError(
                 f"{said} which rows match: give either theta, for rows of numbers (0: equal after "
                 "rounding), or a rule of `ppodc.rules`."
+            )
+
+    def _check_rule(self) -> None:
+        """Refuse fields where a rule is needed."""
+        rule: Any = self.rule
+        parts = rule if isinstance(rule, list | tuple) else [rule]
+        if any(isinstance(part, Field) for part in parts):
+            raise DataError(
+                "a field is no rule yet. rules.all_of([...]) matches rows that agree in all of its "
+                "fields, rules.fields([...], threshold=...) those that agree in enough of them."
             )
 
     def _warn_of_cost(self, spec: Spec, rows: Sequence[int]) -> Estimate:
@@ -294,6 +307,7 @@ class RecordLinkage(BaseEstimator):
     @property
     def by_name(self) -> bool:
         """Whether the rule names columns of DataFrames; else rows of numbers are compared."""
+        self._check_rule()
         return self.rule is not None and not self.rule.on_grid
 
     def _named(self) -> list[str]:

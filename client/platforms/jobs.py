@@ -12,6 +12,7 @@ from typing import Any, get_args
 from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
 from client.platforms.local import SMALL, run_locally
+from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
 from client.platforms.threads import ThreadPlatform
@@ -92,5 +93,5 @@ def _in_threads(
         return platform.run(spec, values, suite, ignore, on_seal)
     from ppodc.cli.screen import JobScreen
 
-    with JobScreen() as screen:
+    with NotebookLine() if in_notebook() else JobScreen() as screen:
         return platform.run(spec, values, suite, screen.show, on_seal)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from client.encoded_table import EncodedTable
 from client.operator import Operator
+from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
 from ppodc.local.platform import LocalPlatform
@@ -23,10 +24,18 @@ def run_locally(
     """Create the dataset, upload, run the job and open the result; then delete the dataset."""
     names = platform.owners
     pairs = 1 if sum(len(table.values) for table in tables) <= SMALL else platform.pairs
+
+    def start(name: str) -> None:
+        if not (verbose and in_notebook()):
+            platform.run(name, suite, pairs=pairs, quiet=not verbose)
+            return
+        with NotebookLine() as line:
+            platform.run(name, suite, pairs=pairs, told=line.say)
+
     remote = RemotePlatform(
         *(platform.config(name) for name in names[: len(tables)]),
         operator=platform.config("operator"),
-        start=lambda name: platform.run(name, suite, pairs=pairs, quiet=not verbose),
+        start=start,
     )
     remote.trial = True
     outcome = remote.run(spec, tables, verbose)

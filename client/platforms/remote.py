@@ -4,8 +4,8 @@ An estimator's `fit` uploads their tables and opens the result as these owners w
 else happens at the clouds: other owners upload, and an operator runs the job.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
@@ -14,8 +14,10 @@ from typing import Any
 from client.accepted import Agreed
 from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
+from client.fetched_result import JobProgress
 from client.operator import Operator
 from client.owner import Owner
+from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
 from ppodc.cli.opened_results import waiting
 from ppodc.errors import InputError
@@ -26,7 +28,18 @@ from ppodc.service.config import OwnerConfig, load
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 
-_NO_MATTER = ("labels", "products")  # of a spec, to an estimator: it has no parameter for them
+_NO_MATTER = ("labels", "products", "supplies")  # of a spec: an estimator has no parameter for them
+
+
+@contextmanager
+def _waiting(name: str) -> Iterator[Callable[[JobProgress], None]]:
+    """Shows what `fit` waits for, where the user looks."""
+    if not in_notebook():
+        with waiting(name) as tell:
+            yield tell
+        return
+    with NotebookLine() as line:
+        yield lambda progress: line.say(progress.waiting(name))
 
 
 class RemotePlatform:
@@ -112,7 +125,7 @@ class RemotePlatform:
                 self._upload(owner, shown, table, agreed or self.spec, verbose)
             if self.start is not None:
                 self.start(shown.name)
-            with waiting(shown.name) as tell:
+            with _waiting(shown.name) as tell:
                 results = [
                     owner.result(shown.name, timeout=self.timeout, on_wait=tell) for owner in owners
                 ]

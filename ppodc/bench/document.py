@@ -9,6 +9,8 @@ facts needed to judge its figures: machine, code and notes.
 import string
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypedDict
 
 import rich.table
@@ -18,6 +20,7 @@ from rich.markup import escape
 from ppodc.bench import machine
 
 SCHEMA = 1
+_WRITTEN = ("--json", "--plot")  # options that name a file to write
 SHAPE = "m = {m:,}, l = {l}, k = {k}"
 _WIDE = 200  # characters of a line if there is no terminal
 _UNITS = ((2 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"))
@@ -79,11 +82,27 @@ def make(
     document: Document = {
         "schema": SCHEMA,
         "bench": bench,
+        "command": _command(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "machine": machine.describe(),
         **figures,
         "notes": list(notes),
     }
     return {**document, "tables": tables(document)}
+
+
+def _command() -> str:
+    """The command that measures, without the names of the files that it writes."""
+    module = sys.modules["__main__"].__spec__
+    program = Path(sys.argv[0]).name
+    if module is not None:
+        program = f"python -m {module.name.removesuffix('.__main__')}"
+    words, skip = [program.replace("python -m ppodc.cli", "ppodc")], False
+    for word in sys.argv[1:]:
+        if not skip and word not in _WRITTEN:
+            words.append(Path(word).name if word.startswith("/") else word)
+        skip = word in _WRITTEN
+    return " ".join(words)
 
 
 def show(document: Document, console: Console | None = None) -> None:

@@ -79,7 +79,8 @@ def _codes() -> dict[str, str]:
 @advice.command("doctor")
 def doctor_command(
     config: Annotated[
-        Path | None, config_option("Any party's file; without it this installation alone.")
+        Path | None,
+        config_option("Any party's file; without it this installation alone.", needed=False),
     ] = None,
     json_file: JsonFile = None,
 ) -> None:

@@ -45,6 +45,10 @@ def init_command(
     with_paillier: Annotated[
         bool, typer.Option("--paillier", help="Offer the paillier suite too, and make its key.")
     ] = False,
+    split_key: Annotated[
+        bool,
+        typer.Option("--split-key", help="As --paillier, but a share of its key for each cloud."),
+    ] = False,
     key_bits: SafeKeyBits = 2048,
 ) -> None:
     """Write keys and commented configurations: a folder for each cloud, operator and owner."""
@@ -66,7 +70,8 @@ def init_command(
         cloud2_endpoint=cloud2_endpoint,
         cloud2_endpoint_control=cloud2_endpoint_control,
         key_bits=key_bits,
-        suites=("shares", "paillier") if with_paillier else ("shares",),
+        suites=("shares", "paillier") if with_paillier or split_key else ("shares",),
+        split_key=split_key,
     )
     out.print(made.describe(), markup=False)
 
@@ -92,6 +97,24 @@ def key_command(
         out.print(
             f"{path}: {'keep it secret' if secret else 'give it to the others'}", markup=False
         )
+
+
+@deploy.command("split-key")
+def split_key_command(
+    cloud1: Annotated[Path, typer.Argument(help="New file for cloud 1's share.")],
+    cloud2: Annotated[Path, typer.Argument(help="New file for cloud 2's share.")],
+    key_bits: SafeKeyBits = 2048,
+) -> None:
+    """Deal a Paillier key as two shares, so that no cloud opens a ciphertext alone.
+
+    Whoever runs this is trusted: give each cloud its file and keep neither. The whole key is never
+    stored, and both files together are as good as it. A cloud names its file as paillier_share.
+    """
+    from ppodc.service import deployment
+
+    fingerprint = deployment.split_key((cloud1, cloud2), key_bits)
+    for number, path in enumerate((cloud1, cloud2), 1):
+        out.print(f"{path}: for cloud {number} alone; key {fingerprint}", markup=False)
 
 
 def _serve(

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from ppodc.cli.options import err, file_to_write, out
+from ppodc.cli.options import config_option, err, file_to_write, out
 from ppodc.errors import InputError
 
 desk = typer.Typer()
 Role = Literal["owner", "operator", "auditor"]
 PartyConfig = Annotated[
     Path | None,
-    typer.Option("--config", help="owner.toml, operator.toml or a cloud's file."),
+    config_option("owner.toml, operator.toml or a cloud's file.", needed=False),
 ]
 
 
@@ -43,9 +43,7 @@ def desk_command(
 @desk.command("invite")
 def invite_command(
     to: Annotated[Path, typer.Argument(help="File to write.", callback=file_to_write)],
-    config: Annotated[
-        Path, typer.Option("--config", help="operator.toml or owner.toml: both clouds' keys.")
-    ],
+    config: Annotated[Path, config_option("operator.toml or owner.toml: both clouds' keys.")],
     study: Annotated[str, typer.Option(help="Name of the dataset that it is about.")] = "",
 ) -> None:
     """Write an invitation: both clouds' endpoints and public keys, in one file without secrets.
@@ -86,9 +84,7 @@ def join_command(
 @desk.command("admit")
 def admit_command(
     answer: Annotated[Path, typer.Argument(help="The answer file of an owner or operator.")],
-    config: Annotated[
-        Path, typer.Option("--config", help="cloud1.toml, cloud2.toml or collector.toml.")
-    ],
+    config: Annotated[Path, config_option("cloud1.toml, cloud2.toml or collector.toml.")],
     replace: Annotated[
         bool,
         typer.Option("--replace", help="The party has a new key: its datasets pass to it."),

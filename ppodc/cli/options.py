@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ppodc.errors import InputError
 from ppodc.kmeans.suites import Suite
 
 _WIDEST = 100_000  # characters of a line
@@ -52,9 +53,20 @@ CONFIGURATIONS = (
 )  # fmt: skip
 
 
-def config_option(help_text: str) -> Any:
+def config_option(help_text: str, *, needed: bool = True) -> Any:
     """The option --config of a party's command; without it PPODC_CONFIG, or the folder's only."""
-    return typer.Option("--config", envvar=CONFIG_VARIABLE, help=help_text)
+    shown: dict[str, Any] = {"envvar": CONFIG_VARIABLE, "help": help_text}
+    if not needed:
+        return typer.Option("--config", show_default=False, **shown)
+
+    def missing() -> Path:
+        raise InputError(
+            f"which configuration? Give --config FILE: {help_text} Or set {CONFIG_VARIABLE} to its "
+            "path, or work in a folder that holds one such file. `ppodc init` and `ppodc "
+            "join-deployment` write them."
+        )
+
+    return typer.Option("--config", default_factory=missing, show_default=False, **shown)
 
 
 Config1 = Annotated[Path, config_option("cloud1.toml (or collector.toml) of this deployment.")]

@@ -14,6 +14,7 @@ from ppodc.cli.options import (
     LeaveOut,
     OnlyAsked,
     OwnConfig,
+    config_option,
     err,
     file_to_write,
     on_interrupt,
@@ -42,17 +43,24 @@ IdColumn = Annotated[
 
 @owners.command("spec")
 def spec_command(
-    name: Annotated[str, typer.Argument(help="Name of the dataset; without --config a spec file.")],
+    name: Annotated[str, typer.Argument(help="Name of the dataset, or a spec file (.toml).")],
     config: Annotated[
-        Path | None, typer.Option(help="owner.toml or operator.toml: ask both clouds.")
+        Path | None,
+        config_option("owner.toml or operator.toml: ask both clouds.", needed=False),
     ] = None,
 ) -> None:
     """Print a spec in words: who takes part, what is revealed to whom, how often; its digest."""
     from client.both_clouds import Clouds
     from ppodc.spec import Spec
 
-    if config is None:
-        spec = Spec.load(name)
+    file = Path(name)
+    if file.suffix == ".toml" and file.is_file():
+        spec = Spec.load(file)
+    elif config is None:
+        raise InputError(
+            f"there is no spec file {name}. To ask the clouds for the dataset {name!r}, give "
+            "--config owner.toml (or operator.toml)."
+        )
     else:
         with Clouds.from_file(config)[0] as clouds:
             spec = clouds.spec(name)

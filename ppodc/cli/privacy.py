@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from ppodc.cli.options import OwnConfig, err, on_interrupt, out, show_table, write_json
+from ppodc.cli.options import (
+    OwnConfig,
+    config_option,
+    err,
+    on_interrupt,
+    out,
+    show_table,
+    write_json,
+)
 from ppodc.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,9 +29,7 @@ privacy = typer.Typer(
     help="What a job guarantees for one record, and what that costs.", no_args_is_help=True
 )
 budget = typer.Typer()
-BudgetConfig = Annotated[
-    Path | None, typer.Option("--config", help="owner.toml of this owner.", show_default=False)
-]
+BudgetConfig = Annotated[Path | None, config_option("owner.toml of this owner.", needed=False)]
 BudgetFolder = Annotated[
     Path | None,
     typer.Option(
@@ -151,9 +157,9 @@ def _chosen(config: Path | None, folder: Path | None) -> tuple["OwnerReports", F
     """The budget asked for; of `ppodc link pair` the limit is said with every charge, not there."""
     from ppodc.local_dp.owner_reports import OwnerReports
 
-    if config is not None and folder is None:
-        return _owner(config)
-    if folder is None or config is not None:
+    if folder is None:
+        if config is not None:
+            return _owner(config)
         raise InputError(
             "whose budget? Give --config owner.toml, or --folder with the one of `ppodc link pair`."
         )

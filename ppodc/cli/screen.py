@@ -54,8 +54,7 @@ class JobScreen:
 
     def _line(self, event: Event) -> None:
         """One line, unless it says what the one before it said."""
-        done = f", {event.rows_done} of {event.rows} records" if event.rows_done else ""
-        line = f"{_title(event)}{done}{_left(event)}"
+        line = in_words(event)
         if line != self._printed:
             self._printed = line
             self._console.print(line, soft_wrap=True)
@@ -68,6 +67,12 @@ class JobScreen:
         self._progress.update(
             self._task, completed=event.rows_done, total=event.rows or None, left=_left(event)
         )
+
+
+def in_words(event: Event) -> str:
+    """An event in one line."""
+    done = f", {event.rows_done} of {event.rows} records" if event.rows_done else ""
+    return f"{_title(event)}{done}{_left(event)}"
 
 
 def _title(event: Event) -> str:

@@ -1,9 +1,10 @@
 """Paillier keys as files: JSON with a version, the key's size and its fingerprint.
 
-The secret file is its owner's alone (mode 0600), and one that others may read is refused. The
-public part has a file of its own. Loading checks everything that can be checked: the fingerprint,
-that n is the product of two primes, that (p-1)/2 and (q-1)/2 are products of large primes, and that
-the key is long enough.
+The secret file is its owner's alone (mode 0600), and one that others may read is refused; so is a
+file with one cloud's share of a split key. The public part has a file of its own. Loading checks
+everything that can be checked: the fingerprint, that n is the product of two primes, that (p-1)/2
+and (q-1)/2 are products of large primes, and that the key is long enough. Of a share, which is a
+random number, nothing can be checked but that it is a cloud's own and under which key.
 """
 
 import json
@@ -17,6 +18,7 @@ import msgspec
 from gmpy2 import mpz
 
 from ppodc.crypto.paillier import KEY_BITS, PublicKey, SecretKey
+from ppodc.crypto.split_paillier import Holder, KeyShare
 from ppodc.errors import InputError, KeyFileError
 
 _VERSION = 1
@@ -44,7 +46,18 @@ class _SecretFile(
     factors: tuple[list[str], list[str]]
 
 
-_File = TypeVar("_File", _PublicFile, _SecretFile)
+class _ShareFile(
+    msgspec.Struct, tag_field="format", tag="ppodc-paillier-share", forbid_unknown_fields=True
+):
+    version: int
+    bits: int
+    fingerprint: str
+    n: str
+    cloud: Holder
+    exponent: str
+
+
+_File = TypeVar("_File", _PublicFile, _SecretFile, _ShareFile)
 
 
 def save_public(path: str | Path, key: PublicKey) -> None:
@@ -60,6 +73,13 @@ def save_secret(path: str | Path, key: SecretKey) -> None:
         raise KeyFileError("the factors of p-1 and q-1 are unknown. Save a key made by `generate`.")
     factors = ([_hex(f) for f in key.factors[0]], [_hex(f) for f in key.factors[1]])
     _save(path, _SecretFile(_VERSION, *fields, factors), 0o600)
+
+
+def save_share(path: str | Path, share: KeyShare) -> None:
+    """Write a new file of a share with mode 0600; an existing file is never overwritten."""
+    public = share.public
+    numbers = (_hex(public.n), share.cloud, _hex(share.exponent))
+    _save(path, _ShareFile(_VERSION, public.bits, public.fingerprint, *numbers), 0o600)
 
 
 def load_public(path: str | Path, *, allow_insecure: bool = False) -> PublicKey:
@@ -88,6 +108,22 @@ def load_secret(path: str | Path, *, allow_insecure: bool = False) -> SecretKey:
         raise _damaged(path)
     _match(path, key.public, file, allow_insecure)
     return key
+
+
+def load_share(path: str | Path, cloud: Holder, *, allow_insecure: bool = False) -> KeyShare:
+    """The share in a file, which must be this cloud's; shorter keys as in `load_secret`."""
+    file = _load(path, _ShareFile, private=True)
+    try:
+        share = KeyShare(file.cloud, PublicKey(_number(file.n)), _number(file.exponent))
+    except (InputError, ValueError):
+        raise _damaged(path) from None
+    _match(path, share.public, file, allow_insecure)
+    if share.cloud != cloud:
+        raise KeyFileError(
+            f"{path} is cloud {share.cloud}'s share of the key, and this is cloud {cloud}. "
+            "Give each cloud its own share, and remove it here."
+        )
+    return share
 
 
 def _save(path: str | Path, file: msgspec.Struct, mode: int) -> None:
@@ -141,7 +177,10 @@ def _check_version(path: str | Path, data: bytes) -> None:
 
 
 def _match(
-    path: str | Path, key: PublicKey, file: _PublicFile | _SecretFile, allow_insecure: bool
+    path: str | Path,
+    key: PublicKey,
+    file: _PublicFile | _SecretFile | _ShareFile,
+    allow_insecure: bool,
 ) -> None:
     if key.fingerprint != file.fingerprint or key.bits != file.bits:
         raise _damaged(path)

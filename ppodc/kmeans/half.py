@@ -55,8 +55,13 @@ class Half(PairHalf):
         """Clusters from several `records` calls, one behind the other. Local."""
 
     @abstractmethod
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
-        """One-hot of the nearest cluster per record, summed: (k, l + 1) partial sums, counts."""
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
+        """One-hot of the nearest cluster per record, summed: (k, l + 1) partial sums, counts.
+
+        `more` says that records may be assigned again: what that takes may be made meanwhile.
+        """
 
     @abstractmethod
     def add(self, states: Sequence[State]) -> State:
@@ -122,6 +127,13 @@ class Half(PairHalf):
         """Take in a shard's records, whose joined columns and shared bits of who counts these are.
 
         From now on sums leave out the others; nobody learns which.
+        """
+        raise _cannot_link()
+
+    def joined_labels(self, shard: str, sums: State) -> OutputShare:
+        """This cloud's share of 1 + the label of each row of the shard's last `assign`.
+
+        0 for a row that is not joined, and for all if the `sums` are of fewer rows than `least`.
         """
         raise _cannot_link()
 

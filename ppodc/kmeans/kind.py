@@ -55,7 +55,7 @@ class KMeansKind(Kind):
         job = job_of(spec)
         if not job.labels:
             return ()
-        own = (ROWS,) if job.dedup is not None and job.dedup.rearranged else ()
+        own = (ROWS,) if job.rearranged else ()
         return (*own, *(output_name(job, LABELS, k) for k in job.clusters))
 
     def summary(self, facts: Mapping[str, Any]) -> str:

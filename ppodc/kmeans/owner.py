@@ -1,5 +1,7 @@
 """The owner's side of a k-means job: records in two shares, and clusters opened."""
 
+from dataclasses import replace
+
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.linked.owner import LinkedOwner
 from ppodc.kmeans.result import Result, ResultsByK, open_result
@@ -18,6 +20,12 @@ class KMeansOwner(OwnerSide):
 
 class JoinedKMeansOwner(JoinedOwner, KMeansOwner):
     """An owner's side of a k-means job over joined columns."""
+
+    def open_result(self, opened: OpenedResult) -> Result | ResultsByK:
+        """The clusters; labels for owners of the anchor alone."""
+        if self.of_partner:
+            opened = replace(opened, rows={})
+        return open_result(self.spec, opened)
 
 
 def owner_side(spec: Spec) -> OwnerSide:

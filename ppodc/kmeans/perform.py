@@ -17,11 +17,18 @@ def perform(half: Half, task: Task, progress: Progress) -> Any:
 
 
 def _assign(half: Half, task: Task, progress: Progress) -> State:
+    """`agreed` ends with whether records may be assigned again."""
     parts, scaled = task.inputs
     clusters = _joined(half, parts)
     if scaled is not None:
         half.take_scaled(clusters, scaled)
-    return half.add([half.assign(shard, clusters, progress) for shard in task.shards])
+    again, last = bool(task.agreed[-1]), task.shards[-1]
+    return half.add(
+        [
+            half.assign(shard, clusters, progress, more=again or shard != last)
+            for shard in task.shards
+        ]
+    )
 
 
 def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
@@ -74,6 +81,13 @@ def _pick(half: Half, task: Task, _progress: Progress) -> State:
     )
 
 
+def _labels(half: Half, task: Task, _progress: Progress) -> list[OutputShare]:
+    """Of joined rows the task has the sums of all clusters."""
+    if task.inputs:
+        return [half.joined_labels(shard, *task.inputs) for shard in task.shards]
+    return [half.labels(shard) for shard in task.shards]
+
+
 def _better(half: Half, task: Task, _progress: Progress) -> Sequence[State]:
     old, new = task.inputs
     return half.better(old, new)
@@ -112,7 +126,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "squares": _squares,
     "members": _members,
     "output": _output,
-    "labels": lambda half, task, _: [half.labels(shard) for shard in task.shards],
+    "labels": _labels,
 }
 
 

@@ -159,6 +159,12 @@ class KMeansPlan(Plan):
         return not self.over and done > 0 and (self.stop or done >= self.job.max_iter)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether another iteration may follow the one that comes."""
+        done = self.iteration + 1 - self.begun
+        return done < self.job.max_iter or self.run + 1 < len(self.runs)
+
+    @property
     def spreads(self) -> bool:
         """Whether the next run waits for k-means++ to choose its records."""
         return self.job.init == "k-means++" and not self.over and not self.clusters

@@ -15,6 +15,7 @@ from ppodc.kmeans.job import job_of
 from ppodc.kmeans.kind import CLUSTERS, LABELS, ending, output_name
 from ppodc.linkage.outputs import ROWS
 from ppodc.linkage.result import in_own_order
+from ppodc.notebook import ShownInNotebooks
 from ppodc.records.encode import on_grid
 from ppodc.records.grid import decode_centres
 from ppodc.records.result_shares import OpenedResult, Table, mismatch
@@ -29,14 +30,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(ShownInNotebooks):
     """The clusters of a dataset, and the labels of this owner's rows if the spec offers them.
 
     `sums_` and `sizes_` are exact, in encoded units; a centre is their quotient, rounded once. A
     cluster that is empty, or in which fewer than the spec's `min_size` records are not this
     owner's, has size 0 and a centre of NaN. Labels stand in the order in which the owner uploaded;
     they may name such a cluster. `inertia_`, if the spec offers it, is exact, in squared encoded
-    units, over the clusters that have a centre. Of a job with several starts `n_iter_` are the
+    units, over the clusters that have a centre. Of joined rows the owners of the anchor alone have
+    labels, -1 where a row is not joined. Of a job with several starts `n_iter_` are the
     iterations of all of them, and it has converged if all have. `converged_` is None if the spec
     fixes the number of iterations: nobody tests it.
     """
@@ -137,7 +139,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultsByK:
+class ResultsByK(ShownInNotebooks):
     """The results of a job with several numbers of clusters: `by_k[4]` is that of four."""
 
     by_k: Mapping[int, Result]
@@ -249,11 +251,12 @@ def _labels(spec: Spec, opened: OpenedResult, k: int) -> NDArray[np.int64] | Non
     if name not in opened.rows:  # not asked for
         return None
     values = opened.rows.get(name, [])
-    if job.dedup is not None and job.dedup.rearranged:
+    if job.rearranged:
         own = opened.rows.get(ROWS, [])
         if len(own) != len(values):
             raise mismatch()
         values = in_own_order(own, {name: values})[name]
-    if values and max(values) >= k:
+    first = int(job.join is not None)  # 0 is a row that is not joined
+    if values and max(values) >= k + first:
         raise mismatch()
-    return np.array(values, np.int64)
+    return np.array(values, np.int64) - first

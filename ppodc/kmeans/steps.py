@@ -17,12 +17,13 @@ halves that only an owner adds up.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.plan import Best, KMeansPlan, Parts
 from ppodc.linkage.ahead import Compare, Home, ready
 from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
-from ppodc.pairs.shards import Run
+from ppodc.pairs.shards import Run, Shard
 from ppodc.records.result_shares import OutputShare
 
 REPEATED = 16  # stop bits of a dataset that may be opened again after a session was lost
@@ -113,7 +114,8 @@ class Assign(OnRecords):
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         handed_on = int(plan.scaled is not None)
         inputs = (plan.clusters, plan.scaled)
-        assign = Task("assign", place.names, agreed=(handed_on,), inputs=inputs)
+        agreed = (handed_on, int(plan.goes_on))
+        assign = Task("assign", place.names, agreed=agreed, inputs=inputs)
         return [*ready(plan, place), *_fetch(plan.stand_ins(), place), assign]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -262,14 +264,45 @@ class Labels(OnRecords):
         at_hand = place.done.get(tallied) == plan.iteration
         again = [] if at_hand else _again(plan, place, _left(plan, plan.labels)[0])
         first = ready(plan, place) if again else []
-        return [*first, *again, Task("labels", place.names), *_own_rows(plan, place)]
+        return [*first, *again, self._labels(plan, place), *_own_rows(plan, place)]
+
+    def _labels(self, plan: KMeansPlan, place: SlotView) -> Task:
+        return Task("labels", place.names)
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         halves = [half for slot in results.slots for half in results.one(slot, "labels")]
-        plan.labels[_left(plan, plan.labels)[0]] = OutputShare.joined(halves)
+        shards = [shard for slot in results.slots for shard in plan.shards if shard.slot == slot]
+        plan.labels[_left(plan, plan.labels)[0]] = self._of_all_rows(plan, shards, halves)
         own = [part for slot in results.slots for part in results.all(slot, "own-rows")]
         if own:
-            plan.own_rows = OutputShare.joined(half for part in own for half in part)
+            numbers = [half for part in own for half in part]
+            plan.own_rows = self._of_all_rows(plan, shards, numbers)
+
+    def _of_all_rows(
+        self, plan: KMeansPlan, shards: Sequence[Shard], halves: Sequence[OutputShare]
+    ) -> OutputShare:
+        """Halves for all sealed rows, from those of each shard."""
+        return OutputShare.joined(halves)
+
+
+class LabelsOfJoined(Labels):
+    """A half of the label of every row of the anchor, and of whether it is joined."""
+
+    reveals = "owners of the anchor: which of their rows are joined, and the labels of these"
+
+    def _labels(self, plan: KMeansPlan, place: SlotView) -> Task:
+        k = _left(plan, plan.labels)[0]
+        return Task("labels", place.names, inputs=(plan.best[k].sums,))
+
+    def _of_all_rows(
+        self, plan: KMeansPlan, shards: Sequence[Shard], halves: Sequence[OutputShare]
+    ) -> OutputShare:
+        """Zeros for rows of other sides, and of later passes."""
+        first = halves[0]
+        data = np.zeros((plan.facts.sealed.m, first.data.shape[1]), np.uint8)
+        for shard, half in zip(shards, halves, strict=True):
+            data[shard.first : shard.first + shard.rows] = half.data
+        return OutputShare(first.modulus, data)
 
 
 class OutputWithoutSizes(Output):
@@ -283,9 +316,10 @@ def table(job: Job) -> Sequence[PlanStep[Any]]:
     update = Update() if job.iterations is None else UpdateWithoutTest()
     output = Output() if job.join is None else OutputOfJoined()
     output = output if job.sizes else OutputWithoutSizes()
+    labels = Labels() if job.join is None else LabelsOfJoined()
     return (
         Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Tally(),
-        output, Labels(),
+        output, labels,
     )  # fmt: skip
 
 
@@ -304,7 +338,7 @@ def _left(plan: KMeansPlan, there: Mapping[int, Any]) -> list[int]:
 def _own_rows(plan: KMeansPlan, place: SlotView) -> list[Task]:
     """Where there are dummies, owners must find their rows among those that have labels."""
     linking = plan.linking
-    if not isinstance(linking, Linking) or not linking.rearranged or plan.own_rows:
+    if linking is None or not linking.rearranged or plan.own_rows:
         return []
     inputs = tuple((linking.uploads_of(s), linking.first_pass(s)) for s in place.shards)
     return [Task("own-rows", place.names, inputs=inputs)]
@@ -315,7 +349,7 @@ def _again(plan: KMeansPlan, place: SlotView, k: int) -> list[Task]:
     that the worker did."""
     if not plan.job.several_runs and place.done.get("assign") == plan.iteration:
         return []
-    return [Task("assign", place.names, agreed=(0,), inputs=((plan.best[k].began,), None))]
+    return [Task("assign", place.names, agreed=(0, 0), inputs=((plan.best[k].began,), None))]
 
 
 def _fetch(wanted: Sequence[Run], place: SlotView) -> list[Task]:

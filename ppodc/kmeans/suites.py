@@ -87,7 +87,8 @@ def open_half(
         from ppodc.kmeans.shares.half import SharesHalf
 
         return SharesHalf(role, channel, params, pools=material.pools, secrets=material.secrets)
-    from ppodc.crypto.paillier import SecretKey
+    from ppodc.crypto.paillier import PublicKey, SecretKey
+    from ppodc.crypto.split_paillier import KeyShare
     from ppodc.kmeans.paillier.half import Half1, Half2
 
     key = material.key
@@ -95,7 +96,10 @@ def open_half(
         raise InputError(_NO_KEY)
     if isinstance(key, SecretKey):
         return Half2(channel, params, key, _randomisers(key.public, key, material.pools))
-    source = _randomisers(key, None, material.pools)
+    public = key if isinstance(key, PublicKey) else key.public
+    source = _randomisers(public, None, material.pools)
+    if isinstance(key, KeyShare) and key.cloud == 2:
+        return Half2(channel, params, key, source)
     return Half1(channel, params, key, source, pipelined=pipelined)
 
 

@@ -99,4 +99,5 @@ def _pair_cost(job: Job, schema: Schema) -> PairCost:
     earlier = (
         job.blocking.beside.earlier / 2 * (KEY_BITS + 2)
     )  # ANDs: whether an earlier key agrees
-    return job.rule_in_cells.matcher(schema).cost() + ands(earlier) + selects(*job.output.selects)
+    learned = selects(*job.output.selects(known=not job.rearranged))
+    return job.rule_in_cells.matcher(schema).cost() + ands(earlier) + learned

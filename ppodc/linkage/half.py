@@ -27,10 +27,10 @@ from ppodc.linkage.job import job_of
 from ppodc.linkage.match_sums import Side
 from ppodc.linkage.schedule import Rows, grouped
 from ppodc.linkage.token_shares import row_numbers, tokens
-from ppodc.linkage.tokens import ROW_BITS
+from ppodc.linkage.tokens import ROW_BITS, base
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares.additive import AdditiveShare, U64Array, public, zeros
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public, zeros
 from ppodc.mpc.shares.remask import remask_limbs
 from ppodc.mpc.supplies import Needs
 from ppodc.pairs.cloud_side import Material
@@ -68,7 +68,8 @@ class LinkageHalf(SuppliedHalf):
             if share.ndim != 2 or share.shape[1] != layout.width or len(share) > self._m:
                 raise InputError(f"shard {shard!r} does not fit the job.")
             self._compared.take_in(shard, share, layout)
-            if self._output.by_row and upload not in self._numbers:
+            named = layout.has_dummies or self._output.max_links > 1
+            if self._output.by_row and named and upload not in self._numbers:
                 own = np.ascontiguousarray(share[:, layout.number]) if layout.has_dummies else None
                 self._numbers[upload] = row_numbers(
                     self._session, own, len(share), self._output.max_links, self._compared.budget
@@ -86,10 +87,15 @@ class LinkageHalf(SuppliedHalf):
         with self._session.step("link"):
             found = self._output.sums(self._m)
             for batch in self._compared.matched(work, self._sums_need, rows, progress):
-                for (each, _), bits in zip(batch, self._counted(batch), strict=True):
-                    xs, ys = np.arange(*each.block.xs), each.block.columns
-                    left, right = self._side(each.x, uploads, xs), self._side(each.y, uploads, ys)
-                    found.add(self._session, bits, left, right)
+                blocks = [
+                    (
+                        bits,
+                        self._side(each.x, uploads, np.arange(*each.block.xs)),
+                        self._side(each.y, uploads, each.block.columns),
+                    )
+                    for (each, _), bits in zip(batch, self._counted(batch), strict=True)
+                ]
+                found.add(self._session, blocks)
             return found.sums
 
     def _needs(self, batch: Sequence[Work]) -> Needs:
@@ -97,8 +103,8 @@ class LinkageHalf(SuppliedHalf):
         return self._compared.needs(batch) + self._sums_need(batch)
 
     def _sums_need(self, batch: Sequence[Work]) -> Needs:
-        """Supplies for a select of every pair on each side, if it counts in this pass."""
-        pairs, (sides, _) = pairs_of(batch), self._output.selects
+        """Supplies for the selects of every pair, if it counts in this pass."""
+        pairs, (sides, _) = pairs_of(batch), self._output.selects(not self._layout.has_dummies)
         return Needs(transfers=sides * pairs) + first_needs(batch[0].earlier, pairs)
 
     def _counted(self, batch: Sequence[tuple[Work, Bits]]) -> list[Bits]:
@@ -119,7 +125,11 @@ class LinkageHalf(SuppliedHalf):
                 self._tokens[upload] = tokens(self._session, self._numbers[upload], rows)
             return AdditiveShare(self._tokens[upload].limbs[at])
 
-        return Side(rows.first + at, names)
+        known = None
+        if not self._layout.has_dummies:  # names need nobody's shares
+            first = base(rows.owner, rows.number) + 1
+            known = at.astype(U64) + U64(first)
+        return Side(rows.first + at, names, known)
 
     # --------------------------------------------------------------------- output
 

@@ -1,27 +1,31 @@
 """Sums of what matches: links, flags or a count for owners, as match bits are made.
 
 *Links.* For every row i of an owner and r = 1..K: T_r = sum_j m_ij token_j^r and c = sum_j m_ij
-over the other owners' rows, one `select` a pair with the row (token, .., token^K, 1). After the
-last block one comparison a row gives [c <= K], with which (c, T_1, .., T_K) is multiplied before
-anyone may open it. The owner of row i gets both shares: of at most K partners it learns their
-number and the power sums of their tokens, which are their tokens (`power_sums`); of more partners
-nothing but that. Sums do not depend on the order of blocks, so any worker may compare any of them.
+over the other owners' rows, two `select` a pair, for either row, with (token, .., token^K, 1) of
+the other. Where rows stand as in their tables (no blocks), tokens are public, and for K = 1 one
+`select` a pair makes the number e_ij = m_ij; T_1 and c of both rows are sums that each cloud adds
+up alone. After the last block one comparison a row gives [c <= K], with which (c, T_1, .., T_K) is
+multiplied before anyone may open it. The owner of row i gets both shares: of at most K partners it
+learns their number and the power sums of their tokens, which are their tokens (`power_sums`); of
+more partners nothing but that. Sums do not depend on the order of blocks, so any worker may compare
+any of them.
 
-*Flags*: [c >= 1] alone. *Count*: the sum of all match bits.
+*Flags*: [c >= 1] alone, from e_ij as well, with any blocks. *Count*: the sum of all match bits.
 
-Who learns what: the clouds nothing; opened are masked bits only. Rounds: 2 a block, 1 for a count;
-at the end those of a comparison and a select. Bytes per pair and direction: 8 K (K + 1) for links
-of one owner.
+Who learns what: the clouds nothing; opened are masked bits only. Rounds: 1 a batch of blocks; at
+the end those of a comparison and a select. Bytes per pair and direction, a bit for the choice and
+supplies of 4 a select besides: 16 K (K + 1); 8 by e_ij; a count next to nothing.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.mpc.ot.correlated_ot import Bits
+from ppodc.mpc.ot import correlated_ot
+from ppodc.mpc.ot.correlated_ot import Bits, Run
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, select
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public, zeros
@@ -31,11 +35,16 @@ from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public, zero
 class Side:
     """The rows of one upload in a block: where they are among all, and shares of their names.
 
-    Names are shares of (token, .., token^K) of each row: (rows, K), or (rows) if K is 1.
+    Names are shares of (token, .., token^K) of each row: (rows, K), or (rows) if K is 1. `known`
+    are tokens that are public.
     """
 
     at: NDArray[np.intp]
     names: Callable[[], AdditiveShare]
+    known: U64Array | None = None
+
+
+Matched = tuple[Bits, Side, Side]  # match bits (height, width) of a block, its rows and partners
 
 
 class MatchSums(ABC):
@@ -44,8 +53,8 @@ class MatchSums(ABC):
     sums: U64Array  # to be kept: what the constructor takes
 
     @abstractmethod
-    def add(self, session: Session, bits: Bits, left: Side, right: Side) -> None:
-        """Add the match bits (height, width) of a block."""
+    def add(self, session: Session, blocks: Sequence[Matched]) -> None:
+        """Add the match bits of a batch of blocks."""
 
     @abstractmethod
     def learned(self, session: Session) -> AdditiveShare:
@@ -63,21 +72,37 @@ class LinkSums(MatchSums):
     def empty(cls, rows: int, partners: int, most: int = 1) -> "LinkSums":
         return cls(zeros((rows, most + 1), most).limbs, partners)
 
-    def add(self, session: Session, bits: Bits, left: Side, right: Side) -> None:
-        self._add(session, left.at, bits, right.names())
-        self._add(session, right.at, bits.T, left.names())
+    def add(self, session: Session, blocks: Sequence[Matched]) -> None:
+        if self._most == 1 and all(side.known is not None for _, *both in blocks for side in both):
+            self._add_numbers(session, blocks, named=True)
+            return
+        selected = [
+            (own.at, *self._selected(session, matched, others.names()))
+            for bits, left, right in blocks
+            for own, matched, others in ((left, bits, right), (right, bits.T, left))
+        ]
+        correlated_ot.run_all(session.ot, [run for *_, run in selected])
+        for at, found, _ in selected:
+            self.sums[at] = (AdditiveShare(self.sums[at]) + found).limbs
 
-    def _add(
-        self, session: Session, at: NDArray[np.intp], bits: Bits, tokens: AdditiveShare
-    ) -> None:
-        """Match bits (rows, partners) of the rows `at` with the partners of these tokens."""
+    def _selected(
+        self, session: Session, bits: Bits, tokens: AdditiveShare
+    ) -> tuple[AdditiveShare, Run]:
+        """Sums for the rows of match bits (rows, partners) with the partners of these tokens."""
         count = len(tokens.limbs)
         powers = tokens.reshape(count, self._most)
         ones = public([1] * count, self._most, session.role).reshape(count, 1)
         rows = AdditiveShare(np.concatenate([powers.limbs, ones.limbs], axis=1))
         flat = np.ascontiguousarray(bits).reshape(-1)
-        found = select.select(session, flat, rows, group=bits.shape[1])
-        self.sums[at] = (AdditiveShare(self.sums[at]) + found).limbs
+        return select.select_run(session, flat, rows, group=bits.shape[1])
+
+    def _add_numbers(self, session: Session, blocks: Sequence[Matched], *, named: bool) -> None:
+        """Sums of both rows of every pair from e_ij; without names, counts alone."""
+        for e, left, right in _numbers(session, blocks):
+            for own, matched, others in ((left, e, right), (right, e.T, left)):
+                if named and others.known is not None:
+                    self.sums[own.at, 0, 0] += matched @ others.known
+                self.sums[own.at, 1, 0] += matched.sum(axis=1, dtype=U64)
 
     def learned(self, session: Session) -> AdditiveShare:
         """This cloud's share of (partners, T_1, .., T_K): (rows, K + 1).
@@ -105,6 +130,9 @@ class LinkSums(MatchSums):
 class FlagSums(LinkSums):
     """Sums of links with one partner at most, of which owners learn less."""
 
+    def add(self, session: Session, blocks: Sequence[Matched]) -> None:
+        self._add_numbers(session, blocks, named=False)
+
     def learned(self, session: Session) -> AdditiveShare:
         """This cloud's share of [a row has a partner]: (rows, 1)."""
         some = self._at_least(session, 1)
@@ -122,10 +150,20 @@ class CountSums(MatchSums):
     def empty(cls) -> "CountSums":
         return cls(np.zeros((1, 1), U64))
 
-    def add(self, session: Session, bits: Bits, left: Side, right: Side) -> None:
-        flat = np.ascontiguousarray(bits).reshape(-1)
+    def add(self, session: Session, blocks: Sequence[Matched]) -> None:
+        flat = np.concatenate([bits.reshape(-1) for bits, *_ in blocks])
         one = public([1], 1, session.role).reshape(1, 1)
         self.sums += select.select(session, flat, one, group=len(flat)).limbs[..., 0]
 
     def learned(self, session: Session) -> AdditiveShare:
         return AdditiveShare(self.sums[..., None])
+
+
+def _numbers(session: Session, blocks: Sequence[Matched]) -> Iterator[tuple[U64Array, Side, Side]]:
+    """Additive shares of the match bits of each block, by one select for all."""
+    flat = np.concatenate([bits.reshape(-1) for bits, *_ in blocks])
+    one = public([1], 1, session.role).reshape(1, 1)
+    found, at = select.select(session, flat, one).limbs[:, 0, 0], 0
+    for bits, left, right in blocks:
+        yield found[at : at + bits.size].reshape(bits.shape), left, right
+        at += bits.size

@@ -55,10 +55,12 @@ class Output(ABC):
     def _names(self) -> tuple[str, ...]:
         """Names of the output shares without those of row numbers."""
 
-    @property
-    @abstractmethod
-    def selects(self) -> tuple[int, int]:
-        """For each pair: (rows that are selected by its match bit, words of each)."""
+    def selects(self, known: bool) -> tuple[int, int]:
+        """For each pair: (rows that are selected by its match bit, words of each).
+
+        `known`: rows stand as in their tables, so that their tokens are public.
+        """
+        return 1, 1
 
     @abstractmethod
     def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
@@ -107,9 +109,8 @@ class Links(Output):
         """Names of the power sums of tokens."""
         return [f"links{r}" for r in range(1, self.most + 1)]
 
-    @property
-    def selects(self) -> tuple[int, int]:
-        return 2, self.most * (self.most + 1)
+    def selects(self, known: bool) -> tuple[int, int]:
+        return (1, 1) if known and self.most == 1 else (2, self.most * (self.most + 1))
 
     def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
         from ppodc.linkage.match_sums import LinkSums
@@ -135,10 +136,6 @@ class Flags(Output):
 
     def _names(self) -> tuple[str, ...]:
         return (PARTNERS,)
-
-    @property
-    def selects(self) -> tuple[int, int]:
-        return 2, 2
 
     def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
         from ppodc.linkage.match_sums import FlagSums
@@ -168,10 +165,6 @@ class Count(Output):
 
     def _names(self) -> tuple[str, ...]:
         return (COUNT,)
-
-    @property
-    def selects(self) -> tuple[int, int]:
-        return 1, 1
 
     def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
         from ppodc.linkage.match_sums import CountSums
@@ -204,8 +197,7 @@ class Shared(Output):
     def _names(self) -> tuple[str, ...]:
         return ()
 
-    @property
-    def selects(self) -> tuple[int, int]:
+    def selects(self, known: bool) -> tuple[int, int]:
         return 0, 0
 
     def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":

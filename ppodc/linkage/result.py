@@ -12,13 +12,14 @@ from typing import Any
 from ppodc.linkage.outputs import MAX_LINKS, PARTNERS, ROWS, Links
 from ppodc.linkage.power_sums import numbers
 from ppodc.linkage.tokens import LARGEST, ROW_BITS, partner
+from ppodc.notebook import ShownInNotebooks
 from ppodc.records.result_shares import OpenedResult, Table, mismatch
 
 Link = tuple[str, int, int]  # owner, which of its uploads, row in it: all from 0
 
 
 @dataclass(frozen=True, slots=True)
-class LinkResult:
+class LinkResult(ShownInNotebooks):
     """Of each of this owner's rows, in the order of upload.
 
     `partners_` is their number; one more than the spec's `max_links` stands for any number above
@@ -69,7 +70,7 @@ class LinkResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkCount:
+class LinkCount(ShownInNotebooks):
     """How many pairs of records match, over all owners."""
 
     count_: int

@@ -27,7 +27,16 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.linkage.job import job_of
 from ppodc.linkage.owner_table import OwnerTable
-from ppodc.linkage.rules import Dates, Edit, EditLevels, Exact, Field, Fields, FrequencyClasses
+from ppodc.linkage.rules import (
+    Dates,
+    Edit,
+    EditLevels,
+    Exact,
+    Field,
+    Fields,
+    FrequencyClasses,
+    Grams,
+)
 from ppodc.linkage.symbols import normalise
 from ppodc.records.read_table import Only, read, word
 from ppodc.records.schema import Schema, TextColumn
@@ -149,7 +158,7 @@ def _rarity(column: str, counts: Mapping[str, int]) -> FrequencyClasses:
 
 def reweighed(field: Field, matches: Counts, others: Counts) -> Field:
     """The field with the weights that these counts of outcomes make."""
-    if not isinstance(field, EditLevels | FrequencyClasses | Dates):
+    if not isinstance(field, EditLevels | FrequencyClasses | Dates | Grams):
         agrees = (True,)
         return replace(field, weight=max(1, _gain(matches, others, agrees, (False,))))
     width = len(field.points)
@@ -158,7 +167,7 @@ def reweighed(field: Field, matches: Counts, others: Counts) -> Field:
     missing = max(0, _gain(matches, others, absent, nothing))
     if isinstance(field, Dates):
         return _dated(field, matches, others, missing)
-    if isinstance(field, EditLevels):
+    if isinstance(field, EditLevels | Grams):
         most = width - 1
         outcomes = [tuple([False] * d + [True] * (most - d) + [False]) for d in range(most)]
         found = [_gain(matches, others, outcome, nothing) for outcome in outcomes]

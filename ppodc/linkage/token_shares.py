@@ -23,10 +23,12 @@ from ppodc.mpc.ot import correlated_ot
 from ppodc.mpc.ot.correlated_ot import Batch, Sending
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import unmask
-from ppodc.mpc.shares.additive import U64, AdditiveShare, public
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
 from ppodc.mpc.shares.multiply import doublings
+from ppodc.mpc.shares.remask import remask
 from ppodc.mpc.shares.unmask import SharedTable
 from ppodc.mpc.spill import Budget
+from ppodc.records.result_shares import OutputShare
 
 
 def row_numbers(
@@ -48,6 +50,22 @@ def row_numbers(
         powers.append(_times_row(session, table, powers[-1]))
     table.close()
     return powers
+
+
+def own_row_share(
+    session: Session,
+    share: NDArray[np.uint64],
+    upload: U64Array,
+    first: NDArray[np.bool_],
+    budget: Budget,
+) -> OutputShare:
+    """A fresh half of the numbers of rows in their owners' uploads, 0 but of the `first` pass.
+
+    `upload` has what to add to each row's number; a dummy has nothing else.
+    """
+    (numbers,) = row_numbers(session, share, len(share), 1, budget)
+    placed = (numbers.low(1) + public(upload.tolist(), 1, session.role)).limbs.reshape(-1)
+    return OutputShare.of_words(remask(session, placed * first.astype(U64)))
 
 
 def _times_row(session: Session, table: SharedTable, values: AdditiveShare) -> AdditiveShare:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ppodc.crypto import paillier, paillier_keys
 from ppodc.crypto.paillier import SecretKey
+from ppodc.crypto.split_paillier import split as split_key
 from ppodc.errors import InputError, PpodcError
 from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
@@ -135,7 +136,10 @@ def write_folders(
         (folder / SETTING).write_bytes(msgspec.json.encode(own))
         if spec is not None:
             (folder / SPEC).write_bytes(spec.canonical())
-    if key is not None:
+    if key is not None and setting.split_key:
+        for folder, part in zip(folders, split_key(key), strict=True):
+            paillier_keys.save_share(folder / "paillier.share", part)
+    elif key is not None:
         paillier_keys.save_public(folders[0] / "paillier.pub", key.public)
         paillier_keys.save_secret(folders[1] / "paillier.key", key)
     seeds = []

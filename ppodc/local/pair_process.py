@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 
 from ppodc.crypto import paillier_keys
 from ppodc.crypto.paillier import PublicKey, SecretKey
+from ppodc.crypto.split_paillier import KeyShare
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.kmeans.half import Half
-from ppodc.kmeans.parameters import Parameters, Products
+from ppodc.kmeans.parameters import Parameters, Products, Supplies
 from ppodc.kmeans.suites import Mode, Role, Suite, open_half
 from ppodc.mpc.session_secrets import SEED_BYTES
 from ppodc.pairs.cloud_side import Material
@@ -75,13 +76,16 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure_key: bool = False
     products: Products = "auto"
     audit: bool = False  # each half keeps a record, as for an auditor
+    supplies: Supplies = "extension"
+    split_key: bool = False  # each cloud has a share of the Paillier key
 
     @property
     def params(self) -> Parameters:
         beta = Fraction(self.beta)
         return Parameters(
-            self.m, self.l, self.k, self.ub, beta, self.min_size, products=self.products
-        )
+            self.m, self.l, self.k, self.ub, beta, self.min_size, products=self.products,
+            supplies=self.supplies,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,11 @@ class LocalCloud:
     channel: Channel
     recorder: Recorder | None = None
 
-    def key(self) -> PublicKey | SecretKey:
-        """C2's Paillier key of the paillier suite: public at C1, secret at C2."""
-        weak = self.setting.insecure_key
+    def key(self) -> PublicKey | SecretKey | KeyShare:
+        """The key of the paillier suite: public at C1 and secret at C2, or a share at each."""
+        weak, share = self.setting.insecure_key, self.folder / "paillier.share"
+        if self.setting.split_key:
+            return paillier_keys.load_share(share, self.setting.role, allow_insecure=weak)
         if self.setting.role == 1:
             return paillier_keys.load_public(self.folder / "paillier.pub", allow_insecure=weak)
         return paillier_keys.load_secret(self.folder / "paillier.key", allow_insecure=weak)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ppodc.cluster.offspring import end_with_starter
@@ -43,18 +43,31 @@ class RunningClouds:
         """Its owners, as a spec names them; all must upload unless `least` says fewer."""
         return deployment.members(self.folder, least)
 
-    def command(self, party: str, *arguments: str | Path, quiet: bool = True) -> None:
-        """`ppodc ARGUMENTS --config ...` as this party would; its screen is ours unless quiet."""
+    def command(
+        self,
+        party: str,
+        *arguments: str | Path,
+        quiet: bool = True,
+        told: Callable[[str], None] | None = None,
+    ) -> None:
+        """`ppodc ARGUMENTS --config ...` as this party would; its screen is ours unless quiet.
+
+        `told` gets each line that it prints.
+        """
         process = subprocess.Popen(
             [*_PPODC, *arguments, "--config", self.config(party)],
             env=self._environment,
-            stdout=subprocess.DEVNULL if quiet else None,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE if told else subprocess.DEVNULL if quiet else None,
+            stderr=subprocess.STDOUT if told else subprocess.PIPE,
             text=True,
             preexec_fn=end_with_starter,
         )
         try:
-            _, said = process.communicate()
+            said = ""
+            if told is not None and process.stdout is not None:
+                for said in process.stdout:
+                    told(said.strip())
+            said += process.communicate()[1] or ""
         except BaseException:
             _end(process)
             raise
@@ -177,12 +190,13 @@ class LocalPlatform(RunningClouds):
         pairs: int | None = None,
         quiet: bool = True,
         json_file: Path | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> None:
         """`ppodc run` on this many pairs, or on all, as the operator of cloud 1 would."""
         options = ["--pairs", str(pairs or self.pairs)]
         options += [] if suite is None else ["--suite", suite]
         options += [] if json_file is None else ["--json", str(json_file)]
-        self.command("cloud1", "run", dataset, *options, quiet=quiet)
+        self.command("cloud1", "run", dataset, *options, quiet=quiet, told=told)
 
     def sealed(self, dataset: str) -> Sealed:
         """The sealed uploads of a dataset: this machine is cloud 1, too."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.local_dp.job import job_of
+from ppodc.local_dp.job import job_of, tops
 from ppodc.local_dp.joint_cells import Cells
 from ppodc.local_dp.kind import form_of
 from ppodc.local_dp.mechanism import EachAttribute, FlippedBits, Mechanism, NearestPoint
@@ -31,12 +31,8 @@ Reals = NDArray[np.float64]
 
 def audit(spec: Spec, trials: int, key: ReportKey | None = None) -> float:
     """A lower bound of epsilon for one record, from `trials` reports of each of two records."""
-    mechanism, columns = form_of(spec).mechanism, len(spec.schema.columns)
-    top = spec.schema.ub
-    low, high = np.zeros((1, columns), np.int64), np.full((1, columns), top)
-    if not job_of(spec).numeric:
-        high = np.array([[size - 1 for size in _sizes(mechanism)]])
-    return audit_mechanism(mechanism, low, high, trials, key)
+    high = tops(job_of(spec), spec.schema)[None, :]
+    return audit_mechanism(form_of(spec).mechanism, np.zeros_like(high), high, trials, key)
 
 
 def audit_mechanism(
@@ -94,14 +90,6 @@ def lower_bound(hits: int, trials: int, mistake: float) -> float:
     if hits == 0:
         return 0.0
     return halved(0.0, hits / trials, lambda p: binomial_tail(trials, p, hits) < mistake)[0]
-
-
-def _sizes(mechanism: Mechanism) -> tuple[int, ...]:
-    if isinstance(mechanism, Cells):
-        return mechanism.sizes
-    if isinstance(mechanism, EachAttribute):
-        return mechanism.response.sizes
-    raise InputError("this mechanism has no categories")
 
 
 def _scores(

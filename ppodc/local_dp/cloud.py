@@ -6,7 +6,7 @@ import numpy as np
 
 from ppodc.errors import InputError
 from ppodc.local_dp.job import job_of
-from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
+from ppodc.local_dp.kind import CLUSTERS, FRACTION, LABELS, form_of
 from ppodc.local_dp.tallies import Reports
 from ppodc.records.result_shares import OutputShare, ResultShare
 from ppodc.spec import Spec
@@ -31,4 +31,7 @@ def make_result(spec: Spec, reports: Reports, n: int) -> ResultShare:
             facts["errors"] = np.round(errors, 2).tolist()
     if report.claimed is not None:  # never alone
         facts |= {"claimed": report.claimed.epsilon, "claim_holds": report.claim_holds}
-    return ResultShare(facts, {CLUSTERS: OutputShare.of_words(values.reshape(-1))})
+    rows = {}
+    if found.labels is not None:
+        rows[LABELS] = OutputShare.of_words((found.labels + 1).astype(np.uint64))
+    return ResultShare(facts, {CLUSTERS: OutputShare.of_words(values.reshape(-1))}, rows)

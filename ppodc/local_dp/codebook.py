@@ -25,7 +25,7 @@ from ppodc.local_dp.report_streams import RecordStreams
 from ppodc.local_dp.stability import Stability, shaken
 from ppodc.privacy.guarantee import Guarantee, PrivacyReport
 from ppodc.privacy.spread_points import spread_points
-from ppodc.privacy.weighted_kmeans import nearest, weighted_kmeans
+from ppodc.privacy.weighted_kmeans import Settle, nearest, weighted_kmeans
 from ppodc.records.upload_form import RowsPart
 
 MAX_POINTS = 4096
@@ -48,6 +48,7 @@ class Codebook:
 
     points: NDArray[np.int64]
     oracle: Oracle
+    settle: Settle | None = None  # where not every point of the domain may be a centre
     attributes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,8 +98,8 @@ class Codebook:
         weights = self.weights(counts, n)
         if np.count_nonzero(weights) < k:  # nothing but noise: the points themselves must do
             weights = weights + 1.0
-        random = SecureRandom.public(seed)
-        return weighted_kmeans(self.points.astype(np.float64), weights, k, random=random)
+        points, random = self.points.astype(np.float64), SecureRandom.public(seed)
+        return weighted_kmeans(points, weights, k, random=random, settle=self.settle)
 
     def stability(
         self, counts: Counts, n: int, centres: NDArray[np.float64], seed: int
@@ -106,7 +107,7 @@ class Codebook:
         """How far these centres depend on the noise of the counts."""
         deviation = math.sqrt(n * self.oracle.variance)
         points = self.points.astype(np.float64)
-        return shaken(points, self.weights(counts, n), deviation, centres, seed)
+        return shaken(points, self.weights(counts, n), deviation, centres, seed, self.settle)
 
     def expectation(self, n: int, k: int) -> "Expectation":
         """The expected quality for n records."""

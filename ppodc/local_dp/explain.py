@@ -4,6 +4,7 @@ import numpy as np
 
 from ppodc.local_dp.job import job_of
 from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.published.groupings import GroupedBits
 from ppodc.spec import Spec
 
 _PUBLISHED = ("privbv", "ldpseg", "ldpk-modes")
@@ -25,7 +26,12 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
     if report.claimed is not None:
         lines.append([f"claimed by its source for {report.claimed_for}", str(report.claimed)])
     lines.append(["numbers in a report", f"{part.columns} of {np.dtype(part.dtype)}"])
+    if isinstance(mechanism, GroupedBits):
+        shown = f"{mechanism.deviation:.3g}"
+        lines.append(["deviation of a distance, in parts of a range", shown])
     notes = [str(report)]
+    if isinstance(mechanism, GroupedBits) and mechanism.blurred:
+        notes.append("distances are little but noise: the clusters will be, too.")
     expected = mechanism.expectation(n, job.k) if n else None
     if expected is not None:
         lines += [

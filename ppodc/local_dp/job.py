@@ -4,6 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ppodc import kinds
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
@@ -18,18 +21,29 @@ from ppodc.local_dp.mechanism import (
     MechanismName,
     NearestPoint,
 )
+from ppodc.local_dp.mixed import Layout, NearestMixed
 from ppodc.local_dp.oracles import MAX_CELLS, oracle
-from ppodc.local_dp.published.bit_reports import ldpseg, privbv
-from ppodc.local_dp.published.settings import Columns, Setting, fits, setting_of, to_dict
+from ppodc.local_dp.published.bit_reports import half_range, ldpseg, privbv
+from ppodc.local_dp.published.groupings import GroupedBits, Grouping
+from ppodc.local_dp.published.kcluster import MATRIX_ROWS
+from ppodc.local_dp.published.settings import (
+    Columns,
+    PrivBVSetting,
+    Setting,
+    fits,
+    setting_of,
+    to_dict,
+)
 from ppodc.privacy.chances import check_epsilon
 from ppodc.records.schema import Schema
 from ppodc.service.sealed_uploads import MAX_ROWS
 from ppodc.spec import Spec
-from ppodc.toml_document import check_keys, check_whole
+from ppodc.toml_document import check_keys, check_whole, double
 
 MAX_CLUSTERS = 512
 MAX_SEED = (1 << 63) - 1
 MAX_SPEC_BITS = 64
+MISMATCH = 0.5
 
 SAMPLE = """\
 # A ppodc dataset under local differential privacy: every record is perturbed by its owner, and one
@@ -52,15 +66,22 @@ columns = [
 kind = "local"
 # "codebook": numbers; each record tells its nearest public point. The best for numbers.
 # "joint": categories (values, or whole numbers low..high); each record tells its joint cell.
+# "mixed": numbers and columns of words together (k-prototypes), as codebook.
 # "privbv", "ldpseg" (numbers), "ldpk-modes" (categories): the published systems with an honest
 # budget; far less accurate, for comparison.
 mechanism = "codebook"
 epsilon = 2.0                # of one record, with all its columns and all it ever reports here
 k = 5                        # clusters, 1 to 512
-expected_rows = 100000       # of all owners; codebook, and joint beyond 2^22 cells: chooses the
-                             # number of points
+expected_rows = 100000       # of all owners; codebook, mixed, and joint beyond 2^22 cells: chooses
+                             # the number of points
+# mismatch = 0.5             # mixed: two words count like numbers so many parts of a range apart
 # points = 256               # instead of expected_rows
 # bits = 8                   # privbv, ldpseg: bits for each value, 1 to 64
+# grouping = "matrix"        # privbv: instead of the linear form kCluster on all pairs of reports,
+#                            # "hierarchical" or "dbscan", up to 20,000 reports; owners get the
+#                            # labels of theirs
+# radius = 0.06              # dbscan, which tells at most k clusters: in parts of a range
+# least = 12                 # dbscan: records within the radius that make a core record
 # as_published = { b = 1.0, s = 1000, t = 0.5 }    # privbv, instead of epsilon and bits, or
 # as_published = { epsilon = 1.0, s = 10, flips = "moue" }    # ldpseg (or "uer"), or
 # as_published = { epsilon = 1.0 }                 # ldpk-modes: what the sources print, which is
@@ -86,6 +107,8 @@ class Job(kinds.Job):
     bits: int = 8
     seed: int = 0
     as_published: Setting | None = None
+    mismatch: float | None = None  # of mixed alone
+    grouping: Grouping | None = None  # of privbv alone
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(MechanismName):
@@ -97,10 +120,27 @@ class Job(kinds.Job):
         check_whole(self.points, "job.points", 0, MAX_POINTS)
         check_whole(self.bits, "job.bits", 1, MAX_SPEC_BITS)
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
-        if self.mechanism == "codebook" and not self.points and not self.expected_rows:
-            raise InputError("codebook needs job.expected_rows, or job.points")
+        needs_points = self.mechanism in ("codebook", "mixed")
+        if needs_points and not self.points and not self.expected_rows:
+            raise InputError(f"{self.mechanism} needs job.expected_rows, or job.points")
         if self.points and self.points < self.k:
             raise InputError("job.points must be at least job.k")
+        self._check_mismatch()
+        if self.grouping is not None:
+            if self.mechanism != "privbv":
+                raise InputError(f"job.grouping is for privbv, not for {self.mechanism}")
+            if self.expected_rows > MATRIX_ROWS:
+                raise InputError(f"job.grouping takes at most {MATRIX_ROWS} reports")
+
+    def _check_mismatch(self) -> None:
+        if self.mechanism != "mixed":
+            if self.mismatch is not None:
+                raise InputError(f"job.mismatch is for mixed, not for {self.mechanism}")
+            return
+        given = MISMATCH if self.mismatch is None else self.mismatch
+        object.__setattr__(self, "mismatch", double(given, "job.mismatch"))
+        if not 0.01 <= double(given, "job.mismatch") <= 10:
+            raise InputError("job.mismatch must be from 0.01 to 10 parts of a number's range")
 
     def _check_privacy(self) -> None:
         if self.as_published is None:
@@ -114,8 +154,15 @@ class Job(kinds.Job):
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
-        optional = ("epsilon", "mechanism", "expected_rows", "points", "bits", "seed")
-        check_keys(table, "job", required=("k",), optional=(*optional, "as_published"))
+        optional = ("epsilon", "mechanism", "expected_rows", "points", "bits", "seed", "mismatch")
+        paired = ("grouping", "radius", "least")
+        check_keys(table, "job", required=("k",), optional=(*optional, *paired, "as_published"))
+        table = dict(table)
+        method, radius, least = (table.pop(key, None) for key in paired)
+        if method is None and (radius is not None or least is not None):
+            raise InputError('job.radius and job.least are for grouping = "dbscan"')
+        if method is not None:
+            table["grouping"] = Grouping.of(method, radius, least)
         if "as_published" not in table:
             return cls(**table)
         unused = [key for key in ("points", "bits") if key in table]
@@ -125,10 +172,14 @@ class Job(kinds.Job):
         return cls(**{**table, "as_published": setting})
 
     def to_dict(self) -> dict[str, Any]:
-        common = {"k": self.k, "mechanism": self.mechanism, "seed": self.seed}
+        common: dict[str, Any] = {"k": self.k, "mechanism": self.mechanism, "seed": self.seed}
         common["expected_rows"] = self.expected_rows
+        if self.grouping is not None:
+            common |= self.grouping.to_dict()
         if self.as_published is not None:
             return {**common, "as_published": to_dict(self.as_published)}
+        if self.mismatch is not None:
+            common["mismatch"] = self.mismatch
         return {**common, "epsilon": self.epsilon, "points": self.points, "bits": self.bits}
 
     def describe(self) -> list[str]:
@@ -139,6 +190,16 @@ class Job(kinds.Job):
             f"Each record is reported once, by {self.mechanism}{self._asked}; the owner perturbs "
             "it before it leaves, and its budget is charged.",
             "Every owner with records in it, and the collector, learn the clusters that follow.",
+            *self._labelled,
+        ]
+
+    @property
+    def _labelled(self) -> list[str]:
+        if self.grouping is None:
+            return []
+        return [
+            f"The collector compares all pairs of reports ({self.grouping.method}); each owner "
+            "learns the clusters of its own reports."
         ]
 
     @property
@@ -152,8 +213,23 @@ class Job(kinds.Job):
 
     @property
     def numeric(self) -> bool:
-        """Whether columns are numbers; else categories."""
+        """Whether all columns are numbers."""
         return self.mechanism in NUMERIC
+
+
+def tops(job: Job, schema: Schema) -> NDArray[np.int64]:
+    """The largest encoded value of each column; the smallest is 0."""
+    sizes = column_sizes(job, schema)
+    return np.array([size - 1 if size else schema.ub for size in sizes], np.int64)
+
+
+def column_sizes(job: Job, schema: Schema) -> tuple[int, ...]:
+    """How many categories each column has; 0 for a number."""
+    if job.numeric:
+        return (0,) * len(schema.columns)
+    if job.mechanism == "mixed":
+        return tuple(len(column.values) for column in schema.columns)
+    return category_sizes(schema)
 
 
 def category_sizes(schema: Schema) -> tuple[int, ...]:
@@ -169,14 +245,20 @@ def build(job: Job, schema: Schema) -> Mechanism:
     """The mechanism that the job and the columns fix, the same at every party."""
     if job.numeric:
         schema.require_numbers()
-    sizes = () if job.numeric else category_sizes(schema)
+    sizes = column_sizes(job, schema)
     columns = len(schema.columns)
     if job.epsilon is None:
         if job.as_published is None:
             raise InputError("job: missing epsilon")
-        return job.as_published.build(
-            Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
-        )
+        known = Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
+        return _grouped(job, job.as_published.build(known), schema.ub)
+    if job.mechanism == "mixed":
+        layout = Layout.of(sizes, schema.ub, job.mismatch or MISMATCH)
+        points = job.points or points_for(job.expected_rows, job.k, job.epsilon)
+        mixed = NearestMixed.of(layout, job.epsilon, points, job.seed)
+        if len(mixed.book.points) < job.k:
+            raise InputError(f"{points} points are too few for these words: give more job.points")
+        return mixed
     if not job.numeric:
         return _of_categories(job, sizes, job.epsilon)
     if job.mechanism == "codebook":
@@ -186,7 +268,15 @@ def build(job: Job, schema: Schema) -> Mechanism:
         return FlippedBits(ldpseg(columns, schema.ub, epsilon=job.epsilon, bits=job.bits))
     random = SecureRandom.public(job.seed)
     made = privbv(columns, schema.ub, epsilon=job.epsilon, bits=job.bits, random=random)
-    return FlippedBits(made)
+    return _grouped(job, FlippedBits(made), schema.ub)
+
+
+def _grouped(job: Job, mechanism: Mechanism, ub: int) -> Mechanism:
+    if job.grouping is None or not isinstance(mechanism, FlippedBits):
+        return mechanism
+    given = job.as_published
+    t = given.reach(ub) if isinstance(given, PrivBVSetting) else half_range(ub)
+    return GroupedBits(mechanism.reports, job.grouping, t)
 
 
 def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanism:

@@ -65,6 +65,9 @@ class Cells(ABC):
         estimates = self.oracle.estimate(reports.total()[0], n)
         return modes_of(self.all(), estimates, self.sizes, n, k, seed)
 
+    def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+        return nearest_mode(records, np.rint(centres).astype(np.int64))
+
     def expectation(self, n: int, k: int) -> Expectation:
         return Expectation(n, k, self.oracle.cells, len(self.sizes), self.oracle.variance)
 

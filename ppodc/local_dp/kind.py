@@ -18,7 +18,7 @@ from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.upload_form import Cloud, Part, RowsPart, UploadForm
 from ppodc.spec import Spec
 
-CLUSTERS = "clusters"  # name of the output
+CLUSTERS, LABELS = "clusters", "labels"  # names of the outputs; labels count from 1, 0 is noise
 FRACTION = 1 << 16  # its numbers are multiples of 1 / FRACTION
 
 
@@ -72,6 +72,9 @@ class LocalKind(Kind):
 
     def describe(self, spec: Spec) -> list[str]:
         return [*job_of(spec).describe(), *form_of(spec).guarantee.describe()]
+
+    def row_outputs(self, spec: Spec) -> tuple[str, ...]:
+        return () if job_of(spec).grouping is None else (LABELS,)
 
     def form(self, spec: Spec) -> ReportForm:
         return ReportForm(build(job_of(spec), spec.schema))

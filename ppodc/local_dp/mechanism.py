@@ -1,7 +1,7 @@
 """A mechanism as the platform uses it: what devices and the collector agree on from a spec.
 
 Each perturbs a record once, with the whole epsilon that the job grants it, and says what the
-collector makes of the reports. Counting mechanisms (codebook, joint, ldpk-modes) need one pass over
+collector makes of the reports. Counting mechanisms (all but those of bits) need one pass over
 the reports and keep only counts; bit vectors (privbv, ldpseg) need one pass for each iteration of
 the linear kCluster and keep only sums of bits. Memory does not grow with the number of reports, and
 chunks may be tallied anywhere (`tallies`).
@@ -19,7 +19,7 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.local_dp.categories import AttributeResponse, values_of
 from ppodc.local_dp.codebook import Codebook, Expectation
 from ppodc.local_dp.frequencies import possible
-from ppodc.local_dp.kmodes import WeightedCells, best_kmodes
+from ppodc.local_dp.kmodes import WeightedCells, best_kmodes, nearest_mode
 from ppodc.local_dp.published.bit_estimates import bit_shares, centres_of
 from ppodc.local_dp.published.bit_reports import BitReports
 from ppodc.local_dp.published.kcluster import first_rows
@@ -28,10 +28,11 @@ from ppodc.local_dp.report_streams import RecordStreams
 from ppodc.local_dp.stability import Stability
 from ppodc.local_dp.tallies import Numbers, Reports
 from ppodc.privacy.guarantee import PrivacyReport
+from ppodc.privacy.weighted_kmeans import nearest
 from ppodc.records.upload_form import RowsPart
 
 MAX_ITERATIONS = 50
-MechanismName = Literal["codebook", "joint", "privbv", "ldpseg", "ldpk-modes"]
+MechanismName = Literal["codebook", "joint", "mixed", "privbv", "ldpseg", "ldpk-modes"]
 NUMERIC = ("codebook", "privbv", "ldpseg")
 
 
@@ -42,6 +43,7 @@ class Clusters:
     centres: NDArray[np.float64]
     sizes: NDArray[np.float64]
     stability: Stability | None = None
+    labels: NDArray[np.int64] | None = None  # of the reports, where the collector finds them; or -1
 
 
 class Mechanism(Protocol):
@@ -65,6 +67,9 @@ class Mechanism(Protocol):
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         """At the collector: k clusters of n reports, from their tallies."""
+
+    def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+        """At the owner: the nearest centre of each record, the lowest on ties."""
 
     def digest(self) -> bytes:
         """Tells mechanisms apart: the same digest draws the same noise for the same record."""
@@ -90,7 +95,7 @@ class NearestPoint:
         self.book.oracle.check(reports)
 
     def perturb(self, records: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
-        return self.book.perturb(records, streams)
+        return self.book.oracle.perturb(self.cells(records), streams)
 
     def cells(self, records: NDArray[Any]) -> NDArray[np.int64]:
         """The number of each record's nearest point."""
@@ -103,6 +108,9 @@ class NearestPoint:
         counts = reports.total()[0]
         centres, sizes = self.book.centres(counts, n, k, seed)
         return Clusters(centres, sizes, self.book.stability(counts, n, centres, seed))
+
+    def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+        return nearest(records.astype(np.float64), centres)
 
     def digest(self) -> bytes:
         return self.book.digest()
@@ -137,6 +145,9 @@ class EachAttribute:
         estimates = self.response.estimate(reports.total()[0], n)
         sizes = self.response.sizes
         return modes_of(all_cells(sizes), estimates, sizes, n, k, seed)
+
+    def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+        return nearest_mode(records, np.rint(centres).astype(np.int64))
 
     def digest(self) -> bytes:
         text = f"ldpk-modes {self.response.sizes} {self.response.others}"
@@ -206,10 +217,16 @@ class FlippedBits:
             ones, sizes = new_ones, new_sizes
             if settled:
                 break
+        return Clusters(self.centres(ones, sizes), sizes.astype(np.float64))
+
+    def centres(self, ones: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Centres (k, l) of clusters with these sums of ones and sizes."""
         centres = centres_of(bit_shares(ones, sizes, self.reports), self.reports)
         top = self.reports.levels_of or self.reports.code.ub
-        scale = top / self.reports.code.ub
-        return Clusters(np.clip(centres * scale, 0.0, top), sizes.astype(np.float64))
+        return np.asarray(np.clip(centres * (top / self.reports.code.ub), 0.0, top))
+
+    def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+        return nearest(records.astype(np.float64), centres)
 
     def digest(self) -> bytes:
         code, flips = self.reports.code, self.reports.flips

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.local_dp.job import job_of
+from ppodc.local_dp.job import Job, job_of
 from ppodc.local_dp.kind import form_of
 from ppodc.local_dp.owner_reports import REPORT, OwnerReports
 from ppodc.local_dp.report_streams import ReportKey, row_ids
@@ -33,7 +33,7 @@ class ReportOwner(OwnerSide):
         self._mechanism = form_of(spec).mechanism
 
     def encode(self, data: Any, *, header: bool = True) -> Ints:
-        """Numbers 0..ub, or categories 0..size - 1; refused as a whole if a value does not fit."""
+        """Numbers 0..ub, categories 0..size - 1; refused as a whole if a value does not fit."""
         return self._numbers(fitting(data, self.spec.schema, header=header))
 
     def encode_people(self, data: Any, column: str, folder: Path, *, header: bool = True) -> Ints:
@@ -44,8 +44,7 @@ class ReportOwner(OwnerSide):
         return np.concatenate([values, ids.view(np.int64)], axis=1)
 
     def _numbers(self, table: Table) -> Ints:
-        schema = self.spec.schema
-        return scaled(table, schema) if job_of(self.spec).numeric else numbered(table, schema)
+        return encoded(table, job_of(self.spec), self.spec.schema)
 
     def _apart(self, values: Ints) -> tuple[Ints, Ids | None]:
         """Records and the ids of their people, if they are named."""
@@ -84,6 +83,18 @@ class ReportOwner(OwnerSide):
 
     def open_result(self, opened: OpenedResult) -> LocalResult:
         return open_result(self.spec, opened)
+
+
+def encoded(table: Table, job: Job, schema: Schema) -> NDArray[np.int64]:
+    """A table that fits the columns as the job's mechanism takes it."""
+    if job.numeric:
+        return scaled(table, schema)
+    if job.mechanism != "mixed":
+        return numbered(table, schema)
+    values = scaled(table, schema)
+    words = list(schema.categories)
+    values[:, words] = table.values[:, words]
+    return values
 
 
 def numbered(table: Table, schema: Schema) -> NDArray[np.int64]:

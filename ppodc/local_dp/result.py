@@ -12,22 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.local_dp.job import category_sizes, job_of
-from ppodc.local_dp.kind import CLUSTERS, FRACTION, form_of
-from ppodc.local_dp.kmodes import nearest_mode
+from ppodc.local_dp.job import job_of, tops
+from ppodc.local_dp.kind import CLUSTERS, FRACTION, LABELS, form_of
+from ppodc.local_dp.mechanism import Mechanism
+from ppodc.local_dp.published.groupings import GroupedBits
 from ppodc.local_dp.stability import usable, warning
+from ppodc.notebook import ShownInNotebooks
 from ppodc.privacy.guarantee import PrivacyReport
-from ppodc.privacy.weighted_kmeans import nearest
 from ppodc.records.result_shares import OpenedResult, Table
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
-class LocalResult:
+class LocalResult(ShownInNotebooks):
     """Clusters of perturbed reports; `usable_` is False where they are little but noise.
 
-    A column of words has the number of its word in `cluster_centers_`; `modes_` has the words.
+    A column of words has the number of its word in `cluster_centers_`; `modes_` has the words. Its
+    `standard_error_` is how often noise that is drawn again chooses another word.
     """
 
     cluster_centers_: NDArray[np.float64]
@@ -36,14 +38,19 @@ class LocalResult:
     privacy_: PrivacyReport
     noise_: float | None
     schema: Schema
-    numeric: bool
+    mechanism: Mechanism
     encoded: NDArray[np.float64]  # the centres in units of the encoded records
     loss_: float | None = None  # by noise drawn again (`stability`)
+    labels_: NDArray[np.int64] | None = None  # of own reports, -1 is noise: of a `grouping` alone
     standard_error_: NDArray[np.float64] | None = None  # of each centre, in real units
 
     @property
     def usable_(self) -> bool:
-        return usable(self.loss_, self.noise_)
+        return usable(self.loss_, self.noise_) and not self._blurred
+
+    @property
+    def _blurred(self) -> bool:
+        return isinstance(self.mechanism, GroupedBits) and self.mechanism.blurred
 
     @property
     def modes_(self) -> list[list[float | str]]:
@@ -56,9 +63,12 @@ class LocalResult:
 
     def label(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """The cluster of each of these encoded records: the nearest centre or mode."""
-        if self.numeric:
-            return nearest(values.astype(np.float64), self.encoded)
-        return nearest_mode(values, np.rint(self.encoded).astype(np.int64))
+        if isinstance(self.mechanism, GroupedBits) and self.mechanism.grouping.least:
+            raise InputError(
+                "clusters of dbscan have no centre that is nearest to all they hold; the labels of "
+                "your reports come with the result: `ppodc result NAME --labels FILE`."
+            )
+        return self.mechanism.label(values, self.encoded)
 
     def table(self) -> Table:
         """Headings and rows, one for each cluster."""
@@ -69,11 +79,13 @@ class LocalResult:
         """How far to trust it, in a line or two."""
         noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
         told = warning(self.loss_, self.noise_)
+        if self._blurred:
+            told = "little but noise: estimated distances deviate by more than they could tell."
         return f"{self.count_} reports{noise}. {self.privacy_}" + (f"\n{told}" if told else "")
 
     def own_rows(self) -> dict[str, list[int]]:
-        """Labels are computed by the owner: the nearest centre of each record."""
-        return {}
+        """Labels of reports, if all pairs were compared; else `label` finds those of records."""
+        return {} if self.labels_ is None else {"label": self.labels_.tolist()}
 
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -96,27 +108,38 @@ def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:
     if not isinstance(count, int) or count < job.k or len(values) != job.k * (columns + 1):
         raise InputError("the collector's result does not fit the spec; ask its operator.")
     table = values.reshape(job.k, columns + 1) / FRACTION
-    tops = np.full(columns, spec.schema.ub)
-    if not job.numeric:
-        tops = np.array([size - 1 for size in category_sizes(spec.schema)])
-    if (table[:, :-1] > tops).any():
+    top = tops(job, spec.schema)
+    if (table[:, :-1] > top).any():
         raise InputError("the collector's centres lie outside the columns; ask its operator.")
     low = np.array([column.low for column in spec.schema.columns])
     high = np.array([column.high for column in spec.schema.columns])
+    if job.grouping is not None:
+        table = table[table[:, -1] > 0]  # dbscan tells at most k
     expected = mechanism.expectation(count, job.k)
     loss, errors = _stability(opened, job.k, columns)
     return LocalResult(
-        cluster_centers_=low + table[:, :-1] / tops * (high - low),
+        cluster_centers_=low + table[:, :-1] / top * (high - low),
         sizes_=table[:, -1],
         count_=count,
         privacy_=form_of(spec).guarantee,
         noise_=None if expected is None else expected.noise,
         schema=spec.schema,
-        numeric=job.numeric,
+        mechanism=mechanism,
         encoded=table[:, :-1],
         loss_=loss,
-        standard_error_=None if errors is None else errors / tops * (high - low),
+        labels_=_labels(opened, job.k),
+        standard_error_=None if errors is None else errors / top * (high - low),
     )
+
+
+def _labels(opened: OpenedResult, k: int) -> NDArray[np.int64] | None:
+    """Labels of this owner's reports, if the job offers them and they were fetched."""
+    if LABELS not in opened.rows:
+        return None
+    labels = np.array(opened.rows[LABELS], np.float64)
+    if (labels > k).any():
+        raise InputError("the collector's labels do not fit the spec; ask its operator.")
+    return labels.astype(np.int64) - 1
 
 
 def _stability(

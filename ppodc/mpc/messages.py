@@ -2,8 +2,14 @@
 
 Whatever arrives with another shape or type than the protocol step calls for is a WireError; the
 sizes follow from public numbers, so a transcript's shape never depends on the data.
+
+Work that no record or centre is needed for can be done in the waits of other steps (`do_beside`): a
+part of it whenever own messages are on their way and the peer's have not come (`turn`). Both clouds
+have their turns at the same places of the protocol, which follow from public numbers, in one
+thread: what is drawn and sent has one order, and a record of it can be played back.
 """
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +22,7 @@ from ppodc.transport.channel import Channel
 A = TypeVar("A", bound=np.generic)
 B = TypeVar("B", bound=msgspec.Struct)
 Spec = tuple[type[np.generic], tuple[int, ...]]
+_OVER = object()
 
 
 class PeerLink:
@@ -23,6 +30,30 @@ class PeerLink:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
+        self._beside: list[Iterator[None]] = []
+
+    def do_beside(self, work: Iterator[None]) -> None:
+        """Do this in the waits to come, a part at each; both clouds begin it at the same place.
+
+        A part sends its messages, then receives the peer's of the part before.
+        """
+        self._beside.append(work)
+
+    def turn(self) -> None:
+        """Do a part of the work beside, if there is any: the peer's messages will take a while."""
+        if self._beside:
+            with self.channel.beside():
+                self._advance()
+
+    def finish_beside(self) -> None:
+        """Do the rest of the work beside; nothing of it is on its way afterwards."""
+        while self._beside:
+            with self.channel.beside(counted=True):
+                self._advance()
+
+    def _advance(self) -> None:
+        work, self._beside = self._beside, []
+        self._beside = [part for part in work if next(part, _OVER) is not _OVER]
 
     def send(self, kind: str, *arrays: NDArray[Any]) -> None:
         """Send arrays; they may be changed afterwards."""
@@ -55,7 +86,14 @@ class PeerLink:
     def exchange(self, kind: str, array: NDArray[A]) -> NDArray[A]:
         """Send an array and receive the peer's, of the same type and shape."""
         self.send(kind, array)
+        self.turn()
         return self.receive(kind, array.dtype.type, *array.shape)
+
+    def exchange_all(self, kind: str, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """`exchange` of several arrays in one message."""
+        self.send(kind, *arrays)
+        self.turn()
+        return self.receive_all(kind, *((array.dtype.type, array.shape) for array in arrays))
 
     def exchange_body(self, kind: str, body: B, body_type: type[B]) -> B:
         """Send a body and receive the peer's."""

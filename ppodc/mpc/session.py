@@ -1,18 +1,18 @@
 """A session of a pair: role, link, transfers in both directions, supplies.
 
 Starting up: both halves compare release and job, start the transfers (`ot.start`) and agree on the
-supplies they kept (`supplies`). A session has a name, sid = SHA-256 of both hellos, each with 32
-random bytes; every public value of the session follows from it, so that neither cloud chooses one.
-After any error the session is over: its transfers are never used again, and a new pair starts with
-new secrets.
+supplies they kept (`supplies`) and on whether the link is slow (`round_trip`). A session has a
+name, sid = SHA-256 of both hellos, each with 32 random bytes; every public value of the session
+follows from it, so that neither cloud chooses one. After any error the session is over: its
+transfers are never used again, and a new pair starts with new secrets.
 
 Forward secrecy: all secrets of a session are drawn for it and forgotten at its end. A recording of
 all messages, together with every key that the clouds store, opens nothing of it. Supplies that are
 kept on disk for a later job are the exception: they hide that job's values until they are used.
 So are sessions under audit, whose seeds are kept until the auditor has asked (`session_secrets`).
 
-Who learns what: nothing but each other's release, text of the job and pool cursors.
-Rounds: 3. Bytes: about 0.6 MB in all. Time: a tenth of a second.
+Who learns what: nothing but each other's release, text of the job, pool cursors and distance.
+Rounds: 4, up to 3 more over a slow link. Bytes: about 0.6 MB in all. Time: a tenth of a second.
 """
 
 import hashlib
@@ -30,14 +30,17 @@ from ppodc.mpc.freed_memory import keep_freed
 from ppodc.mpc.messages import PeerLink
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.ot.base_ot import fresh
+from ppodc.mpc.ot.silent.source import SilentSource
 from ppodc.mpc.ot.transfer import ObliviousTransfer
+from ppodc.mpc.round_trip import is_slow
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.mpc.supplies import Supplies
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body
 
-VERSION = 6
+VERSION = 7
 _HELLO = "shares.hello"
+_SILENT = "silent"  # in a job's text, and the folder of such supplies
 _NONCE_BYTES = 32
 _Nonce = Annotated[bytes, msgspec.Meta(min_length=_NONCE_BYTES, max_length=_NONCE_BYTES)]
 
@@ -61,6 +64,7 @@ class Session:
     meter: Meter
     ot: ObliviousTransfer
     supplies: Supplies
+    slow: bool = False  # the link is: supplies are better made in the waits of other steps
     ended: str | None = None  # why nothing more can be done
 
     @classmethod
@@ -73,24 +77,32 @@ class Session:
         pools: Path | None = None,
         random: SecureRandom | None = None,
         secrets: SessionSecrets | None = None,
+        silent: bool = False,
     ) -> "Session":
         """Open a session; both clouds call it at the same time.
 
         `job` describes what both are about to do, in public numbers; the halves must have the same
         text. `pools` is a folder for supplies made ahead, at both clouds or at none. With `secrets`
-        all randomness follows from their seed and the peer's hello.
+        all randomness follows from their seed and the peer's hello. `silent`: supplies come from
+        silent transfers; both clouds must want them.
         """
         keep_freed()
         random = SecureRandom() if random is None else random
         nonce = random.bytes(_NONCE_BYTES) if secrets is None else secrets.nonce()
         link, meter = PeerLink(channel), Meter(channel.traffic)
         with meter.step("start", offline=True):
+            job += f" supplies={_SILENT}" * silent
             sid, peer = _greet(link, Hello(VERSION, role, job, nonce))
             random = random if secrets is None else secrets.stream(peer)
             kept = fresh if secrets is None else secrets.encapsulate
             ot = ObliviousTransfer.start(role, link, random, sid, kept)
-            supplies = Supplies(ot, meter, pools)
-        return cls(role, link, random, meter, ot, supplies)
+            if silent:
+                pools = None if pools is None else pools / _SILENT
+                supplies = Supplies(ot, meter, pools, SilentSource(ot))
+            else:
+                supplies = Supplies(ot, meter, pools)
+            slow = is_slow(role, link, (lambda took: took) if secrets is None else secrets.measured)
+        return cls(role, link, random, meter, ot, supplies, slow)
 
     @contextmanager
     def step(self, name: str, *, offline: bool = False) -> Iterator[None]:

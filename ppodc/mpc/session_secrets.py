@@ -7,9 +7,11 @@ The peer's hello is mixed in: a cloud that tries seeds cannot know which numbers
 lane is a part of a session whose draws and messages have one order; a thread owns it. The engine
 has one lane, `online`. A second thread must take another, or its draws could not be repeated.
 
-An encapsulation draws from the system, out of reach of any seed: its outputs are kept instead.
+An encapsulation draws from the system, out of reach of any seed: its outputs are kept instead. So
+are the times that C1 measured on its link (`round_trip`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives import hashes
@@ -28,6 +30,7 @@ class SessionSecrets:
 
     seed: bytes = field(repr=False)
     encapsulate: Encapsulate = fresh
+    measured: Callable[[int], int] = lambda took: took  # keeps a time, or has it from a record
 
     def nonce(self) -> bytes:
         """The random bytes of the own hello."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.crypto.single_use import in_use
+from ppodc.crypto.split_paillier import KeyShare
 from ppodc.errors import ChannelError, PpodcError
 from ppodc.kinds import cloud_side
 from ppodc.pairs.cloud_side import Material, PairHalf
@@ -83,7 +84,9 @@ class StepCost:
 class PairWorker:
     """Base of both clouds' workers; one thread works, another may ask for `progress`."""
 
-    def __init__(self, setup: Setup, role: Cloud, key: PublicKey | SecretKey | None) -> None:
+    def __init__(
+        self, setup: Setup, role: Cloud, key: PublicKey | SecretKey | KeyShare | None
+    ) -> None:
         self.setup = setup
         self._role, self._key = role, key
         self._side = cloud_side(Spec.from_bytes(setup.spec))

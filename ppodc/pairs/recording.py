@@ -2,7 +2,8 @@
 
 All randomness of the half follows from one seed, which its cloud has committed to before the hello.
 The record holds what else the half depends on besides the tasks: the messages that came, the
-outputs of the encapsulations, and which attempt at which step each call was.
+outputs of the encapsulations, the round trips that it measured, and which attempt at which step
+each call was.
 
 Who learns what: nobody. The record is encrypted under a key that follows from the seed, so that
 whoever erases the seed erases the record. The seed itself stays in the cloud's store.
@@ -24,7 +25,7 @@ from ppodc.transport.channel import Channel
 from ppodc.transport.message_log import Heads, MessageLog, Note, read_log
 from ppodc.transport.replay_channel import SESSION, LogReader, ReplayChannel
 
-_STEP, _ENCAPSULATED = "step", "encapsulated"
+_STEP, _ENCAPSULATED, _MEASURED = "step", "encapsulated", "measured"
 _KEY_BYTES = 32  # of an encapsulation
 
 
@@ -70,7 +71,7 @@ class Recorder:
         self._used = True
         self._log.note(SESSION, channel.session)
         channel.keep_log(self._log)
-        return SessionSecrets(self._seed, self._encapsulate)
+        return SessionSecrets(self._seed, self._encapsulate, self._measured)
 
     def flush(self) -> Heads:
         """Bring the record to disk; the running digests up to here."""
@@ -84,6 +85,10 @@ class Recorder:
         key, ciphertext = fresh(public)
         self._log.note(_ENCAPSULATED, key + ciphertext)
         return key, ciphertext
+
+    def _measured(self, took: int) -> int:
+        self._log.note(_MEASURED, msgspec.msgpack.encode(took))
+        return took
 
 
 class Replayed:
@@ -108,11 +113,14 @@ class Replayed:
     def open(self) -> tuple[ReplayChannel, SessionSecrets]:
         """The channel that plays the record, and the secrets of its session."""
         self.channel = ReplayChannel(self._reader)
-        return self.channel, SessionSecrets(self._seed, self._encapsulated)
+        return self.channel, SessionSecrets(self._seed, self._encapsulated, self._measured)
 
     def _encapsulated(self, _public: MLKEM768PublicKey) -> tuple[bytes, bytes]:
         kept = self._reader.note(_ENCAPSULATED)
         return kept[:_KEY_BYTES], kept[_KEY_BYTES:]
+
+    def _measured(self, _took: int) -> int:
+        return msgspec.msgpack.decode(self._reader.note(_MEASURED), type=int)
 
 
 def _record_key(seed: bytes) -> bytes:

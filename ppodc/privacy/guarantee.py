@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ppodc.errors import InputError
+from ppodc.notebook import ShownInNotebooks
 
 _LARGEST_USEFUL = 20  # an epsilon above it protects nobody
 
@@ -26,7 +27,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyReport:
+class PrivacyReport(ShownInNotebooks):
     """The guarantee for one record, beside the claim of a mechanism's source.
 
     `guaranteed` is pure (delta = 0) unless the mechanism is approximate by design;

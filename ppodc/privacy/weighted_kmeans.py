@@ -4,6 +4,8 @@ It sees only what is already released, so it costs no privacy. Several k-means++
 public seed, the best of them counts.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 
 Points = NDArray[np.float64]
+Settle = Callable[[Points], Points]  # moves means to the nearest centres that are possible
 _BATCH = 1 << 22
 _SETTLED = 1e-9  # of the objective: no start gains more than this any longer
 
@@ -45,6 +48,7 @@ def weighted_kmeans(
     random: SecureRandom,
     starts: int = 50,
     max_iter: int = 100,
+    settle: Settle | None = None,
 ) -> tuple[Points, NDArray[np.float64]]:
     """(centres, their weights) with the least weighted squared distance of all starts."""
     kept = weights > 0
@@ -55,7 +59,7 @@ def weighted_kmeans(
             "records: use more points, or a larger epsilon"
         )
     runs = [
-        _lloyd(points, weights, _plus_plus(points, weights, k, random), max_iter)
+        _lloyd(points, weights, _plus_plus(points, weights, k, random), max_iter, settle)
         for _ in range(starts)
     ]
     _, centres, sizes = min(runs, key=lambda run: run[0])
@@ -63,7 +67,11 @@ def weighted_kmeans(
 
 
 def _lloyd(
-    points: Points, weights: NDArray[np.float64], centres: Points, max_iter: int
+    points: Points,
+    weights: NDArray[np.float64],
+    centres: Points,
+    max_iter: int,
+    settle: Settle | None,
 ) -> tuple[float, Points, NDArray[np.float64]]:
     before = np.inf
     for _ in range(max_iter):
@@ -79,6 +87,7 @@ def _lloyd(
         )
         filled = sizes > 0
         centres = np.where(filled[:, None], sums / np.where(filled, sizes, 1)[:, None], centres)
+        centres = centres if settle is None else settle(centres)
     distances = squared_distances(points, centres)
     labels = distances.argmin(axis=1)
     objective = float((weights * distances.min(axis=1)).sum())

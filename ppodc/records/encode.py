@@ -5,6 +5,7 @@ out. Only records that are never uploaded, because their owner asks for their cl
 outside the bounds.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,8 @@ def matched(table: Table, schema: Schema) -> Table:
         parts.append(f"unknown columns {quoted(unknown)}, which --only (only=True) leaves out")
     if twice:
         parts.append(f"a column name occurs more than once: {quoted(twice)}")
+    if told := capitals(missing, table.names):
+        parts.append(told)
     if not parts:
         return table if table.names == expected else table.some_columns(expected)
     if len(missing) == len(expected) and any(map(_looks_numeric, table.names)):
@@ -117,6 +120,13 @@ def matched(table: Table, schema: Schema) -> Table:
     if len(table.names) == 1 < len(expected):
         parts.append("are the fields separated by commas, semicolons or tabs?")
     raise InputError(f"{table.source}: {'; '.join(parts)}")
+
+
+def capitals(missing: Sequence[str], found: Sequence[str]) -> str:
+    """Say which columns are there but for capitals or blanks; empty if none is."""
+    plain = {name.strip().casefold(): name for name in found}
+    both = [(plain[name.casefold()], name) for name in missing if name.casefold() in plain]
+    return "; ".join(f"capitals count: {there!r} is not {name!r}" for there, name in both[:3])
 
 
 def _looks_numeric(text: str) -> bool:

@@ -115,6 +115,13 @@ class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True
     pools: Annotated[
         Path, Meta(description="Folder on the workers' machines for randomness made ahead.")
     ] = Path("pools")
+    silent_supplies: Annotated[
+        bool,
+        Meta(
+            description='Does this cloud take part in jobs with supplies = "silent", which rest on '
+            "one more assumption (regular LPN)?"
+        ),
+    ] = False
     ray_address: Annotated[
         str,
         Meta(
@@ -128,6 +135,10 @@ class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True
             ge=0, le=1024, description="Only for trials: size of an insecure Paillier key; 0 = off."
         ),
     ] = 0
+    paillier_share: Annotated[
+        Path | None,
+        Meta(description="This cloud's share of a split Paillier key (mode 0600), for that suite."),
+    ] = None
     quotas: _Quotas = Quotas()
 
 
@@ -293,6 +304,7 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         config: _Config = msgspec.convert(document, kind, dec_hook=resolve)
         if isinstance(config, Cloud2Config):
             check_ports("worker_ports", *config.worker_ports)
+        if isinstance(config, Cloud1Config | Cloud2Config):
             _check_paillier(config)
     except InputError as error:
         raise InputError(f"{path}: {error}.") from error
@@ -360,9 +372,16 @@ def _check_addresses(document: Mapping[str, Any]) -> None:
         check_loopback("health", health)
 
 
-def _check_paillier(config: Cloud2Config) -> None:
-    if "paillier" in config.suites and config.paillier_secret is None:
-        raise InputError("suites name paillier, which needs a key: set paillier_secret")
+def _check_paillier(config: Cloud1Config | Cloud2Config) -> None:
+    name = "paillier_secret" if isinstance(config, Cloud2Config) else "paillier_public"
+    if config.paillier_share is not None and getattr(config, name) is not None:
+        raise InputError(f"{name} and paillier_share are two keys: keep one of them")
+    if not isinstance(config, Cloud2Config) or "paillier" not in config.suites:
+        return
+    if config.paillier_secret is None and config.paillier_share is None:
+        raise InputError(
+            "suites name paillier, which needs a key: set paillier_secret or paillier_share"
+        )
 
 
 def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:

@@ -36,7 +36,10 @@ from ppodc.service.invitation import Answer, Invitation, join, read_file
 from ppodc.transport.curve_keys import CurveKeys, load_public
 
 if TYPE_CHECKING:  # Paillier needs gmpy2, which few installations have and few jobs use
-    from ppodc.crypto.paillier import SecretKey
+    from ppodc.crypto.paillier import PublicKey, SecretKey
+    from ppodc.crypto.split_paillier import KeyShare
+
+    _Keys = tuple[PublicKey | KeyShare | None, SecretKey | KeyShare | None]
 
 MAX_OWNERS = 10_000
 _RESERVED = ("cloud1", "cloud2", "collector", "operator")
@@ -93,11 +96,13 @@ def create(
     ray_address: str = "local",
     pairs: int = 2,
     suites: tuple[str, ...] = ("shares",),
+    split_key: bool = False,
 ) -> Deployment:
     """Write a new deployment into an empty folder; nothing is left behind if that fails.
 
-    A Paillier key is made only if `suites` names the paillier suite. An endpoint is where others
-    reach a cloud; it is the address it listens on unless given.
+    A Paillier key is made only if `suites` names the paillier suite; with `split_key`, each cloud
+    gets a share of it and the key is forgotten. An endpoint is where others reach a cloud; it is
+    the address it listens on unless given.
     """
     names = owner_names(owners)
     remote1 = cloud1_endpoint or cloud1_listen
@@ -108,18 +113,15 @@ def create(
     if collide(cloud2_listen, cloud2_listen_control):
         raise InputError("cloud 2 needs two ports: one for owners, one for cloud 1.")
     with _new_folder(Path(folder).resolve()) as home:
-        secret = None
+        keys: _Keys = (None, None)
         if "paillier" in suites:
-            from ppodc.crypto.paillier import generate, generate_insecure
-
-            weak = insecure_key_bits
-            secret = generate_insecure(weak) if weak else generate(key_bits)
+            keys = _paillier_keys(key_bits, insecure_key_bits, split_key)
         builder = _Builder(home, names, remote1, remote2, control)
         parties = [
-            builder.cloud1(cloud1_listen, secret, insecure_key_bits, ray_address, pairs),
+            builder.cloud1(cloud1_listen, keys[0], insecure_key_bits, ray_address, pairs),
             builder.cloud2(
                 (cloud2_listen, cloud2_listen_control),
-                secret,
+                keys[1],
                 insecure_key_bits,
                 ray_address,
                 suites,
@@ -246,6 +248,56 @@ def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, b
     return files
 
 
+def split_key(files: tuple[Path, Path], bits: int) -> str:
+    """Deal a new Paillier key: a share for each cloud into its file; the key is never stored.
+
+    Its fingerprint is returned. Files that are there are never overwritten; then nothing is made.
+    """
+    for file in files:
+        if file.exists():
+            raise InputError(f"{file} is there already; move it away or choose another name.")
+    if files[0].resolve() == files[1].resolve():
+        raise InputError("the shares go to two files, since no party may have both.")
+    from ppodc.crypto.paillier import generate
+    from ppodc.crypto.paillier_keys import save_share
+    from ppodc.crypto.split_paillier import split
+
+    shares = split(generate(bits))
+    for file, share in zip(files, shares, strict=True):
+        if not file.parent.exists():
+            private_folder(file.parent)
+        save_share(file, share)
+    return shares[0].public.fingerprint
+
+
+def _paillier_keys(bits: int, insecure_bits: int, split_key: bool) -> "_Keys":
+    """The keys of cloud 1 and of cloud 2."""
+    from ppodc.crypto.paillier import generate, generate_insecure
+    from ppodc.crypto.split_paillier import split
+
+    secret = generate_insecure(insecure_bits) if insecure_bits else generate(bits)
+    return split(secret) if split_key else (secret.public, secret)
+
+
+def _save_key(
+    folder: Path, key: "PublicKey | SecretKey | KeyShare | None"
+) -> tuple[Path | None, Path | None]:
+    """(file of the key, file of the share): the one that was written."""
+    if key is None:
+        return None, None
+    from ppodc.crypto.paillier import PublicKey, SecretKey
+    from ppodc.crypto.paillier_keys import save_public, save_secret, save_share
+
+    if isinstance(key, PublicKey):
+        save_public(file := folder / "paillier.public", key)
+    elif isinstance(key, SecretKey):
+        save_secret(file := folder / "paillier.secret", key)
+    else:
+        save_share(file := folder / "paillier.share", key)
+        return None, file
+    return file, None
+
+
 def owner_names(owners: int | Sequence[str]) -> list[str]:
     """The names themselves: owner1, owner2, ... if only their number is given."""
     names = [f"owner{i}" for i in range(1, owners + 1)] if isinstance(owners, int) else list(owners)
@@ -290,18 +342,13 @@ class _Builder:
     def cloud1(
         self,
         listen: str,
-        secret: "SecretKey | None",
+        key: "PublicKey | KeyShare | None",
         insecure_bits: int,
         ray_address: str,
         pairs: int,
     ) -> Party:
         home, stem = self._home("cloud1")
-        public = None
-        if secret is not None:
-            from ppodc.crypto.paillier_keys import save_public
-
-            public = home / "keys" / "paillier.public"
-            save_public(public, secret.public)
+        public, share = _save_key(home / "keys", key)
         config = Cloud1Config(
             listen=listen,
             key=stem,
@@ -311,27 +358,25 @@ class _Builder:
             insecure_key_bits=insecure_bits,
             pairs=pairs,
             paillier_public=public,
+            paillier_share=share,
             cloud2=self._control,
             operators=self._operators,
             owners=self._owners,
         )
-        return self._write("cloud1", home / "cloud1.toml", config, ())
+        return self._write(
+            "cloud1", home / "cloud1.toml", config, () if share is None else (share,)
+        )
 
     def cloud2(
         self,
         listen: tuple[str, str],
-        secret: "SecretKey | None",
+        key: "SecretKey | KeyShare | None",
         insecure_bits: int,
         ray_address: str,
         suites: tuple[str, ...],
     ) -> Party:
         home, stem = self._home("cloud2")
-        path = None
-        if secret is not None:
-            from ppodc.crypto.paillier_keys import save_secret
-
-            path = home / "keys" / "paillier.secret"
-            save_secret(path, secret)
+        secret, share = _save_key(home / "keys", key)
         config = Cloud2Config(
             listen=listen[0],
             listen_control=listen[1],
@@ -341,12 +386,14 @@ class _Builder:
             ray_address=ray_address,
             insecure_key_bits=insecure_bits,
             suites=suites,
-            paillier_secret=path,
+            paillier_secret=secret,
+            paillier_share=share,
             cloud1=Caller(public_key=self._public("cloud1")),
             operators=self._operators,
             owners=self._owners,
         )
-        return self._write("cloud2", home / "cloud2.toml", config, () if path is None else (path,))
+        own = tuple(path for path in (secret, share) if path is not None)
+        return self._write("cloud2", home / "cloud2.toml", config, own)
 
     def collector(self, listen: str) -> Party:
         home, stem = self._home("collector")

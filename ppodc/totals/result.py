@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.notebook import ShownInNotebooks
 from ppodc.records.result_shares import Table
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(ShownInNotebooks):
     """Of each column, over the records of all owners.
 
     `encoded_sums_` and `encoded_squares_` are exact, in encoded units 0..ub; the others follow

@@ -5,6 +5,9 @@ so both ends may send in bulk at once. A message carries the session and a numbe
 one of another session, repeated, re-ordered or missing is refused. Whatever is refused ends the
 channel, and the peer learns the reason.
 
+Messages may travel *beside* the others (`Channel.beside`): either sort keeps its own order, and
+whoever waits for one sort sets messages of the other aside.
+
 A party that cannot go on calls `fail`; its peer then gets a `PeerError` at its next `receive`.
 """
 
@@ -14,7 +17,9 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
@@ -26,6 +31,8 @@ from ppodc.transport.message_log import MessageLog
 from ppodc.transport.wire import Array, Body, Empty, Message
 
 DEFAULT_TIMEOUT = 120.0
+_BESIDE = "beside "  # in front of the kind of a message that travels beside the others
+_MOST_ASIDE = 1 << 12  # messages of one sort that wait while one of the other is wanted
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -39,7 +46,7 @@ class Traffic:
     bytes_received: int = 0
     messages_sent: int = 0
     messages_received: int = 0
-    rounds: int = 0  # how often a receive followed a send
+    rounds: int = 0  # how often a receive followed a send, of messages that others wait for
 
     def snapshot(self) -> "Traffic":
         """A copy that later traffic does not change."""
@@ -83,6 +90,8 @@ class Channel:
         self._next_sent = 0
         self._next_received = 0
         self._sent_last = False
+        self._beside, self._counted = False, True
+        self._aside: dict[bool, deque[Message]] = {False: deque(), True: deque()}
         self._ended: str | None = None
         self._log: MessageLog | None = None
 
@@ -94,6 +103,18 @@ class Channel:
     def session(self) -> bytes:
         """The 16 bytes both ends know this conversation by."""
         return self._session
+
+    @contextmanager
+    def beside(self, *, counted: bool = False) -> Iterator[None]:
+        """Inside, messages travel beside the others: the peer receives them in a block like this.
+
+        Waiting for them is no round, unless it is `counted`.
+        """
+        self._beside, self._counted = True, counted
+        try:
+            yield
+        finally:
+            self._beside, self._counted = False, True
 
     def __enter__(self) -> "Channel":
         return self
@@ -110,6 +131,8 @@ class Channel:
         it must then stay as it is for good.
         """
         self._check_open()
+        if self._beside and kind != "error":
+            kind = _BESIDE + kind
         parts = wire.encode(
             self._session,
             self._next_sent,
@@ -127,7 +150,7 @@ class Channel:
             self._end(str(error))
             raise
         self._next_sent += 1
-        self._sent_last = True
+        self._sent_last = self._sent_last or self._counted
         self.traffic.bytes_sent += wire.frame_bytes(parts)
         self.traffic.messages_sent += 1
 
@@ -154,9 +177,22 @@ class Channel:
     def receive_any(self, timeout: float | None = None) -> Message:
         """Return the next message of any kind; PeerError if it is the peer's `error`."""
         self._check_open()
-        if self._sent_last:
+        if self._sent_last and self._counted:
             self._sent_last = False
             self.traffic.rounds += 1
+        while not self._aside[self._beside]:
+            message = self._arrived(timeout)
+            beside = message.kind.startswith(_BESIDE)
+            if beside:
+                kind = message.kind.removeprefix(_BESIDE)
+                message = msgspec.structs.replace(message, kind=kind)
+            if len(self._aside[beside]) == _MOST_ASIDE:
+                self._refuse("too many messages came before the one that is due.")
+            self._aside[beside].append(message)
+        return self._aside[self._beside].popleft()
+
+    def _arrived(self, timeout: float | None) -> Message:
+        """The next message of either sort."""
         seconds = self._timeout if timeout is None else timeout
         try:
             parts = self._get(time.monotonic() + seconds)

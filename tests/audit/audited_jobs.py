@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from ppodc.audit.bundle import Bundle, export
@@ -28,7 +29,8 @@ class AuditedJob:
         spec = replace(spec, audit=True)
         self.schedule = Schedule(0, spec, "shares", pairs, 0, tuple(tables), tuple(fate))
         self.fate = Fate(fate)
-        shared = self.campaign._config1, self.campaign._config2
+        configs = self.campaign._config1, self.campaign._config2
+        shared = [msgspec.structs.replace(one, silent_supplies=True) for one in configs]
         self.world = World(*shared, folder / "world", self.fate, spec.name)
         self.verdict = faults.Verdict(0)
         self._bundles = 0

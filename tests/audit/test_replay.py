@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ppodc.kmeans.job import Job
+from ppodc.mpc import round_trip
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
@@ -20,7 +21,7 @@ TABLES = [_made.integers(0, 100, (rows, 2)) for rows in (9, 6)]
 JOBS = {
     "stop bits": Job(k=2, seed=3, labels=True, max_iter=4, min_size=2),
     "fixed": Job(k=3, seed=3, iterations=2, init="k-means++", min_size=2, inertia=True),
-    "lattice": Job(k=2, seed=3, iterations=1, products="lattice", min_size=2),
+    "lattice": Job(k=2, seed=3, iterations=2, products="lattice", min_size=2),
     "totals": Totals(variance=True, least=2),
 }
 
@@ -42,7 +43,9 @@ def passes(job: AuditedJob, cloud: int) -> int:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_both_honest_halves_are_bit_equal(name, tmp_path):
+def test_both_honest_halves_are_bit_equal(name, tmp_path, monkeypatch):
+    """Also where supplies are made in the waits: that of "lattice" calls the link slow."""
+    monkeypatch.setattr(round_trip, "SLOW_US", 0 if name == "lattice" else 1e9)
     job = AuditedJob(tmp_path, Spec("d", SCHEMA, JOBS[name]), TABLES).run()
     assert not job.verdict.bad, job.verdict.notes
     for cloud in (1, 2):
@@ -92,12 +95,14 @@ FAULTS = {
     "cloud 2 is killed": [Fault("control request", 2, "kill cloud2", "assign")],
     "an answer is lost": [Fault("control reply", 1, "lose", "update")],
     "cloud 1 is killed as it writes": [Fault("cloud1 write", 2, "kill before", "update")],
+    "a worker dies, silent": [Fault("worker1 message", 90, "die")],
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_job_that_was_struck_passes_at_both_clouds(name, tmp_path):
-    spec = Spec("d", SCHEMA, JOBS["stop bits"])
+    silent = Job(k=2, seed=3, max_iter=2, min_size=2, supplies="silent")
+    spec = Spec("d", SCHEMA, silent if "silent" in name else JOBS["stop bits"])
     job = AuditedJob(tmp_path, spec, TABLES, pairs=2, fate=FAULTS[name]).run()
     assert job.fate.struck
     assert not job.verdict.bad, job.verdict.notes

@@ -5,13 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ppodc.bench.linkage import adult, kdtree, names
+from ppodc.bench.linkage import adult, kdtree, names, other_trees
 from ppodc.bench.linkage.adult import Setting
-from ppodc.bench.linkage.pairs import PUBLISHED_MS
+from ppodc.bench.linkage.trials import PUBLISHED_MS
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from tests.outside_data import FOLDER
 
+BUDGET = Setting(epsilon="2").budget
 ADULT = FOLDER / "adult" / "adult.data"
 
 
@@ -141,3 +142,33 @@ def test_the_middle_of_counts_is_the_median_when_noise_is_small():
     quiet = adult.PublishedNoise(1)
     assert kdtree._middle_count(quiet, 10**6, own, np.arange(8)) == 2
     assert kdtree._by_score(quiet, 10**6, own, np.arange(8)) in (3, 4, 5)
+
+
+@pytest.mark.parametrize("method", other_trees.METHODS)
+def test_other_trees_lose_nothing_and_split_with_the_rows(people, method):
+    point = adult._adult(people, Setting(60, method, epsilon="2"), 2, lambda _: None)
+    assert point["recall"] == 1
+    values, domain = adult.load(people)
+    sizes = [
+        len(other_trees.build(rows, domain, BUDGET, method, adult.PublishedNoise(1)).boxes)
+        for rows in (values[:100], np.repeat(values, 20, axis=0))
+    ]
+    assert 1 <= sizes[0] < sizes[1]
+
+
+def test_all_trees_over_epsilon_are_a_table_and_a_picture(people, tmp_path, monkeypatch):
+    heights = {(method, 60): (1,) * 10 for method in kdtree.METHODS}
+    monkeypatch.setattr(kdtree, "HEIGHT", heights)
+    document = adult.run(people, m=[60], seeds=1, sweeps=False, trees=True, points=Points(None))
+    table = document["tables"][1]
+    assert len(table["columns"]) == 7
+    assert [row[1] for row in table["rows"]] == [f"{e / 10:g}" for e in range(2, 21, 2)]
+    adult.draw(document, tmp_path / "trees.png")
+    assert (tmp_path / "trees.png").stat().st_size > 1000
+
+
+def test_published_heights():
+    assert kdtree.height("DPkdT-basic", 12_000, "8/5") == 7
+    assert kdtree.height("DPkdT-GB", 6_000, "1") == 3
+    assert kdtree.height("DPkdT-GB", 6_000, "1/10") is None
+    assert kdtree.height("DPkdT-GB", 5_000, "1") is None

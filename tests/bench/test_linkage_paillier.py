@@ -12,4 +12,8 @@ def test_a_run_is_exact_and_counts_as_published():
         assert point["pairs"] == 16
         assert point["operations"] == 35
         assert min(point[f"{who}_ms"] for who in ("charlie", "alice", "bob", "record")) > 0
-    assert len(result["tables"][0]["rows"]) == 3
+        two = point["two_parties"]
+        assert two["exact"]
+        assert two["operations"] == 13
+        assert two["bytes"] < point["bytes"]
+    assert [len(table["rows"]) for table in result["tables"]] == [3, 3]

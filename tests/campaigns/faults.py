@@ -50,7 +50,7 @@ from tests.campaigns.outcome import JsonFile, Seed, conclude
 from tests.campaigns.plaintext_results import as_noisy, exact
 
 _KEY_BITS = 256  # no fault depends on the arithmetic, and pairs with a small key start quickly
-_TRIES = 30
+_TRIES = 30  # of an action that fails, until its schedule counts as stuck
 _SECONDS = 1200.0  # after which a schedule counts as stuck
 
 
@@ -81,8 +81,8 @@ COUNTS = ("wrong", "lost_uploads", "doubled_uploads", "reused_rows", "broken_led
 class Campaign:
     """Keys and configurations that many schedules share."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, tries: int) -> None:
+        self._folder, self._tries = folder, tries
         made = deployment.create(
             folder / "keys",
             MAX_OWNERS,
@@ -169,7 +169,7 @@ class Campaign:
         self, act: Callable[[threading.Event], Any], deadline: float, verdict: Verdict
     ) -> Any:
         """Repeat an action until it succeeds, as a person would after an error message."""
-        for _ in range(_TRIES):
+        for _ in range(self._tries):
             verdict.tries += 1
             if time.monotonic() > deadline:
                 break
@@ -288,10 +288,10 @@ def _tables(document: Document) -> list[Table]:
 
 
 @contextlib.contextmanager
-def started() -> Iterator[Campaign]:
-    """A campaign in a temporary folder."""
+def started(tries: int = _TRIES) -> Iterator[Campaign]:
+    """A campaign in a temporary folder, in which every action is tried so often."""
     with tempfile.TemporaryDirectory(prefix="ppodc-faults-") as folder, quiet_logs():
-        yield Campaign(Path(folder))
+        yield Campaign(Path(folder), tries)
 
 
 @contextlib.contextmanager

@@ -88,7 +88,7 @@ def long_job() -> Schedule:
 def test_a_cloud_that_does_not_go_back_to_its_checkpoint_is_noticed(monkeypatch):
     killed = [Fault("control request", 13, "kill master")]
     schedule = with_faults(long_job(), killed)
-    with faults.started() as campaign:
+    with faults.started(tries=4) as campaign:
         assert not campaign.run(schedule).bad
         restore = CloudJob.restore
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from ppodc import errors
@@ -77,3 +78,35 @@ def test_the_only_configuration_of_a_folder_needs_no_option(tmp_path, monkeypatc
     (tmp_path / "operator.toml").touch()
     default_config(tmp_path)
     assert "PPODC_CONFIG" not in os.environ, "two are a question"
+
+
+def options_named_config(command):
+    """Options --config of a command and of those under it."""
+    yield from (option for option in command.params if "--config" in option.opts)
+    for below in getattr(command, "commands", {}).values():
+        yield from options_named_config(below)
+
+
+def test_every_configuration_may_come_from_the_environment():
+    found = list(options_named_config(get_command(app)))
+    assert len(found) > 20
+    assert {option.envvar for option in found} == {"PPODC_CONFIG"}
+
+
+@pytest.mark.parametrize(
+    "line", [["datasets"], ["run", "clinic"], ["invite", "x.invitation"], ["health"]]
+)
+def test_without_a_configuration_it_says_where_it_comes_from(line, monkeypatch):
+    monkeypatch.setenv("PPODC_CONFIG", "")
+    done = run(*line)
+    assert "Give --config FILE" in str(done.exception)
+    assert "PPODC_CONFIG" in str(done.exception)
+
+
+def test_a_spec_is_a_file_or_a_dataset(tmp_path, monkeypatch):
+    monkeypatch.setenv("PPODC_CONFIG", "")
+    assert "there is no spec file clinic" in str(run("spec", "clinic").exception)
+    monkeypatch.setenv("PPODC_CONFIG", str(tmp_path / "owner.toml"))  # files count all the same
+    file = tmp_path / "clinic.toml"
+    file.write_text(run("sample-spec").output)
+    assert "placeholder" in str(run("spec", file).exception), "it was read"

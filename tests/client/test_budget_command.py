@@ -41,7 +41,8 @@ def test_a_folder_without_a_configuration(tmp_path):
     said = shown("--folder", tmp_path)
     assert "cells 1\tnot noted\t2\t0\n" in said
     assert "of at most" not in said
-    for wrong in ([], ["--folder", tmp_path / "none"], ["--folder", tmp_path, "--config", "x"]):
+    assert shown("--folder", tmp_path, "--config", "x") == said, "a folder counts first"
+    for wrong in ([], ["--folder", tmp_path / "none"]):
         refused = runner.invoke(app, ["budget", *map(str, wrong)])
         assert any(word in str(refused.exception) for word in ("whose budget", "no budget in"))
     assert not (tmp_path / "none").exists()

@@ -68,6 +68,20 @@ def test_published_settings_warn_with_what_they_spend(mechanism):
         assert honest.fit(numbers(400)).privacy_.guaranteed.epsilon <= 5.0
 
 
+@pytest.mark.parametrize("grouping", ["matrix", "hierarchical"])
+def test_all_pairs_of_reports_can_be_compared(grouping):
+    options = {"bounds": (0, 10), "random_state": 0, "insecure_noise_seed": 1}
+    model = LocalPrivateKMeans.as_published(
+        "privbv", b=4.0, s=100, n_clusters=2, grouping=grouping, **options
+    )
+    with pytest.warns(UserWarning, match="does not hold"):
+        model.fit(numbers(200))
+    assert np.allclose(model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])], CENTRES,
+                       atol=0.7)  # fmt: skip
+    with pytest.raises(InputError, match="for privbv"):
+        LocalPrivateKMeans(2, bounds=(0, 10), grouping=grouping).fit(numbers(50))
+
+
 def test_both_rules_of_ldpseg_can_be_asked_for():
     points = np.repeat([[1.0], [9.0]], 40, axis=0)
     spent = []

@@ -4,8 +4,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from client.data_errors import DataError
 from client.fetched_result import JobProgress
 from ppodc import (
     LocalPlatform,
@@ -129,3 +131,33 @@ def test_the_file_is_looked_at_before_the_agreement(platform, tmp_path):
     """A spec counts as agreed to once there is something to send."""
     with platform.owner() as owner, pytest.raises(InputError, match="does not exist"):
         owner.upload("clinic", tmp_path / "none.csv", spec="0" * 64, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: SecureKMeans(3, n_jobs=2), "SecureKMeans has no parameter 'n_jobs': worker pairs"),
+        (lambda: SecureKMeans(3, algorithm="elkan"), "Lloyd's"),
+        (lambda: SecureKMeans(3, bound=(0, 1)), "did you mean 'bounds'"),
+        (lambda: SecureTotals(n_jobs=2), "SecureTotals has no parameter 'n_jobs'"),
+        (lambda: RecordLinkage(n_jobs=2), "RecordLinkage has no parameter 'n_jobs'"),
+        (lambda: LocalPrivateKMeans(3, epsilon=1, zz=2), "no parameter 'zz': known are bits"),
+    ],
+)
+def test_an_unknown_parameter_is_named_with_what_there_is(make, said):
+    for kind in (ValueError, TypeError):
+        with pytest.raises(kind, match=said):
+            make()
+
+
+@pytest.mark.parametrize("rule", [rules.exact("x0"), [rules.exact("x0")], rules.levels("x0", [1])])
+def test_a_field_is_no_rule(rule):
+    linkage = RecordLinkage(rule=rule, bounds={"x0": (0, 9)})
+    tables = [pd.DataFrame({"x0": [1, 2, 3]})] * 2
+    for ask in (
+        lambda: linkage.fit(tables),
+        lambda: linkage.estimate([3, 3]),
+        lambda: SecureKMeans(1, bounds={"x0": (0, 9)}, dedup=linkage).fit(tables),
+    ):
+        with pytest.raises(DataError, match=r"a field is no rule yet. rules.all_of\("):
+            ask()

@@ -27,6 +27,7 @@ def test_columns_are_aligned_by_name():
     [
         (FIRST.rename(columns={"age": "weight"}), "owner 2: missing columns 'age'; unknown"),
         (FIRST[["age"]], "missing columns 'pressure'"),
+        (FIRST.rename(columns={"age": "Age"}), "owner 2: .*capitals count: 'Age' is not 'age'"),
         (FIRST.assign(extra=1.0), "unknown columns 'extra'"),
         (pd.concat([FIRST, FIRST[["age"]]], axis=1), "more than once"),
         (FIRST.to_numpy(), "some have none"),

@@ -51,8 +51,8 @@ CANNOT_HOLD = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
 def test_checks_of_scikit_learn(estimator):
-    """`LocalPrivateKModes` (its columns are categories, the checks' are not) and `RecordLinkage`
-    (one table has nobody to be linked with) are left out."""
+    """`LocalPrivateKModes` and `LocalPrivateKPrototypes` (columns of categories, the checks' are
+    not) and `RecordLinkage` (one table has nobody to be linked with) are left out."""
     expected = CANNOT_HOLD.get(type(estimator).__name__, {})
     logs = check_estimator(estimator, expected_failed_checks=expected, on_skip=None)
     assert {log["check_name"] for log in logs if log["status"] == "xfail"} == set(expected)

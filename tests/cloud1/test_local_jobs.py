@@ -1,6 +1,7 @@
 """Owners of a local job: descriptions, published settings, receipts, own labels."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,10 @@ from typer.testing import CliRunner
 from cloud1.collector import collect
 from ppodc.cli import app
 from ppodc.errors import BudgetError, InputError
+from ppodc.local_dp.explain import explain
 from ppodc.local_dp.job import Job
 from ppodc.local_dp.kind import form_of
+from ppodc.local_dp.published.groupings import Grouping
 from ppodc.local_dp.published.settings import PrivBVSetting, setting_of
 from ppodc.local_dp.report_streams import insecure_streams
 from ppodc.records.schema import Column, Schema
@@ -40,11 +43,12 @@ def habits(rows, seed=1):
     return frame, groups
 
 
-@pytest.mark.parametrize("mechanism", ["joint", "ldpk-modes"])
+@pytest.mark.parametrize("mechanism", ["joint", "mixed", "ldpk-modes"])
 def test_words_from_a_file_to_the_result_and_own_labels(server, tmp_path, mechanism):
     """Words in, words out; labels are found by the owner, who sends nothing for them."""
     server.fix_noise()
-    server.create(Spec("habits", WORDS, Job(2, 8.0, mechanism, seed=1)))
+    rows = 3000 if mechanism == "mixed" else 0
+    server.create(Spec("habits", WORDS, Job(2, 8.0, mechanism, expected_rows=rows, seed=1)))
     frame, groups = habits(3000)
     file, labels = tmp_path / "habits.csv", tmp_path / "labels.csv"
     frame.to_csv(file, index=False)
@@ -55,7 +59,9 @@ def test_words_from_a_file_to_the_result_and_own_labels(server, tmp_path, mechan
         result = ann.result("habits")
     spec = server.store.datasets.spec("habits")
     assert receipt.privacy == result.privacy_ == form_of(spec).mechanism.guarantee()
-    assert sorted(result.modes_) == [["no", "f", 3.0], ["yes", "m", 0.0]]
+    means = [2.7, 0.3] if mechanism == "mixed" else [3.0, 0.0]  # of the number of children
+    assert [mode[:2] for mode in sorted(result.modes_)] == [["no", "f"], ["yes", "m"]]
+    assert [mode[2] for mode in sorted(result.modes_)] == pytest.approx(means, abs=0.3)
     assert {row[2] for row in result.table()[1]} == {"no", "yes"}
     assert json.loads(json.dumps(result.figures()))["cluster_centers"] == result.modes_
     assert result.figures()["columns"] == result.table()[0][2:]
@@ -154,6 +160,54 @@ def test_a_published_setting_is_agreed_to_by_typing_out_what_it_spends(server, t
     assert runner.invoke(app, command).exit_code != 0
     done = runner.invoke(app, [*command, "--accept-epsilon", "200"])
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("grouping", [Grouping("hierarchical"), Grouping("dbscan", 0.15, 4)])
+def test_all_pairs_of_reports_are_compared_and_owners_get_their_labels(server, grouping):
+    server.fix_noise()
+    spec = published_spec(b=4.0)
+    spec = replace(spec, job=replace(spec.job, k=3 - (grouping.least == 0), grouping=grouping))
+    assert Spec.loads(spec.to_toml()) == spec == Spec.from_bytes(spec.canonical())
+    assert form_of(spec).mechanism.digest() == form_of(published_spec(b=4.0)).mechanism.digest()
+    spec = server.create(spec, accepted=False)
+    assert any("clusters of its own reports" in line for line in spec.describe())
+    for name in ("ann", "bob"):
+        config = server.config(name)
+        config.write_text(config.read_text().replace("max_epsilon = 10.0", "max_epsilon = 900.0"))
+        with server.owner(name) as owner:
+            data = numbers(60 + len(name), len(name) * (name == "bob"))
+            owner.upload("published", data, spec=spec, accept_epsilon=800, progress=False)
+    collect(server.store, "published")
+    with server.owner("ann") as ann:
+        result = ann.result("published")
+        own = numbers(63, 0)
+        labels = np.array(result.own_rows()["label"])
+        if grouping.least:
+            with pytest.raises(InputError, match="--labels"):
+                ann.labels("published", own)
+        else:
+            assert (ann.labels("published", own) == labels).mean() > 0.9
+    assert result.usable_
+    assert len(result.cluster_centers_) == 2, "dbscan tells no more than it finds"
+    kept = labels >= 0
+    assert kept.mean() > 0.8
+    assert len(set(zip((own[:, 0] > 5)[kept], labels[kept], strict=True))) == 2
+
+
+def test_groupings_refuse_what_does_not_fit():
+    table = {"k": 2, "mechanism": "privbv", "epsilon": 1.0}
+    for further, reason in [
+        ({"grouping": "dbscan"}, "both needed"),
+        ({"grouping": "matrix", "least": 3}, "only there"),
+        ({"grouping": "rings"}, "one of matrix"),
+        ({"radius": 0.1}, "for grouping"),
+        ({"grouping": "matrix", "mechanism": "ldpseg"}, "for privbv"),
+        ({"grouping": "matrix", "expected_rows": 30_000}, "at most 20000"),
+    ]:
+        with pytest.raises(InputError, match=reason):
+            Job.from_dict({**table, **further})
+    blurred = Spec("few", NUMBERS, Job.from_dict({**table, "grouping": "matrix"}))
+    assert any("little but noise" in note for note in explain(blurred)[2])
 
 
 def test_published_settings_in_spec_files():

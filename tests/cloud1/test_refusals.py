@@ -14,7 +14,7 @@ from ppodc.errors import InputError
 from ppodc.local_dp.job import Job
 from ppodc.local_dp.kind import form_of
 from ppodc.local_dp.owner import ReportOwner
-from ppodc.local_dp.published.distances import MAX_ROWS
+from ppodc.local_dp.published.kcluster import MATRIX_ROWS
 from ppodc.local_dp.published.settings import setting_of
 from ppodc.records.schema import Column, Schema
 from ppodc.service.job_state import JobState
@@ -88,7 +88,7 @@ def test_too_many_joint_cells_say_what_would_fit():
 def test_a_matrix_of_too_many_records_is_refused_before_anything_is_perturbed():
     model = LocalPrivateDBSCAN(bounds=(0, 1))
     with pytest.raises(ValueError, match="20001 records does not fit"):
-        model.fit(np.zeros((MAX_ROWS + 1, 1)))
+        model.fit(np.zeros((MATRIX_ROWS + 1, 1)))
     assert not hasattr(model, "privacy_")
 
 

@@ -77,8 +77,9 @@ ADVANCED = (
 def test_advanced_samples_have_and_explain_every_key(path):
     keys = described(path)
     listed = {name for name in keys if not name.startswith(("owners.", "operators."))}
-    # one machine does not offer the paillier suite
-    key = {"paillier_public", "paillier_secret"} if path.parent == ONE_MACHINE else set()
+    # one machine does not offer the paillier suite, and no sample a split key
+    key = {"paillier_share"}
+    key |= {"paillier_public", "paillier_secret"} if path.parent == ONE_MACHINE else set()
     assert listed == expected(type(config(path))) - key
     assert [name for name in listed if not keys[name]] == []
 

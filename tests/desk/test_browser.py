@@ -25,7 +25,7 @@ from ppodc.service.invitation import Invitation
 from tests.desk.browser import chromium, launch, opened
 from tests.desk.page_checks import check_page
 from tests.desk.running import running
-from tests.desk.world import OWNERS, SPECS, patients, rows_of, spec_of, write_table
+from tests.desk.world import OWNERS, SPECS, names_of, patients, rows_of, spec_of, write_table
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 SHOTS = os.environ.get("PPODC_SHOTS", "")
@@ -52,7 +52,12 @@ def owner_tab(browser, world, folder, name=OWNERS[0], **options):
 
 
 def looked_at(tab, name):
-    """Check a screen as everybody meets it, and keep its picture if that is wanted."""
+    """Check a screen as everybody meets it, and keep its picture if that is wanted.
+
+    A window of 1280 pixels at 200 % zoom is laid out as one of 640.
+    """
+    tab.page.set_viewport_size({"width": 640, "height": 450})
+    check_page(tab.page, f"{name} zoomed", thorough=False)
     for width in (1280, 400):
         for scheme in ("light", "dark"):
             tab.page.set_viewport_size({"width": width, "height": 900})
@@ -84,14 +89,14 @@ def agree_and_send(tab, spec, table, rows, look=lambda *_: None):
     page.get_by_role("heading", name="Sent", exact=True).wait_for()
 
 
-@pytest.mark.parametrize("kind", list(SPECS))
+@pytest.mark.parametrize("kind", [kind for kind in SPECS if kind != "join-totals"])
 def test_an_owner_from_agreement_to_result(kind, browser, tmp_path, request):
     world = request.getfixturevalue("single" if kind == "local" else "clouds")
     spec = world.create(spec_of(kind))
     table = write_table(tmp_path / "export.csv", spec, rows_of(kind, 0))
     with world.owner(OWNERS[1]) as other:
         strict = tmp_path / "other.csv"
-        names = [*spec.schema.names, *(text.name for text in spec.schema.texts)]
+        names = names_of(spec, 1)
         with strict.open("w", newline="") as file:
             csv.writer(file).writerows([names, *rows_of(kind, 1)])
         other.upload(spec.name, strict, spec=spec)
@@ -110,7 +115,7 @@ def test_an_owner_from_agreement_to_result(kind, browser, tmp_path, request):
             centres = np.asarray(result.cluster_centers_, float)
             for value in centres[~np.isnan(centres)]:
                 assert f">{number(float(value), 6)}</td>" in text
-        if kind != "totals":
+        if "totals" not in kind:
             tab.choose("Choose the table that you sent", table)
             ids = tab.page.get_by_label("Column that names your rows")
             ids.wait_for()

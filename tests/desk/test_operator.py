@@ -34,7 +34,9 @@ def fields(sketch, **changed):
     return {
         "name": sketch.name,
         "kind": sketch.kind,
-        "job": sketch.job,
+        "key": [key.place for key in sketch.keys],
+        "value": [key.value for key in sketch.keys],
+        "more": sketch.more,
         "ub": sketch.ub,
         "least": sketch.least,
         "column-name": [column.name for column in columns],
@@ -49,7 +51,9 @@ def fields(sketch, **changed):
 
 @pytest.mark.parametrize("kind", list(kinds.ROOMS))
 def test_a_new_study_of_every_kind(kind, operator, clouds, keys):
-    assert 'id="job"' in operator.get(f"/new?kind={kind}")
+    page = operator.get(f"/new?kind={kind}")
+    for key in re.findall(r"(?m)^([a-z_]+) = ", kinds.named(kind).sample.partition("[job]")[2]):
+        assert key in ("kind", "least", "keys") or f"<code>{key}</code>" in page
     sketch = replace(sample_sketch(kind, keys), name=f"made-{kind}")
     expected = replace(
         Spec.loads(kinds.named(kind).sample),
@@ -93,7 +97,7 @@ def test_hostile_text_in_a_form_is_shown_as_text(operator, keys):
     bad = '"><script>alert(1)</script>'
     sketch = replace(sample_sketch("kmeans", keys), name=bad)
     for path in ("/new/look", "/new"):
-        page = operator.post(path, **fields(sketch, least=bad, job=bad)).text
+        page = operator.post(path, **fields(sketch, least=bad, more=bad, value=[bad] * 40)).text
         assert "<script>alert" not in page
 
 
@@ -111,8 +115,8 @@ def test_uploads_are_left_out_and_studies_deleted_by_a_typed_name(operator, clou
     assert operator.post("/study/to-delete/delete", name="to-delete").status == 303
     assert all(store.datasets.deleted("to-delete") for store in clouds.stores)
     ledger = operator.get("/ledger?study=to-delete")
-    assert "Upload left out" in ledger
-    assert "Dataset deleted" in ledger
+    assert "Operator operator left out rows of north" in ledger
+    assert "Operator operator deleted the study" in ledger
 
 
 def test_a_study_that_only_one_cloud_has_stands_out(operator, clouds):

@@ -14,7 +14,7 @@ import pytest
 from client.desk.owner_screens import OwnerScreens
 from client.desk.pages import number
 from tests.desk.running import eventually, running
-from tests.desk.world import OWNERS, SPECS, rows_of, spec_of, write_table
+from tests.desk.world import OWNERS, SPECS, names_of, rows_of, spec_of, write_table
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 
@@ -28,7 +28,7 @@ def opened(world, name):
     return desk_of(world, name)
 
 
-def step_through(desk, world, spec, table):
+def step_through(desk, world, spec, table, owner=0):
     """Agree, choose the table, go on, send; until the rows are at the clouds."""
     there = f"/study/{spec.name}"
     agree = desk.get(f"{there}/agree")
@@ -40,7 +40,9 @@ def step_through(desk, world, spec, table):
     page = desk.get(f"{there}/table")
     assert "export.csv" in page
     assert "secret remark" in page  # the owner's own preview, on this screen only
-    columns = [*spec.schema.names, *(text.name for text in spec.schema.texts)]
+    columns = names_of(spec, owner)
+    for other in {*names_of(spec, 0), *names_of(spec, 1)} - set(columns):
+        assert other not in page  # a column that others alone hold is not asked for
     chosen = {f"column-{i}": column.upper() for i, column in enumerate(columns)}
     went = desk.post(f"{there}/table", do="go", **chosen)
     assert went.headers.get("location") == f"{desk.access.base}{there}/send", went.text
@@ -55,7 +57,7 @@ def step_through(desk, world, spec, table):
 def test_the_whole_path_of_an_owner(kind, tmp_path, request):
     world = request.getfixturevalue("single" if kind == "local" else "clouds")
     spec = world.create(spec_of(kind))
-    tables = [write_table(tmp_path / f"{i}.csv", spec, rows_of(kind, i)) for i in range(2)]
+    tables = [write_table(tmp_path / f"{i}.csv", spec, rows_of(kind, i), owner=i) for i in range(2)]
     there = f"/study/{spec.name}"
     with opened(world, OWNERS[0]) as desk:
         desk.open()
@@ -64,12 +66,14 @@ def test_the_whole_path_of_an_owner(kind, tmp_path, request):
         assert "Waiting for others" in desk.get("/")
         with opened(world, OWNERS[1]) as other:
             other.open()
-            step_through(other, world, spec, tables[1])
+            step_through(other, world, spec, tables[1], 1)
         world.run(spec.name)
         assert "The result is here" in desk.get(f"{there}/wait")
         page = desk.get(f"{there}/result")
         with world.owner(OWNERS[0]) as owner:
             result = owner.result(spec.name, wait=False)
+        if kind.startswith("join"):
+            check_joined(page, result)
         check_numbers(page, result)
         files(desk, spec, there, result)
         beside(desk, spec, there, tables[0], result, kind)
@@ -80,6 +84,16 @@ def test_the_whole_path_of_an_owner(kind, tmp_path, request):
         assert "Nothing was changed or cut off since you last looked" in again
     folder = world.config(OWNERS[0]).parent
     assert not list(folder.rglob("*.csv"))  # closing leaves no table behind
+
+
+def check_joined(page, result):
+    """Every third person is in both tables, and only the anchor's owner is told of its rows."""
+    if hasattr(result, "labels_"):
+        assert "2 clusters of 8 joined rows" in page
+        assert [i for i in range(24) if result.labels_[i] >= 0] == list(range(0, 24, 3))
+        assert "Each owner on the anchor&#39;s side learns which of its own rows" in page
+    else:
+        assert result.count_ == 8
 
 
 def check_numbers(page, result):
@@ -120,7 +134,7 @@ def files(desk, spec, there, result):
 
 def beside(desk, spec, there, table, result, kind):
     """Own rows beside the result, with the owner's own ids."""
-    if kind == "totals":
+    if "totals" in kind:
         return
     put = desk.put(f"{there}/own?name=export.csv", table)
     assert put.headers.get("x-desk-next"), put.text
@@ -133,9 +147,9 @@ def beside(desk, spec, there, table, result, kind):
     if kind == "linkage":
         assert "N-0" in page
         assert [int(row[1]) for row in rows[1:]] == result.partners_
-    elif kind == "kmeans":
+    elif kind in ("kmeans", "join"):
         assert [int(row[1]) for row in rows[1:]] == result.labels_.tolist()
-        assert page.count('class="pt ') == 24
+        assert page.count('class="pt ') == (24 if kind == "kmeans" else 0)
     assert desk.post(f"{there}/own/forget").status == 303
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from client.desk.table_file import wanted
 from client.operator import Operator
 from client.owner import Owner
 from cloud1.collector import collect
@@ -118,6 +119,21 @@ columns = [
     { name = "glucose", low = 1, high = 40 },
 ]
 """
+JOINED = """
+[schema]
+columns = [
+    { name = "born", low = 1900, high = 2030, use = "link" },
+    { name = "pressure", low = 60, high = 220, held_by = ["north"] },
+    { name = "glucose", low = 1, high = 40, held_by = ["south"] },
+    { name = "surname", text = "words", longest = 12 },
+]
+[join]
+relation = "1:1"
+anchor = "north"
+least = 2
+rule = "exact"
+columns = ["born", "surname"]
+"""
 SPECS = {
     "kmeans": 'name = "rehab"\n'
     + COLUMNS
@@ -147,6 +163,10 @@ blocks = "none"
 output = "links"
 max_links = 1
 """,
+    "join": 'name = "joined"\n' + JOINED + "[job]\nk = 2\nseed = 1\nlabels = true\nmin_size = 2\n",
+    "join-totals": 'name = "joined-totals"\n'
+    + JOINED
+    + '[job]\nkind = "totals"\nvariance = true\n',
     "local": 'name = "reports"\n'
     + COLUMNS
     + '[job]\nkind = "local"\nmechanism = "codebook"\nepsilon = 4.0\nk = 2\npoints = 16\n'
@@ -183,12 +203,25 @@ def people(rows: int, owner: int) -> list[list[str]]:
 def rows_of(kind: str, owner: int, rows: int = 24) -> list[list[str]]:
     if kind == "linkage":
         return people(rows, owner)
+    if kind.startswith("join"):
+        values = patients(rows, owner)[:, 1 + owner]
+        return [
+            [born, repr(float(x)), surname]
+            for (born, surname), x in zip(people(rows, owner), values, strict=True)
+        ]
     return [[repr(float(x)) for x in row] for row in patients(rows, owner)]
 
 
-def write_table(path: Path, spec: Spec, rows: list[list[str]], *, ids: bool = True) -> Path:
+def names_of(spec: Spec, owner: int = 0) -> list[str]:
+    """The columns that an owner has."""
+    return [column.name for column in wanted(spec, OWNERS[owner])]
+
+
+def write_table(
+    path: Path, spec: Spec, rows: list[list[str]], *, ids: bool = True, owner: int = 0
+) -> Path:
     """As a hospital has it: with an id and a remark, semicolons and other spellings of names."""
-    names = [*spec.schema.names, *(text.name for text in spec.schema.texts)]
+    names = names_of(spec, owner)
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         out = csv.writer(file, delimiter=";")
         out.writerow([*(["case_no"] if ids else []), *(name.upper() for name in names), "remark"])

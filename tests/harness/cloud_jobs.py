@@ -12,7 +12,8 @@ from cloud1.worker import Worker1
 from cloud2.worker import Worker2
 from ppodc.cluster.workers import outcomes
 from ppodc.crypto.paillier import generate_insecure
-from ppodc.crypto.paillier_keys import save_secret
+from ppodc.crypto.paillier_keys import save_secret, save_share
+from ppodc.crypto.split_paillier import split as split_key
 from ppodc.kmeans.job import Job
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.records.schema import Column, Schema
@@ -32,11 +33,12 @@ NAME = "d"
 
 @dataclass
 class TwoCloudJobs:
-    """Both clouds' sides of one job."""
+    """Both clouds' sides of one job; the files of the clouds' keys are in `keys`."""
 
     first: CloudJob
     second: CloudJob
-    key_file: Path
+    keys: Path
+    split: bool = False
 
     @property
     def sides(self) -> tuple[CloudJob, CloudJob]:
@@ -45,8 +47,11 @@ class TwoCloudJobs:
     def pair(self, slot: int) -> None:
         """Fresh workers in this slot, introduced to each other."""
         setups = [side.setup(LONG, Path(side.store.folder, "pools")) for side in self.sides]
-        one = self.first.workers.start(Worker1, setups[0], int(KEY.public.n))
-        two = self.second.workers.start(Worker2, setups[1], str(self.key_file), True)
+        shares = [str(self.keys / f"share{number}") if self.split else None for number in (1, 2)]
+        n = None if self.split else int(KEY.public.n)
+        secret = None if self.split else str(self.keys / "key")
+        one = self.first.workers.start(Worker1, setups[0], n, shares[0], True)
+        two = self.second.workers.start(Worker2, setups[1], secret, True, shares[1])
         self.first.place(slot, one)
         self.second.place(slot, two)
         (public,) = outcomes(self.first.workers, [self.first.workers.call(one, "public")], "C1")
@@ -92,7 +97,11 @@ JOB = Job(k=2, labels=True, min_size=1)
 
 @contextmanager
 def two_cloud_jobs(
-    folder: Path, records: np.ndarray = RECORDS, job: Job = JOB, suite: str = "shares"
+    folder: Path,
+    records: np.ndarray = RECORDS,
+    job: Job = JOB,
+    suite: str = "shares",
+    split_paillier: bool = False,
 ) -> Iterator[TwoCloudJobs]:
     """Both clouds with one upload, taken as it is: nothing checks its values."""
     schema = Schema((Column("x", 0, 9), Column("y", 0, 9)), 9)
@@ -110,10 +119,12 @@ def two_cloud_jobs(
         store.seals.seal(NAME, [upload])
         store.jobs.transition(NAME, JobState.PREPARING)
     save_secret(folder / "key", KEY)
+    for number, part in enumerate(split_key(KEY), 1):
+        save_share(folder / f"share{number}", part)
     network = MemoryNetwork()
     workers = ThreadWorkers(lambda worker: setattr(worker, "network", network))
     sides = [CloudJob(store, workers, NAME, suite, 2, 1) for store in stores]
-    both = TwoCloudJobs(sides[0], sides[1], folder / "key")
+    both = TwoCloudJobs(sides[0], sides[1], folder, split_paillier)
     for slot in range(both.first.pairs):
         both.pair(slot)
     try:

@@ -77,7 +77,9 @@ class TwoClouds:
         shares = [plan.result() for plan in self.plans]
         assert tuple(shares[0].row_halves) == spec.kind.row_outputs(spec)
         return {
-            owner: owner_side(spec).open_result(
+            owner: owner_side(spec)
+            .of(owner)
+            .open_result(
                 open_shares(*(share.for_owner(owner, sealed.places_of(owner)) for share in shares))
             )
             for owner in sealed.owners

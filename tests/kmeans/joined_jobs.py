@@ -37,7 +37,8 @@ EVERY = [*COLUMNS, *TEXTS]
 
 def spec_of(join, columns=EVERY, kind="kmeans", ub=UB, **job) -> Spec:
     """A small job over people whose columns are joined like this."""
-    usual = {"k": 2, "seed": 4, "init": "k-means++", **job}
+    labels = job.get("sizes", True)
+    usual = {"k": 2, "seed": 4, "init": "k-means++", "labels": labels, **job}
     if "iterations" not in job:
         usual = {"max_iter": 3, **usual}
     if kind != "kmeans":
@@ -108,6 +109,7 @@ class SideRows:
 
     values: np.ndarray  # joined columns
     rows: list  # of the owners' tables; None of a dummy
+    places: list  # (upload, row of its table); -1 of a dummy
 
 
 class Known:
@@ -129,7 +131,7 @@ class Known:
     def _side(self, number: int, tables) -> SideRows:
         columns, (first, second) = self.columns, self.given.shares
         sent = (first - second).astype(np.int64)
-        values, rows = [], []
+        values, rows, places = [], [], []
         for upload, place in enumerate(rows_by_side(columns, self.given.sealed)):
             if place.owner != number:
                 continue
@@ -139,9 +141,10 @@ class Known:
                 at = row_numbers(part[:, columns.layout.number]) - 1
             values.append(part[:, columns.layout.width :])
             rows += [None if i < 0 else table.iloc[i] for i in at]
+            places += [(upload, int(i)) for i in at]
             if self.checked:
                 self._check_values(number, part, table, at)
-        return SideRows(np.concatenate(values), rows)
+        return SideRows(np.concatenate(values), rows, places)
 
     def _check_values(self, number, part, table, at) -> None:
         """A row has its owner's values, and a dummy those of one of its owner's rows."""
@@ -163,6 +166,15 @@ class Known:
             return bool(join.linkage.rule.matches(*records))
 
         return reference.partners(len(anchor.rows), len(side.rows), matches, join.relation)
+
+    def labels(self, labels, tables, owner: str) -> list[int] | None:
+        """Those of an owner's own rows, from the labels of all rows of the anchor."""
+        if self.columns.side_of(owner):
+            return None
+        keep = self.keep & (self.keep.sum() >= self.spec.job.join.least)
+        found = dict(zip(self.sides[0].places, np.where(keep, labels, -1).tolist(), strict=True))
+        own = [(n, len(table)) for n, (who, table) in enumerate(tables) if who == owner]
+        return [found[upload, i] for upload, rows in own for i in range(rows)]
 
     def expected(self) -> Expected:
         centres = self.spec.job.initial_centres(self.spec.schema)
@@ -187,8 +199,10 @@ def check(clouds: TwoClouds, results, tables) -> Known:
     plain, job = known.expected(), clouds.given.spec.job
     told = known.keep.sum() >= job.join.least
     for k, trace in plain.by_k.items():
-        for result in results.values():
+        for owner, result in results.items():
             one = result.by_k[k] if job.ks else result
+            labels = known.labels(trace.labels, tables, owner) if job.labels else None
+            assert (None if one.labels_ is None else one.labels_.tolist()) == labels
             assert one.sums_.tolist() == (trace.sums * told).tolist()
             assert one.sizes_.tolist() == (trace.sizes * told).tolist()
             assert (one.n_iter_, one.converged_) == (plain.n_iter, plain.converged)

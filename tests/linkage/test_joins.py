@@ -80,7 +80,7 @@ def test_texts_have_no_holder():
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        ({"labels": True}, "labels = true would tell each owner which of its rows"),
+        ({"labels": True, "sizes": False}, "labels would tell how many rows are joined"),
         ({"dedup_limit": 1, "dedup_weights": [1]}, "takes no"),
     ],
 )
@@ -135,13 +135,23 @@ def test_the_anchor_comes_first_and_has_the_columns_of_all(anchor, own):
 
 
 def test_what_owners_agree_to_is_told():
-    told = " ".join(spec_of({**JOIN, "least": 20}).describe())
+    told = " ".join(spec_of({**JOIN, "least": 20}, labels=False).describe())
     for words in (
         "Rows that have each other and nobody else are joined; nobody learns which.",
         "With fewer than 20 joined rows, owners are told zeros.",
         "Owners learn how many rows are joined, through the sizes.",
         "hospital has the rows that count",
         "cost: from 0 to 60, held by insurer alone",
+        "Every owner learns no record's cluster.",
+    ):
+        assert words in told
+    told = " ".join(spec_of({**JOIN, "least": 20}, labels=True).describe())
+    assert "nobody learns which" not in told
+    for words in (
+        "no cloud learns which.",
+        "Each owner on the anchor's side learns which of its own rows are joined",
+        "Owners of other sides learn of none of their rows.",
+        "owners are told zeros, and that no row is joined.",
     ):
         assert words in told
 

@@ -27,6 +27,9 @@ FIELDS = {
     "swapped": rules.swapped("given", "surname", weight=5),
     "frequency": rules.frequency("surname", [["ab"], ["a", "b"]], [1, 3, 6], missing=2),
     "equal": rules.frequency("surname", [], [4]),
+    "grams": rules.grams("surname", [1, 0.8, "1/3"], [5, 3, 2], missing=1),
+    "one gram": rules.grams("given", 0.5, 3, q=1),
+    "grams of digits": rules.grams("born", [0.9, 0.7], [4, 1], q=2),
 }
 
 
@@ -54,7 +57,8 @@ def encoded(rule, rows):
     for field in rule.fields:
         values = [tuple(row[at[name]] for name in field.named) for row in rows]
         values = values if len(field.named) > 1 else [value for (value,) in values]
-        columns.append(field.encode_values(values, field.size(SCHEMA)))
+        digits = field.named == ["born"]
+        columns.append(field.encode_values(values, field.size(SCHEMA), digits=digits))
     return np.column_stack(columns)
 
 
@@ -103,11 +107,23 @@ def test_every_match_bit_is_the_oracles(pair, name):
         ("frequency", "rare", "rare", 6),
         ("frequency", "rare", "rarer", 0),
         ("frequency", None, None, 2),
+        ("grams", "abab", "abab", 5),
+        ("grams", "abab", "ababb", 3),  # .a ab ba b. of 4, .a ab ba bb b. of 5: 8/9
+        ("grams", "abab", "ab", 3),  # .a ab b. of 3, all in 4: 6/7
+        ("grams", "aaaa", "aa", 5),  # sets: .a aa a. of both
+        ("grams", "ab", "ba", 0),  # no gram in common
+        ("grams", "abc", "abd", 2),  # 2 of 4: exactly a half
+        ("grams", "", "", 5),
+        ("grams", None, "a", 1),
+        ("one gram", "ab", "ba", 3),
+        ("one gram", "", "", 3),
+        ("one gram", "", "a", 0),
     ],
 )
 def test_points_of_two_values(field, a, b, score):
     field = FIELDS[field]
-    x, y = (field.decode(row) for row in field.encode_values([a, b], CODE_BITS).tolist())
+    size = field.size(SCHEMA) if field.how == "grams" else CODE_BITS
+    x, y = (field.decode(row) for row in field.encode_values([a, b], size).tolist())
     assert field.score(x, y) == score
     assert field.score(y, x) == score
 
@@ -121,6 +137,12 @@ def test_points_of_two_values(field, a, b, score):
         (lambda: rules.frequency("a", [["x"]], [1]), "a weight for each list"),
         (lambda: rules.frequency("a", [["x"], ["X"]], [1, 2, 3]), "stands in one list"),
         (lambda: rules.frequency("a", [["x"]], [3, 1]), "grow with rarity"),
+        (lambda: rules.grams("a", [0.5, 0.7], [1, 2]), "falling limits"),
+        (lambda: rules.grams("a", [0.9, 0.7], [1]), "as many weights"),
+        (lambda: rules.grams("a", [0.9, 0.7], [1, 2]), "must not grow"),
+        (lambda: rules.grams("a", 0), "above 0"),
+        (lambda: rules.grams("a", "1/1001"), "at most 3 digits"),
+        (lambda: rules.fields([rules.grams("given", q=3)], threshold=1).check(SCHEMA), "smaller q"),
         (lambda: rules.fields([rules.swapped("given", "given")], threshold=1).check(SCHEMA), "two"),
         (lambda: rules.fields([rules.date("given")], threshold=1).check(SCHEMA), "8 digits"),
         (lambda: FIELDS["date"].encode_values(["1984"], 28), "row 1, column 'born': .*8 digits"),
@@ -178,6 +200,7 @@ def test_people_with_swapped_names_and_dates_are_linked():
 
 def test_columns_of_numbers_are_no_levels():
     schema = Schema((Column("age", 0, 9),))
-    for field in (rules.levels("age", [2, 1]), rules.date("age"), rules.frequency("age", [], [1])):
+    numbers = (rules.levels("age", [2, 1]), rules.date("age"), rules.frequency("age", [], [1]))
+    for field in (*numbers, rules.grams("age")):
         with pytest.raises(InputError, match="compares columns of"):
             rules.fields([field], threshold=1).check(schema)

@@ -19,18 +19,25 @@ TOKENS = [(1 << 63) - 1, 0, 77]
 NONE, ONE, SEVERAL = 0, 1, 2  # partners of a row that may have one
 
 
-def links(pair, matches, tokens, cut, most=1):
-    """Partners and power sums of each row; the columns come in two blocks, cut at `cut`."""
+def links(pair, matches, tokens, cut, most=1, known=False):
+    """Partners and power sums of each row; the columns come in two blocks, cut at `cut`.
+
+    `known`: the tokens are public.
+    """
 
     def step(session, bits, token):
         rows, partners = np.arange(len(matches)), len(matches) + np.arange(len(tokens))
         sums = LinkSums.empty(len(rows) + len(partners), len(rows) + len(partners), most)
         names = zeros((len(rows), most), most)  # of the rows: their partners are not looked at
+        left = Side(rows, lambda: names, np.zeros(len(rows), np.uint64) if known else None)
+        plain = np.array(tokens, np.uint64)
+        blocks = []
         for part in (slice(0, cut), slice(cut, None)):
             if bits[:, part].size:
-                left = Side(rows, lambda: names)
-                right = Side(partners[part], lambda part=part: token[part])
-                sums.add(session, bits[:, part], left, right)
+                own = plain[part] if known else None
+                right = Side(partners[part], lambda part=part: token[part], own)
+                blocks.append((bits[:, part], left, right))
+        sums.add(session, blocks)
         return sums.learned(session)[: len(rows)]
 
     powers = [token**r for token in tokens for r in range(1, most + 1)]
@@ -40,9 +47,10 @@ def links(pair, matches, tokens, cut, most=1):
     return [row[0] for row in rows], [row[1:] for row in rows]
 
 
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("cut", [0, 1, 3])
-def test_one_partner_is_named_several_are_not(pair, cut):
-    status, token = links(pair, MATCHES, TOKENS, cut)
+def test_one_partner_is_named_several_are_not(pair, cut, known):
+    status, token = links(pair, MATCHES, TOKENS, cut, known=known)
     assert status == [NONE, ONE, SEVERAL, ONE, SEVERAL]
     assert token == [[0], [0], [0], [77], [0]]
 
@@ -74,8 +82,7 @@ def test_power_sums_that_no_numbers_have():
 def test_matching_pairs_are_counted(pair):
     def step(session, bits):
         count, nobody = CountSums.empty(), Side(np.arange(0), lambda: None)
-        for part in (bits[:2], bits[2:]):
-            count.add(session, part, nobody, nobody)
+        count.add(session, [(part, nobody, nobody) for part in (bits[:2], bits[2:])])
         return count.sums
 
     first, second = pair.run(step, shared_bits(MATCHES))

@@ -1,5 +1,7 @@
 """Suggested weights: from labels or without them, they find people again."""
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -95,6 +97,15 @@ def test_suggested_weights_find_people_again(same):
     assert born.year > 0
     assert town.weights[0] < surname.weights[0]  # many people live in the same town
     assert Spec.loads(found.spec.to_toml()).job == found.spec.job
+
+
+def test_grams_get_a_weight_for_each_limit():
+    parts = [rules.grams("surname", [1, 0.6], [1, 1]), rules.exact("town")]
+    rule = rules.fields(parts, threshold=1)
+    spec = replace(SPEC, job=replace(job_of(SPEC), rule=rule))
+    grams, _ = suggest(spec, people(), same="who").rule.fields
+    assert grams.least == (1, Fraction(3, 5))
+    assert grams.weights[0] >= grams.weights[1] > 1
 
 
 def test_rare_texts_get_more_points(tmp_path):

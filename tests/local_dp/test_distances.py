@@ -19,6 +19,7 @@ from ppodc.local_dp.published.distances import (
     signed_distances,
 )
 from ppodc.local_dp.published.flips import Flips
+from ppodc.local_dp.published.groupings import average_linkage
 from ppodc.local_dp.published.kcluster import dbscan, kcluster_linear, kcluster_matrix, matches
 from ppodc.local_dp.report_streams import insecure_streams
 
@@ -108,6 +109,19 @@ def test_adjusting_is_exact_on_a_chain_and_leaves_what_it_cannot_reach():
     mended = adjusted(saturated, 2.5)
     assert np.allclose(mended[:4, :4], exact[:4, :4])
     assert np.allclose(mended[4, :4], 3.0)
+
+
+def test_average_linkage_is_scipys():
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    points = insecure_streams(80, 5).words(3) / 2.0**32
+    matrix = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
+    for k in (1, 2, 7, 80):
+        found = average_linkage(matrix, k)
+        theirs = fcluster(linkage(squareform(matrix), "average"), k, "maxclust")
+        assert len(set(found)) == len(set(theirs)) == k
+        assert len(set(zip(found, theirs, strict=True))) == k
 
 
 def test_kcluster_finds_groups_in_both_forms():

@@ -43,11 +43,11 @@ def opened(both: TwoCloudJobs) -> Result:
     return open_result(both.first.spec, OpenedResult(halves[0].facts, values, rows))
 
 
-@pytest.mark.parametrize("suite", ["shares", "paillier"])
-def test_a_record_that_stands_in_for_an_empty_cluster_is_not_in_the_result(tmp_path, suite):
+@pytest.mark.parametrize(("suite", "split"), [("shares", False), ("paillier", True)])
+def test_a_record_that_stands_in_for_an_empty_cluster_is_not_in_the_result(tmp_path, suite, split):
     records = np.random.default_rng(1).integers(0, 4, (9, 2))
     job = Job(k=3, max_iter=1, init=((1.0, 1.0), (8.0, 9.0), (9.0, 9.0)), min_size=1)
-    with two_cloud_jobs(tmp_path, records, job, suite) as both:
+    with two_cloud_jobs(tmp_path, records, job, suite, split) as both:
         both.run()
         result = opened(both)
     assert result.sizes_.tolist() == [9, 0, 0]

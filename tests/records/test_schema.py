@@ -165,7 +165,7 @@ def test_missing_values_in_parquet(tmp_path):
         ("age,age", "missing columns 'height'; a column name occurs more than once"),
         ("age", "missing columns 'height'"),
         ("age,height,extra", "unknown columns 'extra'"),
-        ("Age,height", "missing columns 'age'; unknown columns 'Age'"),
+        ("Age,height", "leaves out; capitals count: 'Age' is not 'age'"),
         ("age|height", "separated by commas"),
     ],
 )

@@ -7,12 +7,13 @@ import tomllib
 
 import pytest
 
-from ppodc.crypto.paillier_keys import load_public, load_secret
+from master.driver import cloud2_key
+from ppodc.crypto.paillier_keys import load_public, load_secret, load_share
 from ppodc.errors import AccessError, InputError
 from ppodc.service.addresses import check_worker_endpoint
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig, load, peers
 from ppodc.service.config_text import save
-from ppodc.service.deployment import create, make_key
+from ppodc.service.deployment import create, make_key, split_key
 from ppodc.transport.call_server import Peer
 from ppodc.transport.curve_keys import CurveKeys
 
@@ -49,6 +50,39 @@ def test_the_parties_know_each_other(deployment):
     assert (first.pairs, first.insecure_key_bits, second.insecure_key_bits) == (3, 256, 256)
     public = load_public(first.paillier_public, allow_insecure=True)
     assert load_secret(second.paillier_secret, allow_insecure=True).public == public
+
+
+def test_a_split_paillier_key_leaves_a_share_at_each_cloud_and_the_key_nowhere(tmp_path):
+    made = create(
+        tmp_path / "new", 1, insecure_key_bits=256, suites=("shares", "paillier"), split_key=True
+    )
+    names = {path.name for path in made.folder.rglob("paillier*")}
+    assert names == {"paillier.share"}
+    first = load(made.party("cloud1").config, Cloud1Config)
+    second = load(made.party("cloud2").config, Cloud2Config)
+    assert first.paillier_share in made.party("cloud1").secrets
+    assert second.paillier_share in made.party("cloud2").secrets
+    shares = [
+        load_share(config.paillier_share, cloud, allow_insecure=True)
+        for config, cloud in ((first, 1), (second, 2))
+    ]
+    assert shares[0].public == shares[1].public
+    assert cloud2_key(first) == (int(shares[0].public.n), 256)
+    path = made.party("cloud2").config
+    path.write_text(f'paillier_secret = "keys/paillier.secret"\n{path.read_text()}')
+    with pytest.raises(InputError, match="two keys"):
+        load(path, Cloud2Config)
+
+
+def test_dealing_a_key_writes_two_files_and_never_over_another(tmp_path):
+    files = (tmp_path / "a" / "1", tmp_path / "b" / "2")
+    fingerprint = split_key(files, 2048)
+    for file, cloud in zip(files, (1, 2), strict=True):
+        assert load_share(file, cloud).public.fingerprint == fingerprint
+    with pytest.raises(InputError, match="there already"):
+        split_key((files[0], tmp_path / "c"), 2048)
+    with pytest.raises(InputError, match="two files"):
+        split_key((tmp_path / "c", tmp_path / "c"), 2048)
 
 
 def test_without_the_paillier_suite_there_is_no_paillier_key(tmp_path):

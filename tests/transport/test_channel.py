@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ppodc.errors import ChannelError, PeerError, WireError
+from ppodc.transport import channel as channel_module
 from ppodc.transport import wire
 from ppodc.transport.channel import MemoryChannel, Traffic, memory_pair
 from ppodc.transport.wire import Body
@@ -95,6 +96,42 @@ def test_rounds_count_switches_not_messages(pair) -> None:
         one.receive("b")
     assert one.traffic.rounds == 3
     assert two.traffic.rounds == 2
+
+
+def test_messages_beside_others_keep_their_own_order_and_are_no_rounds(pair) -> None:
+    one, two = pair
+    one.send("a")
+    with one.beside():
+        one.send("x")
+    one.send("b")
+    with one.beside():
+        one.send("y")
+    with two.beside():
+        two.receive("x")
+        two.send("z")
+    two.receive("a")
+    two.receive("b")
+    with two.beside():
+        two.receive("y")
+    with one.beside():
+        one.receive("z")
+    assert (one.traffic.rounds, two.traffic.rounds) == (0, 0)
+    with two.beside(counted=True):
+        two.send("z")
+        one.send("c")
+        with pytest.raises(ChannelError, match=r"no message within"):
+            two.receive("c", timeout=0.05)
+    assert two.traffic.rounds == 1
+
+
+def test_messages_that_nobody_asks_for_are_not_kept_without_end(pair, monkeypatch) -> None:
+    monkeypatch.setattr(channel_module, "_MOST_ASIDE", 3)
+    one, two = pair
+    with one.beside():
+        for _ in range(4):
+            one.send("x")
+    with pytest.raises(ChannelError, match="too many messages"):
+        two.receive("a")
 
 
 def test_another_kind_is_refused_and_the_peer_told(pair) -> None:

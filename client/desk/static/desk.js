@@ -7,7 +7,9 @@ const quiet = { headers: { "X-Desk-Poll": "1" } }; // not a person's doing: the 
 async function put(target, response) {
   const next = response.headers.get("X-Desk-Next");
   if (next) { location.assign(next); return; }
+  const open = [...target.querySelectorAll("details")].map((each) => each.open);
   target.innerHTML = await response.text();
+  [...target.querySelectorAll("details")].forEach((each, place) => { each.open = Boolean(open[place]); });
 }
 
 function lost(target) {

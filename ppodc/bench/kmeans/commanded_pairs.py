@@ -49,8 +49,14 @@ class CommandedPairs:
         first_rows: Sequence[int],
         shards_before: Sequence[int],
         start_s: float,
+        *,
+        in_waits: bool = False,
     ) -> None:
-        """The pairs, the first row of each and the number of shards that come before its own."""
+        """The pairs, the first row of each and the number of shards that come before its own.
+
+        With `in_waits` supplies are made as a job makes them, in the waits of its steps.
+        """
+        self._in_waits = in_waits
         self._pairs, self._lead = pairs, pairs[:1]
         self._first_rows, self._shards_before = first_rows, shards_before
         self.start_s = start_s
@@ -97,10 +103,11 @@ class CommandedPairs:
         return _results(self._command(self._lead, do, states=_by_cloud(states))[0])
 
     def assign(self, clusters: State) -> State:
-        """The sums over all pairs, once their supplies for an iteration are made."""
+        """The sums over all pairs; supplies for an iteration are made first, or in its waits."""
         self.loads.append(Load())
         began = time.perf_counter()
-        self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=1)))
+        ahead = 0 if self._in_waits else 1
+        self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=ahead)))
         began = time.perf_counter()
         answers = self._command(self._pairs, "assign", clusters=clusters, scaled=self._scaled)
         sums = self._on_lead("add", [_results(pair) for pair in answers])

@@ -48,7 +48,8 @@ def note(records: int, more: str) -> str:
     """The note that every estimate carries."""
     return (
         f"paillier: estimated, {records} measured records (in batches of {batch_of(records)}) "
-        f"times m, plus the steps that are done once. {more}"
+        "times m, plus the steps that are done once. CPU seconds: of both clouds in turns, of the "
+        f"busier one where they overlap. {more}"
     )
 
 

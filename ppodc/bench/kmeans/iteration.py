@@ -31,7 +31,7 @@ from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Tell, measure_anew
 from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.parameters import Products
+from ppodc.kmeans.parameters import Products, Supplies
 from ppodc.kmeans.reference import Trace, kmeans, spread_rows
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
@@ -64,8 +64,15 @@ def run(
     products: Annotated[
         Products, typer.Option(help="How the shares suite multiplies with records.")
     ] = "auto",
+    supplies: Annotated[
+        Supplies, typer.Option(help="The transfers that the shares suite makes supplies from.")
+    ] = "extension",
     audit: Annotated[
         bool, typer.Option("--audit", help="Measure the same with records for an auditor, too.")
+    ] = False,
+    split_key: Annotated[
+        bool,
+        typer.Option("--split-key", help="Measure the same with a split Paillier key, too."),
     ] = False,
 ) -> Document:
     """One iteration between two processes: offline, online, bytes, rounds, memory, by step.
@@ -73,14 +80,20 @@ def run(
     The records are random, with attributes 0..1,000.
     """
     over = network_presets.imitated(link, gbit, latency_ms)
-    job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products)
+    job = Run(
+        suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products,
+        supplies=supplies,
+    )  # fmt: skip
     figures = measure_anew("iteration", suite, lambda tell: job.over(random_records(m, l), tell))
-    if audit:
-        kept = replace(job, audit=True)
-        figures["audited"] = measure_anew(
-            "iteration", suite, lambda tell: kept.over(random_records(m, l), tell)
-        )
+    for name, wanted, other in (
+        ("audited", audit, replace(job, audit=True)),
+        ("split", split_key, replace(job, split_key=True)),
+    ):
+        if wanted:
+            again = partial(other.over, random_records(m, l))
+            figures[name] = measure_anew("iteration", suite, again)
     notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
+    notes += ["Supplies from silent transfers."] if supplies == "silent" else []
     return document.make("iteration", _tables, notes=notes, **figures)
 
 
@@ -109,14 +122,19 @@ class Run:
     starts: int = 0  # by k-means++, measured after the iterations
     products: Products = "auto"  # of the shares suite
     audit: bool = False  # each half keeps a record of its messages, as for an auditor
+    supplies: Supplies = "extension"  # of the shares suite
+    split_key: bool = False  # each cloud has a share of the Paillier key
 
     def key(self) -> dict[str, Any]:
         """Return the parameters that identify the points of this run."""
         told = {**asdict(self), "link": None if self.link is None else self.link.describe()}
         if self.products == "auto":
             del told["products"]  # points from before there was a choice
-        if not self.audit:
-            del told["audit"]
+        for name in ("audit", "split_key"):
+            if not told[name]:
+                del told[name]
+        if self.supplies == "extension":
+            del told["supplies"]
         return told
 
     def exact(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
@@ -146,6 +164,8 @@ class Run:
             insecure_key=insecure,
             products=self.products,
             audit=self.audit,
+            supplies=self.supplies,
+            split_key=self.split_key,
         )
         most = warm_up + self.iterations
         trace = kmeans(records, self.k, beta=Fraction(0), max_iter=most, seed=_SEED)
@@ -167,6 +187,7 @@ class Run:
             "ub": self.ub,
             "key_bits": self.key_bits,
             "link": self.key()["link"],
+            "supplies": self.supplies,
             "distance_bits": rings.distance_bits,
             "distance_limbs": rings.distance,
             "start_s": clouds.start_s,
@@ -315,7 +336,8 @@ def _start(
         start_s = max(start_s, time.perf_counter() - began)
         running.append(pair)
     first_rows = [shard.first for shard in shards[::per_pair]]
-    return CommandedPairs(running, first_rows, range(0, len(shards), per_pair), start_s)
+    before, slow = range(0, len(shards), per_pair), job.link is not None
+    return CommandedPairs(running, first_rows, before, start_s, in_waits=slow)
 
 
 _FIGURES = {
@@ -346,6 +368,16 @@ def _tables(result: Document) -> list[Table]:
                 "{kept} | {total_s:.3f} | {cpu_c1_s:.3f} | {cpu_c2_s:.3f} | "
                 "{bytes_c1_to_c2:/1e6 .1f} | {record_bytes:/1e6 .1f}",
                 [{"kept": "none", **result}, {"kept": "yes", **result["audited"]}],
+            )
+        )
+    if "split" in result:
+        tables.append(
+            document.table_of(
+                "With a split key",
+                "key | both, s | CPU of C1, s | of C2, s | sent by C1, MB | by C2, MB | exact",
+                "{key} | {total_s:.2f} | {cpu_c1_s:.2f} | {cpu_c2_s:.2f} | "
+                "{bytes_c1_to_c2:/1e6 .2f} | {bytes_c2_to_c1:/1e6 .2f} | {exact:yes}",
+                [{"key": "C2's", **result}, {"key": "split", **result["split"]}],
             )
         )
     if result["steps"]:

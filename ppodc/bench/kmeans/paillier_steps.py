@@ -9,6 +9,9 @@ distances of SSED_OP, and SMIN_k compares their bits. The mode decides where ran
   fixed-base tables;
 - online: from pools on disk, filled before the clock starts; the clouds take turns;
 - pipelined: the same, with several batches in flight.
+
+Seconds are CPU, so that other programs do not count: of both clouds where they take turns, of the
+busier one where they overlap. What a link adds to that, waiting, is left out.
 """
 
 import tempfile
@@ -17,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -79,7 +83,7 @@ class Case:
 
 @dataclass(slots=True)
 class Sample:
-    """Cost of one step: wall time, C1's tally and traffic; C2's tally is added at the end."""
+    """Cost of one step: C1's CPU, tally and traffic; C2's CPU and tally are joined at the end."""
 
     seconds: float
     tally: Tally
@@ -133,7 +137,7 @@ def measure(
     )
     key = make_key(case.key_bits, insecure=insecure)
     samples: dict[str, Sample] = {}
-    served: list[Tally] = []
+    served: list[tuple[Tally, float]] = []
     with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as place:
         folders = write_folders(Path(place), setting, key, [case.records])
         order = msgspec.json.encode(Order(source, len(case.records), whole))
@@ -144,10 +148,12 @@ def measure(
                 if role == 1:
                     samples[event["step"]] = msgspec.convert(event["sample"], Sample)
                 else:
-                    served.append(Tally(**event["tally"]))
+                    served.append((Tally(**event["tally"]), event["seconds"]))
         _check(case, key, np.load(folders[0] / _SUMS, allow_pickle=False))
-    for sample, tally in zip(samples.values(), served, strict=True):
+    joined = max if mode == "pipelined" else add
+    for sample, (tally, seconds) in zip(samples.values(), served, strict=True):
         sample.tally += tally
+        sample.seconds = joined(sample.seconds, seconds)
     return samples
 
 
@@ -170,11 +176,11 @@ def work(cloud: LocalCloud) -> None:
     """C1 leads, C2 answers."""
     order = msgspec.json.decode((cloud.folder / _ORDER).read_bytes(), type=Order)
     key = cloud.key()
-    public = key.public if isinstance(key, SecretKey) else key
+    public = key if isinstance(key, PublicKey) else key.public
     job = cloud.setting
     case = make_case(job.m, job.l, job.k, public.bits, order.records)
     randomisers = _randomisers(cloud, case, order, public)
-    if isinstance(key, SecretKey):
+    if not isinstance(key, PublicKey):
         _serve(cloud, Cloud2(Cipher(public, randomisers), key), order)
         return
     sums = _Lead(cloud, case, Cloud1(Cipher(public, randomisers))).run(whole=order.whole)
@@ -187,9 +193,10 @@ def _serve(cloud: LocalCloud, c2: Cloud2, order: Order) -> None:
     menu = StepMenu("a measurement", frozenset(exchange.MENU))
     answers = Answers(cloud.channel, lambda *question: exchange.answer(c2, menu, *question))
     for _ in range(_WHOLE if order.whole else _WHOLE + _PRIMITIVES):
-        before = c2.cipher.tally.snapshot()
+        before, began = c2.cipher.tally.snapshot(), time.process_time()
         answers.serve()
-        tell(tally=(c2.cipher.tally - before).as_dict())
+        spent = time.process_time() - began
+        tell(tally=(c2.cipher.tally - before).as_dict(), seconds=spent)
 
 
 def _randomisers(
@@ -259,9 +266,9 @@ class _Lead:
     def _step(self, name: str, steps: Iterable[Step[T]]) -> list[T]:
         """Run one step, report its cost and return its results."""
         tally, traffic = self._c1.cipher.tally.snapshot(), self._channel.traffic.snapshot()
-        started = time.perf_counter()
+        began = time.process_time()
         results = exchange.run(steps, self._requests, self._in_flight)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - began
         sample = Sample(seconds, self._c1.cipher.tally - tally, self._channel.traffic - traffic)
         self._requests.finish()
         tell(step=name, sample=msgspec.to_builtins(sample))

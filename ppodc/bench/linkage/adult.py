@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
-from ppodc.bench.linkage import kdtree
+from ppodc.bench.linkage import kdtree, other_trees
 from ppodc.bench.linkage.names import CENSUS_HELP
 from ppodc.bench.linkage.names import measured as measured_names
 from ppodc.bench.linkage.names import tables as name_tables
-from ppodc.bench.linkage.trials import PublishedNoise, means, outcome, thirds
+from ppodc.bench.linkage.trials import PUBLISHED_MS, PublishedNoise, means, outcome, thirds
 from ppodc.bench.options import KeptPoints, ManyRecords
 from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import Task, Tell, measure
@@ -155,11 +155,13 @@ def _tree(
     if setting.height and isinstance(noise, PublishedNoise):
         kind, median = setting.method, setting.median
         return kdtree.build(rows, domain, setting.budget, kind, setting.height, median, noise)
+    if setting.method in other_trees.METHODS and isinstance(noise, PublishedNoise):
+        return other_trees.build(rows, domain, setting.budget, setting.method, noise)
     return adtree.build(rows, domain, setting.budget, noise)
 
 
 def _noise(method: str, seed: int) -> PublishedNoise | ExactNoise:
-    if method == "as published" or method in kdtree.METHODS:
+    if method not in METHODS[1:]:
         return PublishedNoise(seed)
     return ExactNoise(SecureRandom.public(seed))
 
@@ -167,8 +169,10 @@ def _noise(method: str, seed: int) -> PublishedNoise | ExactNoise:
 # ------------------------------------------------------------- the experiments
 
 
-def grid(sizes: Sequence[int], *, sweeps: bool, readings: bool = False) -> list[Setting]:
-    """All points: sizes by method, one parameter at a time around the defaults, kd-trees."""
+def grid(
+    sizes: Sequence[int], *, sweeps: bool, readings: bool = False, trees: bool = False
+) -> list[Setting]:
+    """All points: sizes by method, one parameter at a time around the defaults, other trees."""
     points = [Setting(n, method) for n in sizes for method in METHODS]
     base = Setting()
     if sweeps:
@@ -191,6 +195,16 @@ def grid(sizes: Sequence[int], *, sweeps: bool, readings: bool = False) -> list[
             for method, values, median in kdtree.READINGS
             for height in kdtree.HEIGHTS
         ]
+    if trees:
+        for n, epsilon in ((n, str(Fraction(e, 10))) for n in sizes for e in range(2, 21, 2)):
+            points += [
+                Setting(n, method, epsilon) for method in ("as published", *other_trees.METHODS)
+            ]
+            points += [
+                Setting(n, method, epsilon, median=median, height=height)
+                for method, median in kdtree.MEDIAN.items()
+                if (height := kdtree.height(method, n, epsilon)) is not None
+            ]
     return list(dict.fromkeys(points))
 
 
@@ -206,6 +220,10 @@ def run(
     kd_readings: Annotated[
         bool, typer.Option(help="Also every reading of the published kd-trees.")
     ] = False,
+    trees: Annotated[
+        bool,
+        typer.Option("--trees", help="Figures 3.14, 3.15: all trees over epsilon, for every N."),
+    ] = False,
     names: Annotated[Path | None, typer.Option(help=CENSUS_HELP)] = None,
     *,
     points: KeptPoints,
@@ -214,7 +232,7 @@ def run(
 
     On Adult over the size, epsilon, delta, eta and theta; on names if their folder is given.
     """
-    settings = grid(m, sweeps=sweeps, readings=kd_readings)
+    settings = grid(m, sweeps=sweeps, readings=kd_readings, trees=trees)
     tasks = [
         Task(
             f"Adult, N = {s.n}, {s.method} {s.height or ''}, epsilon {s.epsilon}, theta {s.theta}",
@@ -244,7 +262,7 @@ def _tables(result: Document) -> list[Table]:
         if len(swept) > 1:
             tables.append(_sweep(name, swept))
     kd_trees = kdtree.tables(result["adult"])
-    return tables + kd_trees + name_tables(result["names"])
+    return tables + _trees(result) + kd_trees + name_tables(result["names"])
 
 
 def _sizes(result: Document) -> Table:
@@ -262,6 +280,38 @@ def _sizes(result: Document) -> Table:
     )
 
 
+def by_tree(points: Sequence[dict[str, Any]]) -> dict[int, dict[float, dict[str, Any]]]:
+    """By N, epsilon and tree; kd-trees at their published heights."""
+    found: dict[int, dict[float, dict[str, Any]]] = {}
+    other = ("as published", *other_trees.METHODS, *kdtree.METHODS)
+    base = asdict(Setting())
+    for p in points:
+        heights = (0, kdtree.height(p["method"], p["n"], p["epsilon"]))
+        usual = all(p[name] == base[name] for name in ("delta", "eta", "theta", "values"))
+        usual = usual and p["median"] == kdtree.MEDIAN.get(p["method"], "")
+        if p["method"] in other and usual and p["height"] in heights:
+            row = found.setdefault(p["n"], {}).setdefault(float(Fraction(p["epsilon"])), {})
+            row[p["method"]] = p
+    return found
+
+
+def _trees(result: Document) -> list[Table]:
+    """Figures 3.14 and 3.15: reduction, and hours of the published milliseconds for a pair."""
+    names = ("as published", *kdtree.METHODS, *other_trees.METHODS)
+    rows = [
+        (f"{n:,}", f"{epsilon:g}", *(_saved(row[name]) for name in names))
+        for n, line in by_tree(result["adult"]).items()
+        for epsilon, row in sorted(line.items())
+        if all(name in row for name in names)
+    ]
+    title = "Adult: reduction and hours (38.94 ms a pair) of every tree; heights as published"
+    return [document.table(title, ("N", "epsilon", *names), rows)] if rows else []
+
+
+def _saved(point: dict[str, Any]) -> str:
+    return f"{point['reduction']:.3f}, {point['pairs'] * PUBLISHED_MS / 3.6e6:,.1f} h"
+
+
 def _sweep(name: str, swept: dict[str, dict[str, float]]) -> Table:
     methods = [method for method in METHODS if any(method in row for row in swept.values())]
     rows = [
@@ -271,14 +321,15 @@ def _sweep(name: str, swept: dict[str, dict[str, float]]) -> Table:
     return document.table(f"Adult, N = 6,000: reduction over {name}", (name, *methods), rows)
 
 
-def series(points: Sequence[dict[str, Any]], name: str) -> dict[str, dict[str, float]]:
-    """Reduction by value of one parameter and by method, all others at their defaults."""
+def series(
+    points: Sequence[dict[str, Any]], name: str, what: str = "reduction"
+) -> dict[str, dict[str, float]]:
+    """A figure by value of one parameter and by method, all others at their defaults."""
     swept: dict[str, dict[str, float]] = {}
     for point in points:
         if _default(point, name):
-            swept.setdefault(f"{float(Fraction(point[name])):g}", {})[point["method"]] = point[
-                "reduction"
-            ]
+            row = swept.setdefault(f"{float(Fraction(point[name])):g}", {})
+            row[point["method"]] = point[what]
     return dict(sorted(swept.items(), key=lambda item: float(item[0])))
 
 
@@ -289,12 +340,14 @@ def _default(point: dict[str, Any], but: str) -> bool:
 
 
 def draw(result: Document, file: plot.File) -> None:
-    """Figures 3.5 to 3.8 and the sizes: reduction over each parameter."""
+    """Figures 3.5 to 3.8, both sides, the sizes, and 3.14: all trees over epsilon."""
     stated = {"n": tuple(PUBLISHED.items()), "theta": PUBLISHED_THETA}
     labels = {"n": "records of each owner", "delta": "log10(1 / delta)"}
     panels = []
-    for name in ("n", "epsilon", "delta", "eta", "theta"):
-        swept = series(result["adult"], name)
+    shown = [(name, "reduction") for name in ("n", "epsilon", "delta", "eta", "theta")]
+    shown += [("epsilon", "leaves"), ("delta", "dummies"), ("eta", "leaves")]
+    for name, what in shown:
+        swept = series(result["adult"], name, what)
         if len(swept) < 2 and name != "n":  # of the sizes even one is drawn
             continue
         lines = []
@@ -303,15 +356,27 @@ def draw(result: Document, file: plot.File) -> None:
             where = [-math.log10(x) if name == "delta" else x for x in known]
             if known:
                 lines.append(Series(method, where, list(known.values())))
-        if name in stated:
+        if name in stated and what == "reduction":
             at, values = zip(*stated[name], strict=True)
             lines.append(Series("published", at, values, published=True))
-        panels.append(Panel("", labels.get(name, name), "reduction", lines))
+        label = {"leaves": "leaves of a tree", "dummies": "dummies of an owner"}.get(what, what)
+        panels.append(Panel("", labels.get(name, name), label, lines))
+    for n, line in by_tree(result["adult"]).items():
+        names = [name for name in (*kdtree.METHODS, *other_trees.METHODS) if len(line) > 1]
+        drawn = [
+            Series(name, list(known), list(known.values()))
+            for name in ("as published", *names)
+            if (known := {e: r[name]["reduction"] for e, r in sorted(line.items()) if name in r})
+        ]
+        if len(drawn) > 1:
+            panels.append(Panel(f"N = {n:,}", "epsilon", "reduction", drawn))
     kd_rows = kdtree.by_height(result["adult"])
+    longest = max(map(len, kd_rows.values()), default=0)
     trees = [
         Series(f"{method}, epsilon {epsilon}", list(row), list(row.values()))
         for (method, n, epsilon, values, median), row in kd_rows.items()
         if (int(n), values, median) == (6_000, "scaled", kdtree.MEDIAN[method])
+        and len(row) == longest > 1
     ]
     if trees:
         panels.append(Panel("", "height of a kd-tree", "reduction", trees))

@@ -58,14 +58,25 @@ PUBLISHED = {
     ("DPkdT-GB", 6_000): 0.815,
     ("DPkdT-GB", 12_000): 0.837,
 }
-HEIGHT = {  # of the same, Tables 3.6 and 3.7
-    ("DPkdT-basic", 6_000): 4,
-    ("DPkdT-basic", 12_000): 4,
-    ("DPkdT-GB", 6_000): 3,
-    ("DPkdT-GB", 12_000): 6,
+HEIGHT = {  # Tables 3.6 and 3.7, at epsilon = 0.2, 0.4, ..., 2
+    ("DPkdT-basic", 1_500): (1, 2, 2, 2, 3, 3, 3, 3, 3, 3),
+    ("DPkdT-basic", 3_000): (2, 2, 3, 3, 3, 3, 3, 3, 3, 4),
+    ("DPkdT-basic", 6_000): (2, 3, 3, 3, 4, 4, 4, 4, 4, 4),
+    ("DPkdT-basic", 12_000): (3, 3, 4, 4, 4, 6, 6, 7, 7, 7),
+    ("DPkdT-GB", 1_500): (1, 2, 3, 3, 3, 3, 3, 3, 3, 3),
+    ("DPkdT-GB", 3_000): (1, 3, 3, 3, 3, 3, 3, 3, 3, 3),
+    ("DPkdT-GB", 6_000): (2, 3, 3, 3, 3, 4, 4, 4, 5, 5),
+    ("DPkdT-GB", 12_000): (3, 3, 3, 6, 6, 6, 6, 6, 6, 6),
 }
 _FOR_MEDIANS = Fraction(3, 10)
 _GROWTH = 2 ** (1 / 3)
+
+
+def height(method: str, n: int, epsilon: str) -> int | None:
+    """The published height, where the tables have one."""
+    place = Fraction(epsilon) * 5 - 1
+    known = HEIGHT.get((method, n))
+    return known[int(place)] if known and place in range(10) else None
 
 
 class KdNoise(Noise, Protocol):
@@ -83,16 +94,16 @@ def build(
     domain: Domain,
     budget: Budget,
     method: str,
-    height: int,
+    levels: int,
     median: str,
     noise: KdNoise,
 ) -> Partition:
     """The tree over an owner's rows."""
-    each, leaf = shares(method, height)
+    each, leaf = shares(method, levels)
     path = budget.epsilon / 2
     leaves: list[Leaf] = [(hull(domain), np.arange(len(values)), leaf * path)]
     choose = _middle_count if median == "counts" else _by_score
-    for depth in range(height):
+    for depth in range(levels):
         leaves = [
             part
             for node in leaves
@@ -101,13 +112,13 @@ def build(
     return padded_leaves(leaves, len(values), budget.delta, noise)
 
 
-def shares(method: str, height: int) -> tuple[Fraction, Fraction]:
+def shares(method: str, levels: int) -> tuple[Fraction, Fraction]:
     """Return the shares of a path's budget for each median and for the leaf's count."""
     if method == "DPkdT-basic":
-        return Fraction(1, height + 1), Fraction(1, height + 1)
-    weights = [_GROWTH**level for level in range(height + 1)]
+        return Fraction(1, levels + 1), Fraction(1, levels + 1)
+    weights = [_GROWTH**level for level in range(levels + 1)]
     leaf = Fraction(weights[-1] / sum(weights)).limit_denominator(1000)
-    return _FOR_MEDIANS / height, (1 - _FOR_MEDIANS) * leaf
+    return _FOR_MEDIANS / levels, (1 - _FOR_MEDIANS) * leaf
 
 
 def _by_score(noise: KdNoise, epsilon: Fraction, own: Ints, axis: Ints) -> int:
@@ -158,15 +169,17 @@ def by_height(points: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], dict
 def tables(points: Sequence[Mapping[str, Any]]) -> list[Table]:
     """A line for each tree: every height, the best one, and the published reduction."""
     columns = ["tree", "N", "epsilon", "values", "median", *map(str, HEIGHTS), "best", "published"]
-    rows = [_line(names, row) for names, row in by_height(points).items()]
+    found = by_height(points)
+    longest = max(map(len, found.values()), default=0)
+    rows = [_line(names, row) for names, row in found.items() if len(row) == longest]
     title = "Adult: reduction of kd-trees over height"
     return [document.table(title, columns, rows)] if rows else []
 
 
 def _line(names: tuple[str, ...], row: Mapping[int, float]) -> list[str]:
     method, n, epsilon, *_ = names
-    key = method, int(n)
-    published, marked = (None, None) if epsilon != "1" else (PUBLISHED.get(key), HEIGHT.get(key))
+    published = PUBLISHED.get((method, int(n))) if epsilon == "1" else None
+    marked = height(method, int(n), epsilon)
     cells = [f"{row[h]:.3f}{'*' * (h == marked)}" if h in row else "-" for h in HEIGHTS]
-    best = max(row, key=lambda height: row[height])
+    best = max(row, key=lambda levels: row[levels])
     return [*names, *cells, str(best), "-" if published is None else f"{published:.3f}"]

@@ -12,6 +12,8 @@ from ppodc.errors import InputError
 from ppodc.linkage.blocks import cells
 from ppodc.linkage.blocks.cells import Partition
 
+PUBLISHED_MS = 38.94  # a pair of the chapter's three-party protocol, on its machine
+
 
 class PublishedNoise:
     """Noise as the listings have it: Laplace in floating point. It protects nobody."""

@@ -21,11 +21,10 @@ from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.compare.comparisons import Comparisons, is_side
 from ppodc.linkage.compare.first_pass import any_pass
 from ppodc.linkage.schedule import Rows
-from ppodc.linkage.token_shares import row_numbers
+from ppodc.linkage.token_shares import own_row_share
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares import unmask
-from ppodc.mpc.shares.additive import U64Array, public
-from ppodc.mpc.shares.remask import remask
+from ppodc.mpc.shares.additive import U64Array
 from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Progress
 from ppodc.records.result_shares import OutputShare
@@ -114,10 +113,7 @@ class DistinctHalf(SharesHalf):
     def own_rows(self, shard: str, upload: U64Array, first: NDArray[np.bool_]) -> OutputShare:
         """This cloud's half of the numbers of a shard's rows in their owners' uploads."""
         with self._session.step("labels"):
-            own = self._own[shard]
-            (numbers,) = row_numbers(self._session, own, len(own), 1, self._budget)
-            placed = (numbers.low(1) + public(upload.tolist(), 1, self.role)).limbs.reshape(-1)
-            return OutputShare.of_words(remask(self._session, placed * first.astype(np.uint64)))
+            return own_row_share(self._session, self._own[shard], upload, first, self._budget)
 
     def close(self) -> None:
         """End the pair's session and forget all records."""

@@ -80,12 +80,12 @@ def blind(c1: Cloud1, d: Bits, coins: Coins) -> Array:
     ]
     units = c1.random.units(c1.key.n, len(permuted))
     blinded = c1.cipher.power(Ciphertexts(c1.key, permuted), units)
-    return c1.cipher.rerandomise(blinded).to_array()
+    return c1.to_open(c1.cipher.rerandomise(blinded))
 
 
 def _holds(c2: Cloud2, array: Array, rows: int, width: int) -> list[bool]:
     """C2: per row whether one of the blinded values is 0."""
-    values = c2.decrypt(c2.read(array, rows * width))
+    values = c2.open(array, rows * width)
     zeros = [sum(x == 0 for x in values[r * width : (r + 1) * width]) for r in range(rows)]
     if any(count > 1 for count in zeros):
         raise WireError("a comparison has more than one first difference.")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
 from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
+from ppodc.crypto.split_paillier import KeyShare
 from ppodc.errors import ChannelError, WireError
 from ppodc.kmeans.paillier.questions import Requests
 from ppodc.transport.wire import Array, decode_body
@@ -46,10 +47,11 @@ Step = Generator[Ask, tuple[Array, ...], T]
 
 @dataclass(slots=True)
 class Cloud1:
-    """C1's tools: public key, randomisers and masks, never a secret key."""
+    """C1's tools: public key, randomisers and masks, never a key that opens anything alone."""
 
     cipher: Cipher
     random: SecureRandom = field(default_factory=SecureRandom)
+    share: KeyShare | None = None  # of a split key
 
     @property
     def key(self) -> PublicKey:
@@ -58,6 +60,12 @@ class Cloud1:
     def read(self, array: Array, count: int) -> Ciphertexts:
         """The `count` ciphertexts that C2 answered with."""
         return _read(self.key, array, count)
+
+    def to_open(self, batch: Ciphertexts) -> Array:
+        """The message of ciphertexts that C2 is to open, with C1's part if the key is split."""
+        if self.share is None:
+            return batch.to_array()
+        return self.share.to_open(batch, self.cipher.tally)
 
     def constant(self, value: int, count: int) -> Ciphertexts:
         """E(value) for a value that everybody knows, without a randomiser."""
@@ -69,7 +77,7 @@ class Cloud2:
     """C2's tools, and its halves of outputs."""
 
     cipher: Cipher
-    secret: SecretKey
+    secret: SecretKey | KeyShare
     shares: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
     revealed: list[int] = field(default_factory=list)
     stops: list[bool] = field(default_factory=list)
@@ -94,8 +102,13 @@ class Cloud2:
         plain = Ciphertexts(self.cipher.key, [one if bit else zero for bit in bits])
         return self.cipher.rerandomise(plain)
 
-    def decrypt(self, batch: Ciphertexts) -> list[int]:
-        return self.secret.decrypt(batch, self.cipher.tally)
+    def open(self, array: Array, count: int) -> list[mpz]:
+        """The plaintexts of the `count` ciphertexts that C1 sent with `to_open`."""
+        if isinstance(self.secret, SecretKey):
+            return self.secret.decrypt(self.read(array, count), self.cipher.tally)
+        if len(array) != count:
+            raise WireError(f"expected {count} ciphertexts, got an array of shape {array.shape}.")
+        return self.secret.opened(array, self.cipher.tally)
 
 
 def pick(flags: Sequence[bool], yes: Ciphertexts, no: Ciphertexts) -> Ciphertexts:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
 from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.randomisers import PooledRandomisers
+from ppodc.crypto.split_paillier import KeyShare
 from ppodc.errors import ChannelError, InputError
 from ppodc.kmeans.half import Half, State, cannot_choose
 from ppodc.kmeans.paillier import assign, demand, exchange, ingest, output, ssed_op, update
@@ -52,20 +53,27 @@ class _Half(Half):
     """The base of both clouds' halves: a channel, a cipher, shards of known sizes."""
 
     def __init__(
-        self, role: int, channel: Channel, params: Parameters, cipher: Cipher, batch: int
+        self,
+        role: int,
+        channel: Channel,
+        params: Parameters,
+        cipher: Cipher,
+        batch: int,
+        key: PublicKey | SecretKey | KeyShare,
     ) -> None:
         self.params = params
         self.widths = check_paillier(params, cipher.key.bits)
         self._role, self._batch = role, batch
         self._channel, self._cipher = channel, cipher
         self._sizes: dict[str, int] = {}  # rows of the shards taken in
-        self._greet()
+        self._greet(split=isinstance(key, KeyShare))
 
-    def _greet(self) -> None:
-        """Refuse a half of another release, job or key."""
+    def _greet(self, *, split: bool) -> None:
+        """Refuse a half of another release, job or key, or of a key that is split for one alone."""
         p, key = self.params, self._cipher.key
         numbers = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
-        own = Hello(VERSION, self._role, f"{numbers} key={key.fingerprint}")
+        form = f"{key.fingerprint} split" if split else key.fingerprint
+        own = Hello(VERSION, self._role, f"{numbers} key={form}")
         self._channel.send(_HELLO, own)
         other = self._channel.receive(_HELLO, Hello).body
         if other.version != VERSION or other.role == self._role:
@@ -76,7 +84,8 @@ class _Half(Half):
         if other.job != own.job:
             raise InputError(
                 "the two clouds were started for different jobs or keys. Compare their spec files, "
-                "and cloud 1's Paillier public key with cloud 2's."
+                "and cloud 1's Paillier public key with cloud 2's. A split key needs a share at "
+                "either cloud."
             )
 
     def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
@@ -113,20 +122,22 @@ class _Half(Half):
 
 
 class Half1(_Half):
-    """C1's half: holds ciphertexts, never a key that opens them."""
+    """C1's half: holds ciphertexts, never a key that opens them by itself."""
 
     def __init__(
         self,
         channel: Channel,
         params: Parameters,
-        key: PublicKey,
+        key: PublicKey | KeyShare,
         randomisers: RandomiserSource,
         *,
         pipelined: bool = True,
         batch: int = BATCH,
     ) -> None:
-        super().__init__(1, channel, params, Cipher(key, randomisers), batch)
-        self.c1 = Cloud1(self._cipher)
+        share = key if isinstance(key, KeyShare) else None
+        public = key.public if isinstance(key, KeyShare) else key
+        super().__init__(1, channel, params, Cipher(public, randomisers), batch, key)
+        self.c1 = Cloud1(self._cipher, share=share)
         self._requests = Requests(channel)
         self._in_flight = IN_FLIGHT if pipelined else 1
         self._records: dict[str, list[list[Ciphertexts]]] = {}
@@ -158,7 +169,9 @@ class Half1(_Half):
     def join(self, states: Sequence[State]) -> State:
         return np.concatenate([state for state in states if len(state)])
 
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
         current = self._clusters(clusters)
         (scaled,) = self._run(
             [ssed_op.scale(self.c1, current.sums, current.sizes, self.widths)], finish=False
@@ -259,24 +272,24 @@ class Half1(_Half):
 
 
 class Half2(_Half):
-    """C2's half: holds the secret key and answers what is on the menu, step by step."""
+    """C2's half: holds the key or its share, and answers what is on the menu, step by step."""
 
     def __init__(
         self,
         channel: Channel,
         params: Parameters,
-        secret: SecretKey,
+        secret: SecretKey | KeyShare,
         randomisers: RandomiserSource,
         *,
         batch: int = BATCH,
     ) -> None:
-        if not secret.strong:
+        if isinstance(secret, SecretKey) and not secret.strong:
             raise InputError(
                 "the factors of p-1 and q-1 of cloud 2's Paillier key are unknown. Such a key may "
                 "not hide C1's ciphertexts from cloud 2. Make a new one with `ppodc key`, or use "
                 "the shares suite."
             )
-        super().__init__(2, channel, params, Cipher(secret.public, randomisers), batch)
+        super().__init__(2, channel, params, Cipher(secret.public, randomisers), batch, secret)
         self.c2 = Cloud2(self._cipher, secret)
         self._answers = Answers(channel, self._answer)
         self._menu = StepMenu("the pair's start")
@@ -296,7 +309,9 @@ class Half2(_Half):
     def join(self, states: Sequence[State]) -> State:
         return EMPTY
 
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
         self._serve(StepMenu("assign", _HIDDEN))
         return EMPTY
 

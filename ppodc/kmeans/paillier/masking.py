@@ -62,7 +62,7 @@ def mask(c1: Cloud1, values: Ciphertexts, bits: int) -> tuple[Array, list[mpz]]:
     slot = slot_width(bits)
     masks = draw(c1, bits, len(values))
     fresh = c1.cipher.encrypt(pack_plain(masks, slot, slots(c1.key.bits, slot)))
-    return c1.cipher.add(pack(c1, values, slot), fresh).to_array(), masks
+    return c1.to_open(c1.cipher.add(pack(c1, values, slot), fresh)), masks
 
 
 def unpack(c2: Cloud2, array: Array, count: int, slot: int) -> list[mpz]:
@@ -71,7 +71,7 @@ def unpack(c2: Cloud2, array: Array, count: int, slot: int) -> list[mpz]:
     width = slots(c2.cipher.key.bits, slot) if fits else 0
     if width < 1 or count < 0:
         raise WireError(f"a slot of {slot} bits does not fit the key.")
-    plaintexts = c2.decrypt(c2.read(array, -(-count // width)))
+    plaintexts = c2.open(array, -(-count // width))
     low = (1 << slot) - 1
     found = [(p >> (slot * s)) & low for p in plaintexts for s in range(width)]
     return found[:count]

@@ -38,7 +38,7 @@ class Stop(Body, frozen=True):
 def output(c1: Cloud1, values: Ciphertexts) -> Step[list[int]]:
     """C1's half of the values; C2 keeps the other."""
     masks = c1.random.below(c1.key.n, len(values))
-    sent = c1.cipher.add(values, c1.cipher.encrypt(masks)).to_array()
+    sent = c1.to_open(c1.cipher.add(values, c1.cipher.encrypt(masks)))
     yield Ask("output", Count(len(values)), (sent,), 0)
     return [int(-r % c1.key.n) for r in masks]
 
@@ -46,7 +46,7 @@ def output(c1: Cloud1, values: Ciphertexts) -> Step[list[int]]:
 @answers("output", Count, arrays=1, amount=lambda ask: ask.count)
 def answer_output(c2: Cloud2, ask: Count, arrays: tuple[Array, ...]) -> list[Array]:
     """C2: keeps the masked values as its half."""
-    c2.revealed += [int(x) for x in c2.decrypt(c2.read(arrays[0], ask.count))]
+    c2.revealed += [int(x) for x in c2.open(arrays[0], ask.count)]
     return []
 
 

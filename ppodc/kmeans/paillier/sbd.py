@@ -47,7 +47,7 @@ def sbd(c1: Cloud1, numbers: Ciphertexts, w: int, low: int | None = None) -> Ste
     for place in range(wanted):
         rho = c1.random.bits(w - place + STATISTICAL, len(numbers))
         masks = pack_plain([x << place for x in rho], slot, width)
-        sent = c1.cipher.add(rest, c1.cipher.encrypt(masks)).to_array()
+        sent = c1.to_open(c1.cipher.add(rest, c1.cipher.encrypt(masks)))
         (reply,) = yield Ask("bit", Bit(len(numbers), slot, place), (sent,))
         bit, negative = _unflip(c1, c1.read(reply, len(numbers)), [x.is_odd() for x in rho])
         bits.append(bit)

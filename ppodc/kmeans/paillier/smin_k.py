@@ -108,7 +108,7 @@ def one_hot(c1: Cloud1, index: Ciphertexts, k: int) -> Step[list[Ciphertexts]]:
     permuted = [columns[h].values[row] for row, order in enumerate(orders) for h in order]
     units = c1.random.units(c1.key.n, len(permuted))
     blinded = c1.cipher.power(Ciphertexts(c1.key, permuted), units)
-    sent = c1.cipher.rerandomise(blinded).to_array()
+    sent = c1.to_open(c1.cipher.rerandomise(blinded))
     (reply,) = yield Ask("positions", Positions(rows, k), (sent,))
     found = c1.read(reply, rows * k)
     places = [{int(h): place for place, h in enumerate(order)} for order in orders]
@@ -118,7 +118,7 @@ def one_hot(c1: Cloud1, index: Ciphertexts, k: int) -> Step[list[Ciphertexts]]:
 @answers("positions", Positions, arrays=1)
 def answer_positions(c2: Cloud2, ask: Positions, arrays: tuple[Array, ...]) -> list[Array]:
     """C2: E(1) where the blinded value is 0, E(0) elsewhere; exactly one 0 in every row."""
-    values = c2.decrypt(c2.read(arrays[0], ask.rows * ask.k))
+    values = c2.open(arrays[0], ask.rows * ask.k)
     found = [x == 0 for x in values]
     if any(sum(found[r * ask.k : (r + 1) * ask.k]) != 1 for r in range(ask.rows)):
         raise WireError("an index must be exactly one of the positions.")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ppodc.kmeans.private.job import job_of, plan_of
 from ppodc.kmeans.private.kind import POINTS, points_digest
 from ppodc.kmeans.private.noisy_kmeans import Integers, merge
+from ppodc.notebook import ShownInNotebooks
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.privacy.weighted_kmeans import nearest, squared_distances
 from ppodc.records.encode import on_grid
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateResult:
+class PrivateResult(ShownInNotebooks):
     """Clusters under differential privacy, in real units.
 
     `sizes_` are noisy, and `size_deviation_` is the standard deviation of the noise in the count of

@@ -6,7 +6,7 @@ m; supplies for a chunk come from what was made ahead and are made on the spot w
 After any error the session is over, and a new pair starts with new secrets.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,7 @@ from ppodc.records.result_shares import OutputShare
 from ppodc.transport.channel import Channel
 
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
+_LAST_PARTS = 5  # waits that supplies take behind their last messages, for their checks
 AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made when they are needed
 
 
@@ -73,7 +74,11 @@ class SharesHalf(Half):
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
-        self._session = Session.start(role, channel, job, pools=pools, secrets=secrets)
+        silent = p.supplies == "silent"
+        self._session = Session.start(
+            role, channel, job, pools=pools, secrets=secrets, silent=silent
+        )
+        self._demand.slow = self._session.slow
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,
@@ -164,8 +169,14 @@ class SharesHalf(Half):
         total: U64Array = np.sum([_checked(state) for state in states], axis=0, dtype=U64)
         return total
 
-    def assign(self, shard: str, clusters: State, progress: Progress | None = None) -> State:
-        """SSED_OP, SMIN_k and SMP over a shard's records, chunk by chunk: (k, l + 1) sums."""
+    def assign(
+        self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
+    ) -> State:
+        """SSED_OP, SMIN_k and SMP over a shard's records, chunk by chunk: (k, l + 1) sums.
+
+        Over a slow link supplies and products of the chunk that comes next are made in the waits of
+        each; of the next shard behind the last chunk, if `more` records will be assigned.
+        """
         with self._session.step("assign"):
             held = self._shard(shard)
             state = self._clusters(clusters)
@@ -173,10 +184,19 @@ class SharesHalf(Half):
             centres = self._states.centres(state) if k > 1 else None
             total, bits = np.zeros_like(state), self._rings.sum_bits
             held.hot.clear()
-            self._reserve_iteration(held.rows, k)
+            beside, chunks = k > 1 and self._session.slow, self._demand.chunks(held.rows)
+            if not beside:
+                self._reserve_iteration(held.rows, k)
             ready = self._ahead.take(shard)
-            for number, (start, end) in enumerate(self._demand.chunks(held.rows)):
+            if beside and more and not self._products.exact and self._ahead.fits(held):
+                ready = ready or self._all_products(shard)
+            for number, (start, end) in enumerate(chunks):
                 self._session.supplies.reserve(self._demand.chunk(end - start, k))
+                if beside and more and ready and not number:
+                    self._products_beside(shard)
+                if beside and (more or end < held.rows):
+                    after = chunks[(number + 1) % len(chunks)]
+                    self._supplies_beside((end - start, after[1] - after[0]), k)
                 if centres is None:
                     hot = [smin_k.always(self.role, end - start)]
                 else:
@@ -191,6 +211,7 @@ class SharesHalf(Half):
                     total += summing.sums(self._session, rows, hot, bits)
                 if progress is not None:
                     progress(end - start)
+            self._session.link.finish_beside()
             return cut(total, bits)
 
     def scaled(self, clusters: State) -> State:
@@ -370,6 +391,37 @@ class SharesHalf(Half):
             return missing
         return missing.within(AHEAD_BYTES - ready.size)
 
+    def _supplies_beside(self, rows: tuple[int, int], k: int) -> None:
+        """Make in the waits of one chunk what the next one, an update and an output take."""
+        needs = self._demand.iteration([], k) + self._demand.widening(k)
+        for each in rows:
+            needs += self._demand.chunk(each, k)
+        waits = smin_k.waits(rows[0], k, self._rings.distance_bits, slow=True)
+        self._session.supplies.make_beside(needs, waits - _LAST_PARTS)
+
+    def _products_beside(self, shard: str) -> None:
+        """Make the products of the next shard in the waits of this one."""
+        names = list(self._shards)
+        after = names[(names.index(shard) + 1) % len(names)]
+        if self._ahead.fits(self._shards[after]) and not self._ahead.count(after):
+            self._session.link.do_beside(self._making_products(after))
+
+    def _making_products(self, name: str) -> Iterator[None]:
+        made: list[RandomProducts] = []
+        for start, end in self._demand.chunks(self._shards[name].rows):
+            run = self._makers[name].making(self._session, start, end, self._p.k - 1)
+            over = False
+            while not over:
+                with self.meter.step("products", offline=True):
+                    try:
+                        next(run)
+                    except StopIteration as found:
+                        made.append(found.value)
+                        over = True
+                if not over:
+                    yield
+        self._ahead.add(name, made)
+
     def _nearest(
         self, shard: Shard, start: int, end: int, centres: Centres, products: RandomProducts
     ) -> list[XorShare]:
@@ -377,7 +429,8 @@ class SharesHalf(Half):
         with self.meter.step("SSED_OP"):
             distances = ssed_op(self._session, shard, start, end, centres, products, self._rings)
         with self.meter.step("SMIN_k"):
-            return smin_k.smin_k(self._session, distances, self._rings.distance_bits, MARGIN)
+            bits, slow = self._rings.distance_bits, self._session.slow
+            return smin_k.smin_k(self._session, distances, bits, MARGIN, slow=slow)
 
     def _random(self, name: str, start: int, end: int, columns: int) -> RandomProducts:
         with self.meter.step("products", offline=True):

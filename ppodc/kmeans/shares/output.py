@@ -13,7 +13,9 @@ but the last. Rounds: 1. Bytes per record, cluster and direction: 4 and a bit. O
 
 *Labels*: bit j of a record's label is the xor of the one-hot's members h with bit j set, local;
 the label sum_j 2^j bit_j is one select per bit. Rounds: 2. Bytes per bit of a label and
-direction: 8 and a bit. Supplies: ceil(log2 k) transfers per record.
+direction: 8 and a bit. Supplies: ceil(log2 k) transfers per record. Of joined rows it is the
+label + 1, or 0 where a shared bit says that the row is not joined: half an AND pair a bit and a
+round more.
 
 Who learns what: nothing, nor whether a cluster was small to anybody; only an owner adds up two
 halves. An owner cannot tell a small cluster from an empty one, unless a label says that a row of
@@ -29,10 +31,11 @@ from numpy.typing import NDArray
 
 from ppodc.kmeans.shares.ring_sizes import cut
 from ppodc.kmeans.shares.update import small
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares import select
+from ppodc.mpc.shares import and_bits, select
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
-from ppodc.mpc.shares.xor_bits import XorShare
+from ppodc.mpc.shares.xor_bits import XorShare, pack
 from ppodc.mpc.supplies import Needs
 
 _COUNT_BYTES = 4  # of a number of records
@@ -78,23 +81,34 @@ def members(
 
 
 def label_needs(rows: int, k: int) -> Needs:
-    """Supplies of `labels`."""
+    """Supplies of `labels` from 0 to k - 1."""
     return select.needs(rows * (k - 1).bit_length())
 
 
-def labels(session: Session, hot: list[XorShare], rows: int) -> U64Array:
-    """Additive shares modulo 2^64 of the index of each record's cluster."""
-    width = (len(hot) - 1).bit_length()
+def labels(session: Session, hot: list[XorShare], rows: int, told: Bits | None = None) -> U64Array:
+    """Additive shares modulo 2^64 of the index of each record's cluster.
+
+    With `told`, shared bits: 1 + that index where the bit is 1, and 0 elsewhere.
+    """
+    first = int(told is not None)  # the number of the first cluster
+    width = (len(hot) - 1 + first).bit_length()
     if width == 0:
         return np.zeros(rows, U64)
-    planes = np.empty((rows, width), np.uint8)
+    bits = []
     for j in range(width):
         # bit j of the label: xor of the members h that have it
         words = np.zeros_like(hot[0].words)
-        for h, member in enumerate(hot):
+        for h, member in enumerate(hot, first):
             if h >> j & 1:
                 words ^= member.words
-        planes[:, j] = XorShare(words).unpack(rows)
+        bits.append(XorShare(words))
+    if told is not None:
+        packed = pack(told)
+        factor = XorShare(np.zeros_like(hot[0].words))  # which may be longer
+        factor.words[: len(packed)] = packed
+        pairs = [(factor, bits[j : j + 2]) for j in range(0, width, 2)]
+        bits = [bit for both in and_bits.and_all(session, pairs) for bit in both]
+    planes = np.stack([bit.unpack(rows) for bit in bits], axis=1)
     # sum_j 2^j bit_j
     powers = public([1 << j for j in range(width)], 1, session.role).reshape(width, 1)
     chosen = select.select(session, planes.reshape(-1), powers, width)

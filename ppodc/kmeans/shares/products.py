@@ -9,7 +9,7 @@ Who learns what: nothing, whichever way is chosen.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +53,11 @@ class ShardProducts(Protocol):
 
         Chunks are asked for in order from the first, all of a shard for the same centres.
         """
+
+    def making(
+        self, session: Session, start: int, end: int, columns: int
+    ) -> Generator[None, None, RandomProducts]:
+        """`make` with stops, in each of which the peer's messages are on their way."""
 
     def close(self) -> None:
         """Forget what was kept of the shard."""
@@ -132,15 +137,28 @@ class _LatticeShard:
 
     def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
         """For a chunk, which is some blocks of the encrypted table or a part of one."""
-        number, within = divmod(start, DEGREE)
-        if not within:
+        if start % DEGREE == 0:
             matrix = _random_matrix(session, self._shard, columns)
-            blocks = range(number, max(number + 1, -(-end // DEGREE)))
-            products = self._pair.products(session, self._table, blocks, matrix)
+            products = self._pair.products(session, self._table, _blocks(start, end), matrix)
             self._made = RandomProducts(matrix, products)
-        elif self._made is None or self._made.matrix.shape[1] != columns:
+        return self._part(start, end, columns)
+
+    def making(
+        self, session: Session, start: int, end: int, columns: int
+    ) -> Generator[None, None, RandomProducts]:
+        """`make` block by block, in the waits of other steps."""
+        if start % DEGREE == 0:
+            matrix = _random_matrix(session, self._shard, columns)
+            blocks = _blocks(start, end)
+            run = self._pair.products_beside(session, self._table, blocks, matrix)
+            self._made = RandomProducts(matrix, (yield from run))
+        return self._part(start, end, columns)
+
+    def _part(self, start: int, end: int, columns: int) -> RandomProducts:
+        """Of the products that were made last, those of a chunk."""
+        made, within = self._made, start % DEGREE
+        if made is None or made.matrix.shape[1] != columns:
             raise ValueError("chunks of a block come in order")
-        made = self._made
         if end % DEGREE == 0 or end == self._shard.rows:
             self._made = None
         return made.stretch(within, within + end - start)
@@ -149,6 +167,11 @@ class _LatticeShard:
         """Forget the peer's encrypted records."""
         self._made = None
         self._table.close()
+
+
+def _blocks(start: int, end: int) -> range:
+    """The blocks of a chunk that begins with one."""
+    return range(start // DEGREE, max(start // DEGREE + 1, -(-end // DEGREE)))
 
 
 class TransferProducts:
@@ -179,6 +202,13 @@ class _TransferShard:
         found = table_products.products(session, table, start, end, matrix, width)
         return RandomProducts(matrix, found)
 
+    def making(
+        self, session: Session, start: int, end: int, columns: int
+    ) -> Generator[None, None, RandomProducts]:
+        """`make` without a stop."""
+        yield from ()
+        return self.make(session, start, end, columns)
+
     def close(self) -> None:
         """The keys belong to the shard."""
 
@@ -202,6 +232,14 @@ class ProductsAhead:
         """For how many iterations a shard has its products."""
         return len(self._ready.get(name, ()))
 
+    def add(self, name: str, made: list[RandomProducts]) -> None:
+        """Those of one iteration more of a shard."""
+        self._ready.setdefault(name, deque()).append(made)
+
+    def fits(self, shard: Shard) -> bool:
+        """Whether products of one iteration over a shard may be kept."""
+        return self._bytes_per_row * shard.rows <= AHEAD_BYTES
+
     def fill(self, shards: Mapping[str, Shard], iterations: int) -> None:
         """Make those of this many iterations, the nearest ones of all shards first."""
         sizes = {name: self._bytes_per_row * shard.rows for name, shard in shards.items()}
@@ -210,4 +248,4 @@ class ProductsAhead:
             for name in shards:
                 if self.count(name) <= number and sizes[name] <= left:
                     left -= sizes[name]
-                    self._ready.setdefault(name, deque()).append(self._make(name))
+                    self.add(name, self._make(name))

@@ -53,6 +53,7 @@ def masked_products(
     # open V - R, masked by a random matrix
     own = np.ascontiguousarray((matrix - random.matrix).limbs)
     session.link.send(_OPEN, own)
+    session.link.turn()
     if beside is not None:
         beside()
     other = session.link.receive(_OPEN, U64, *own.shape)

@@ -66,7 +66,7 @@ class EditLevelsPart(FieldPart):
     ) -> MarkedText:
         missing = flag(session, columns[:, -1])
         text = self._within.take_in(session, columns, budget, first=first)
-        return MarkedText(text, _marks(missing, first=first))
+        return MarkedText(text, marks(missing, first=first))
 
     def agreement(
         self, session: Session, x: MarkedText, y: MarkedText, batch: Sequence[Block]
@@ -92,8 +92,8 @@ class DatesPart(FieldPart):
     def take_in(self, session: Session, columns: Share, budget: Budget, *, first: bool) -> Bits:
         bits = unmask.low_bits(session, columns.reshape(-1), YEAR_BITS + 1)
         years, parts = bits.reshape(len(columns), 2, YEAR_BITS + 1).transpose(1, 0, 2)
-        marks = _marks(years[:, :1], first=first)
-        return np.concatenate([marks, years[:, 1:], parts[:, : 2 * PART_BITS]], axis=1)
+        missing = marks(years[:, :1], first=first)
+        return np.concatenate([missing, years[:, 1:], parts[:, : 2 * PART_BITS]], axis=1)
 
     def agreement(
         self, session: Session, x: Bits, y: Bits, batch: Sequence[Block]
@@ -203,7 +203,7 @@ def _frequency(
     return [equal, *rarer, there.negated(role)]
 
 
-def _marks(missing: Bits, *, first: bool) -> Bits:
+def marks(missing: Bits, *, first: bool) -> Bits:
     """(missing, 0) of an owner whose rows are x, (0, missing) of one whose rows are y."""
     nothing = np.zeros_like(missing)
     return np.concatenate([missing, nothing] if first else [nothing, missing], axis=1)

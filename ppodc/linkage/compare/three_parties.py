@@ -122,18 +122,41 @@ def decide(
 
     `cipher` computes under Alice's key.
     """
-    step = _alice if session.role == 1 else _bob
-    numbers = step(session, matching, cipher, secret, task)
+    opened = secret.decrypt(task.values, cipher.tally)
+    return _exchange_ids(session, secret, task, matches(session, matching, cipher, secret, opened))
+
+
+def matches(
+    session: Session,
+    matching: Matching,
+    cipher: Cipher,
+    secret: SecretKey,
+    values: Sequence[int] | Sequence[mpz],
+) -> NDArray[np.bool_]:
+    """Which pairs match, of this owner's `values` row by row.
+
+    With its own values instead of blinded ones this is the published two-party form: no Charlie,
+    and both learn which pair it is. d + 2 exponentiations at Alice, d (short) and 1 at Bob, d + 2
+    ciphertexts.
+    """
+    if session.role == 1:
+        numbers = _alice(session, matching, cipher, secret, values)
+    else:
+        numbers = _bob(session, matching, cipher, values)
     above = greater(session, [int(number) for number in numbers], matching.rho_bits + 1)
-    return _exchange_ids(session, secret, task, above == 0)
+    found: NDArray[np.bool_] = above == 0
+    return found
 
 
 def _alice(
-    session: Session, matching: Matching, cipher: Cipher, secret: SecretKey, task: Task
+    session: Session,
+    matching: Matching,
+    cipher: Cipher,
+    secret: SecretKey,
+    x: Sequence[int] | Sequence[mpz],
 ) -> list[mpz]:
     """Delta + rho of every pair."""
     weights, d = matching.rule.weights, matching.columns
-    x = secret.decrypt(task.values, cipher.tally)
     rows = [x[at : at + d] for at in range(0, len(x), d)]
     norms = [sum(w * v * v for w, v in zip(weights, row, strict=True)) for row in rows]
     crosses = [-2 * w * v for row in rows for w, v in zip(weights, row, strict=True)]
@@ -144,11 +167,10 @@ def _alice(
 
 
 def _bob(
-    session: Session, matching: Matching, cipher: Cipher, secret: SecretKey, task: Task
+    session: Session, matching: Matching, cipher: Cipher, y: Sequence[int] | Sequence[mpz]
 ) -> list[mpz]:
     """limit + rho of every pair."""
     weights, d = matching.rule.weights, matching.columns
-    y = secret.decrypt(task.values, cipher.tally)
     rows = [y[at : at + d] for at in range(0, len(y), d)]
     width = cipher.key.ciphertext_bytes
     norms, crosses = (

@@ -76,7 +76,27 @@ class Join:
             own["least"] = self.least
         return {**own, **rest}
 
-    def describe(self) -> list[str]:
+    def describe_clusters(self, labels: bool, sizes: bool) -> list[str]:
+        """Sentences on who is joined, and what their clusters tell."""
+        if labels:
+            rows = [
+                "Each owner on the anchor's side learns which of its own rows are joined, hence "
+                "that every other side has that person, and the cluster of each. It then knows of "
+                "which of its rows a centre is the average.",
+                "Owners of other sides learn of none of their rows.",
+            ]
+        else:
+            rows = ["Every owner learns no record's cluster."]
+        if sizes:
+            how_many = "Owners learn how many rows are joined, through the sizes."
+        else:
+            how_many = (
+                "Centres are told in whole steps and without sizes: nobody learns how many rows "
+                "are joined."
+            )
+        return [*self.describe(labels), *rows, how_many]
+
+    def describe(self, labels: bool = False) -> list[str]:
         """Sentences on who is joined, and what is revealed of it."""
         linkage = self.linkage
         if self.relation == "1:1":
@@ -86,9 +106,12 @@ class Join:
         return [
             f"Rows of different sides match if {linkage.rule.describe()}.",
             *linkage.blocking.describe(),
-            f"{related}; nobody learns which.",
+            f"{related}; {'no cloud' if labels else 'nobody'} learns which.",
             *(
-                [f"With fewer than {self.least} joined rows, owners are told zeros."]
+                [
+                    f"With fewer than {self.least} joined rows, owners are told zeros"
+                    f"{', and that no row is joined' * labels}."
+                ]
                 if self.least > 1
                 else []
             ),

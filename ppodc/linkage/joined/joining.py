@@ -25,6 +25,8 @@ from ppodc.linkage.joined.joined_rows import lane_bytes
 from ppodc.linkage.joined.joiner import Found, Joined, Uploads, first_rows
 from ppodc.linkage.plan import Round, link_task
 from ppodc.linkage.schedule import Rows
+from ppodc.linkage.tokens import ROW_BITS
+from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.pairs.plan import SlotView, Task
 from ppodc.pairs.shards import Shard, split
 from ppodc.service.sealed_uploads import Sealed
@@ -206,6 +208,20 @@ class Joining:
         )
         own = slice(first, first + shard.rows)
         return self.joined.values[own], self.joined.keep[own]
+
+    def uploads_of(self, shard: Shard) -> U64Array:
+        """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
+        seen: dict[str, int] = {}
+        for first, upload in self.sealed.places():
+            number = seen.get(upload.owner, 0)
+            seen[upload.owner] = number + 1
+            if first <= shard.first < first + upload.rows:
+                return np.full(shard.rows, number << ROW_BITS, U64)
+        raise InputError(f"shard {shard.name!r} is of no upload.")
+
+    def first_pass(self, shard: Shard) -> NDArray[np.bool_]:
+        """Which of a shard's rows belong to the first pass: all."""
+        return np.ones(shard.rows, np.bool_)
 
     def _placed(self) -> list[tuple[Rows, int]]:
         """Uploads of the anchor, each with the place of its first row among those that count."""

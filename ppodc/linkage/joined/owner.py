@@ -38,6 +38,11 @@ class JoinedOwner(OwnerSide):
     def of(self, owner: str) -> Self:
         return type(self)(self.spec, self._columns, owner)
 
+    @property
+    def of_partner(self) -> bool:
+        """Whether the owner is known, and on another side than the anchor's."""
+        return bool(self._side)
+
     def encode(self, data: Any, *, header: bool = True) -> Ints:
         """The numbers that are compared, then all joined columns, zeros where a side has none."""
         columns = self._columns

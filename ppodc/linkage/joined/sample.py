@@ -28,14 +28,16 @@ columns = [
 
 [job]
 # k-means over severity, stays and cost of the people whom both sides hold. All keys of `ppodc
-# sample-spec` but labels, which would tell owners who is joined. For totals instead: kind =
-# "totals" with variance, and cross = true for covariances.
+# sample-spec`. For totals instead: kind = "totals" with variance, and cross = true for covariances.
 k = 4
 max_iter = 30                # if nobody is joined, all of them take place
 # iterations = 15            # instead: exactly so many; then nothing hints at how many are joined
 init = "k-means++"           # all but the first start are joined people
 seed = 1
 # sizes = false              # centres in whole steps, and nobody learns how many are joined
+# May owners on the anchor's side fetch the cluster of each of their rows, or that it is not joined?
+# They then learn whom the other sides hold too, and whose values a centre averages.
+labels = false
 min_size = 5                 # owners learn nothing of a cluster of fewer joined people
 
 [join]

@@ -8,6 +8,7 @@ from ppodc.linkage.rules.dice import Dice, dice
 from ppodc.linkage.rules.edit import EditDistance, EditPruning, edit_distance
 from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric, edit, exact, numeric
 from ppodc.linkage.rules.fields import Fields, all_equal, all_near, all_of, fields
+from ppodc.linkage.rules.grams import Grams, grams
 from ppodc.linkage.rules.levels import (
     Dates,
     EditLevels,
@@ -32,6 +33,7 @@ __all__ = [
     "Field",
     "Fields",
     "FrequencyClasses",
+    "Grams",
     "Numeric",
     "Record",
     "Rule",
@@ -47,6 +49,7 @@ __all__ = [
     "fields",
     "frequency",
     "from_dict",
+    "grams",
     "levels",
     "numeric",
     "sse",

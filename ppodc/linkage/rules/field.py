@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ppodc.errors import InputError
+from ppodc.linkage.blocks.candidates import BATCH_PAIRS
 from ppodc.linkage.exact_codes import number_bits, text_bits, text_code
 from ppodc.linkage.rules.rule import MAX_WEIGHT, Ints
 from ppodc.linkage.symbols import MAX_LENGTH, NONE, codes, levenshtein
@@ -130,6 +131,11 @@ class Field(ABC):
     @abstractmethod
     def width(self, size: int) -> int:
         """Columns of a field of this size as uploaded."""
+
+    @property
+    def batch_pairs(self) -> int:
+        """Pairs that are compared at a time, so that they fit in memory."""
+        return BATCH_PAIRS
 
     def encode(self, table: "OwnerTable", schema: Schema) -> Ints:
         """Encode an owner's column: (rows, width)."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ppodc.errors import InputError
 from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric
+from ppodc.linkage.rules.grams import Grams
 from ppodc.linkage.rules.levels import LEVEL_KINDS
 from ppodc.linkage.rules.rule import MAX_LIMIT, Ints, Record, Rule, Thresholds
 from ppodc.records.schema import Schema
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ppodc.linkage.owner_table import OwnerTable
 
 
-_KINDS: tuple[type[Field], ...] = (Exact, Edit, Numeric, *LEVEL_KINDS)
+_KINDS: tuple[type[Field], ...] = (Exact, Edit, Numeric, *LEVEL_KINDS, Grams)
 KINDS = {kind.how: kind for kind in _KINDS}
 
 
@@ -59,6 +60,10 @@ class Fields(Rule):
     def total(self) -> int:
         """The most that a pair can reach."""
         return sum(field.largest for field in self.fields)
+
+    @property
+    def batch_pairs(self) -> int:
+        return min(field.batch_pairs for field in self.fields)
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> Self:

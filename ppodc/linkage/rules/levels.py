@@ -33,7 +33,7 @@ _MAX_CLASSES = 8
 _CODE = Exact("code")  # how a text is encoded by 40 bits of its digest
 
 
-def _weights(field: Field, weights: Any, most: int) -> tuple[int, ...]:
+def check_weights(field: Field, weights: Any, most: int) -> tuple[int, ...]:
     if not isinstance(weights, list | tuple) or not 1 <= len(weights) <= most:
         raise InputError(f"field {field.column!r}: weights must be a list of 1 to {most} numbers")
     for weight in weights:
@@ -43,7 +43,7 @@ def _weights(field: Field, weights: Any, most: int) -> tuple[int, ...]:
     return tuple(weights)
 
 
-def _steps(weights: Sequence[int]) -> list[int]:
+def steps(weights: Sequence[int]) -> list[int]:
     """Points of bits of which each is set where the one before is: their sums are the weights."""
     return [own - after for own, after in zip(weights, [*weights[1:], 0], strict=True)]
 
@@ -58,7 +58,7 @@ class EditLevels(Edit):
     missing: int = 0
 
     def __post_init__(self) -> None:
-        weights = _weights(self, self.weights, 5)
+        weights = check_weights(self, self.weights, 5)
         if list(weights) != sorted(weights, reverse=True):
             raise InputError(f"field {self.column!r}: weights must not grow with the distance.")
         check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
@@ -78,11 +78,11 @@ class EditLevels(Edit):
 
     def describe_points(self) -> str:
         levels = [f"edit distance {d} counts {w}" for d, w in enumerate(self.weights)]
-        return ", ".join([*levels, *_missing_points(self.missing)])
+        return ", ".join([*levels, *missing_points(self.missing)])
 
     @property
     def points(self) -> tuple[int, ...]:
-        return (*_steps(self.weights), self.missing)
+        return (*steps(self.weights), self.missing)
 
     @property
     def largest(self) -> int:
@@ -117,7 +117,7 @@ class Dates(Field):
     missing: int = 0
 
     def __post_init__(self) -> None:
-        weights = _weights(self, (self.year, self.month, self.day, self.exchanged), 4)
+        weights = check_weights(self, (self.year, self.month, self.day, self.exchanged), 4)
         check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
         object.__setattr__(self, "weight", sum(weights[:3]))
 
@@ -147,7 +147,7 @@ class Dates(Field):
         parts = {"year": self.year, "month": self.month, "day": self.day}
         told = [f"the same {name} counts {weight}" for name, weight in parts.items() if weight]
         told += [f"day and month exchanged {self.exchanged}"] if self.exchanged else []
-        return ", ".join([*told, *_missing_points(self.missing)])
+        return ", ".join([*told, *missing_points(self.missing)])
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -280,7 +280,7 @@ class FrequencyClasses(Field):
     missing: int = 0
 
     def __post_init__(self) -> None:
-        weights = _weights(self, self.weights, _MAX_CLASSES + 1)
+        weights = check_weights(self, self.weights, _MAX_CLASSES + 1)
         check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
         common = tuple(tuple(normalise(text) for text in texts) for texts in self.common)
         known = [text for texts in common for text in texts]
@@ -329,7 +329,7 @@ class FrequencyClasses(Field):
             for texts, weight in zip(self.common, self.weights, strict=False)
         ]
         told.append(f"any other that is the same {self.weights[-1]}")
-        return ", ".join([*told, *_missing_points(self.missing)])
+        return ", ".join([*told, *missing_points(self.missing)])
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -382,7 +382,7 @@ def _digest(text: str) -> int:
     )
 
 
-def _missing_points(missing: int) -> list[str]:
+def missing_points(missing: int) -> list[str]:
     return [f"a missing value {missing}"] if missing else []
 
 

@@ -143,12 +143,16 @@ def privbv_as_published(
     )
 
 
+def half_range(ub: int) -> int:
+    """The t with which thresholds tell all of a range apart."""
+    return max(1, (ub + 1) // 2)
+
+
 def privbv(
     attributes: int, ub: int, *, epsilon: float, bits: int, random: SecureRandom
 ) -> BitReports:
     """PrivBV that keeps `epsilon` for a record; t is half the range."""
-    b = check_epsilon(epsilon) / (attributes * bits)
-    t = max(1, (ub + 1) // 2)
+    b, t = check_epsilon(epsilon) / (attributes * bits), half_range(ub)
     code = bit_vector(ub, random_centres(ub, t, bits, random), t)
     return BitReports(code, Flips.symmetric(b, bits), attributes)
 

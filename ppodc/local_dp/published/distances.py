@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.local_dp.published.bit_estimates import DistanceScale
+from ppodc.local_dp.published.kcluster import MATRIX_ROWS
 from ppodc.local_dp.published.packed_bits import Packed
 from ppodc.mpc.compiled import compiled
 
-MAX_ROWS = 20_000
 _TILE = 64
 
 Matrix = NDArray[np.float32]
@@ -27,9 +27,9 @@ Matrix = NDArray[np.float32]
 
 def check_matrix_rows(rows: int) -> None:
     """Refuse more records than a matrix can have."""
-    if rows > MAX_ROWS:
+    if rows > MATRIX_ROWS:
         raise InputError(
-            f"a matrix of distances of {rows} records does not fit: at most {MAX_ROWS}; "
+            f"a matrix of distances of {rows} records does not fit: at most {MATRIX_ROWS}; "
             'use metric="manhattan", which needs no matrix'
         )
 

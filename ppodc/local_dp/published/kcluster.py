@@ -16,6 +16,8 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.local_dp.published.packed_bits import Packed, unpack
 
+MATRIX_ROWS = 20_000  # reports of which all pairs fit into memory
+
 Labels = NDArray[np.int64]
 
 

@@ -62,12 +62,15 @@ class PrivBVSetting:
 
     def build(self, columns: Columns) -> Mechanism:
         columns.check_bits(self.s)
-        t = max(1, math.ceil(self.t * columns.ub))
-        random = SecureRandom.public(columns.seed)
+        random, t = SecureRandom.public(columns.seed), self.reach(columns.ub)
         made = privbv_as_published(
             columns.count, columns.ub, b=self.b, bits=self.s, t=t, random=random
         )
         return FlippedBits(made)
+
+    def reach(self, ub: int) -> int:
+        """t of values 0..ub."""
+        return max(1, math.ceil(self.t * ub))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ a quarter of those of a full block. Memory: 8 bytes per prime, row and column of
 a file beyond a budget, from which 32 MB are read at a time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +112,19 @@ class LatticePair:
         found = [self._multiplied(session, table, number, matrix) for number in blocks]
         for share in found:
             self._opened(session, share)
+        return AdditiveShare(np.concatenate(found)) + public([1], matrix.length, session.role)
+
+    def products_beside(
+        self, session: Session, table: EncryptedTable, blocks: range, matrix: AdditiveShare
+    ) -> Generator[None, None, AdditiveShare]:
+        """`products` in the waits of other steps, with a stop after each block."""
+        found: list[U64Array] = []
+        for number in blocks:
+            found.append(self._multiplied(session, table, number, matrix))
+            if len(found) > 1:
+                self._opened(session, found[-2])
+            yield
+        self._opened(session, found[-1])
         return AdditiveShare(np.concatenate(found)) + public([1], matrix.length, session.role)
 
     def _multiplied(

@@ -136,7 +136,9 @@ def run_all(ot: ObliviousTransfer, runs: Iterable[Run]) -> None:
 
     Runs are asked for one after the other, so that their tables need not be there at once.
     """
-    begin_all(ot, runs)()
+    finish = begin_all(ot, runs)
+    ot.link.turn()
+    finish()
 
 
 def begin_all(ot: ObliviousTransfer, runs: Iterable[Run]) -> Callable[[], None]:

@@ -5,7 +5,8 @@ and receiver in the other's, and both extend at once, lot by lot, rows and leave
 Messages of a lot, from either cloud: its columns' corrections; the challenge to the peer's lot when
 that has come; the answer to the peer's challenge (`column_check`). A lot is handed out only after
 its own verdict. Each message carries what is due for lots b, b - 16 and b - 32, in windows of 16,
-so that a slow link is waited for three times in all as long as 16 lots fill it.
+so that a slow link is waited for three times in all as long as 16 lots fill it. In the waits of
+other steps (`extend_beside`) windows are smaller, and each is a part of the work.
 
 Who learns what: nothing. Rounds: 2, and 1 for every 16 lots. Bytes of each cloud: 31/8 a row and 7
 a leaf of random choices, 4 a row of chosen ones, and 0.6 KB a lot. Memory: 96 lots of at most 2 MB.
@@ -22,7 +23,7 @@ from ppodc.mpc.messages import PeerLink, Spec
 from ppodc.mpc.ot import column_check
 from ppodc.mpc.ot.aes import Hash, Tweaks
 from ppodc.mpc.ot.base_ot import Encapsulate, fresh
-from ppodc.mpc.ot.code import LEAVES, ROWS, Code
+from ppodc.mpc.ot.code import ROWS, Code
 from ppodc.mpc.ot.column_check import CHALLENGE_BYTES, DIGEST_BYTES
 from ppodc.mpc.ot.extension import MASK_ROWS, Receiver, Sender, rows_of
 from ppodc.mpc.ot.start import Start
@@ -64,6 +65,7 @@ class Extended:
     choices: U64Array  # r: (k, words), as receiver
     q: U64Array  # (count, 2)
     t: U64Array
+    offsets: U64Array  # D_r of all choices as sender: (2^k, 2)
 
 
 @dataclass(slots=True, repr=False)
@@ -77,6 +79,19 @@ class _Held:
     hashed: U64Array | None = None  # h of these
     challenge: bytes = b""  # to the peer's rows
     asked: bytes = b""  # the peer's to the own rows
+
+
+@dataclass(slots=True, repr=False)
+class _Running:
+    """A run of the extension on its way."""
+
+    lots: list[Lot]
+    lag: int  # messages between a lot and its challenge, and between that and the answer
+    held: dict[int, _Held] = field(default_factory=dict)
+
+    def before(self, step: int) -> tuple[int, int]:
+        """The lots that are challenged and answered in the message of a step."""
+        return step - self.lag, step - 2 * self.lag
 
 
 @dataclass(slots=True, repr=False)
@@ -117,11 +132,6 @@ class ObliviousTransfer:
         """The sender's secret of rows, D."""
         return self.senders[ROWS.number].delta
 
-    @property
-    def leaf_offsets(self) -> U64Array:
-        """The sender's 16 offsets D_r of leaves: (16, 2)."""
-        return self.senders[LEAVES.number].offsets
-
     def chosen(self, choices: Iterable[U64Array]) -> Iterator[Extended]:
         """Rows for packed choice bits, lot by lot of at most LOT_ROWS bits."""
         return self.extend(Lot(ROWS, WORD * len(bits), bits) for bits in choices)
@@ -129,24 +139,45 @@ class ObliviousTransfer:
     def extend(self, lots: Iterable[Lot]) -> Iterator[Extended]:
         """The transfers of each lot in order; both clouds ask for the same lots.
 
-        CheckError if the peer's rows of a lot do not pass: the session is over then.
+        CheckError if the peer's rows of a lot do not pass: the session is over then. Lots that are
+        made beside other steps are ended first, since streams have one order.
+        """
+        self.link.finish_beside()
+        return self._extended(_Running(list(lots), _AHEAD))
+
+    def _extended(self, run: _Running) -> Iterator[Extended]:
+        for first in range(0, len(run.lots) + 3 * run.lag, run.lag):
+            steps = range(first, first + run.lag)
+            for step in steps:
+                yield from self._receive(step - run.lag, run)
+            for step in steps:
+                self._send(step, run)
+
+    def extend_beside(self, lots: Iterable[Lot], parts: int) -> Iterator[Extended | None]:
+        """`extend` in the waits of other steps: None after each of about `parts` + 5 parts.
+
+        A part sends before it receives, and uses what came in the part before: the peer's messages,
+        which were made beside something else, have come by then.
         """
         todo = list(lots)
-        held: dict[int, _Held] = {}
-        for first in range(0, len(todo) + 3 * _AHEAD, _AHEAD):
-            window = range(first, first + _AHEAD)
-            for step in window:
-                yield from self._receive(step - _AHEAD, todo, held)
-            for step in window:
-                self._send(step, todo, held)
+        window = min(_AHEAD, max(1, -(-len(todo) // max(1, parts))))
+        run = _Running(todo, 2 * window)
+        for first in range(0, len(todo) + 5 * window, window):
+            steps = range(first, first + window)
+            for step in steps:
+                self._send(step, run)
+            for step in steps:
+                yield from self._receive(step - window, run)
+            yield None
 
-    def _send(self, step: int, lots: list[Lot], held: dict[int, _Held]) -> None:
+    def _send(self, step: int, run: _Running) -> None:
         """The message of a step: corrections, a challenge, an answer, as far as they are due."""
+        lots, held = run.lots, run.held
         arrays: list[NDArray[np.generic]] = []
         if step < len(lots):
             message, held[step] = self._corrections(lots[step])
             arrays.append(message)
-        challenged, answered = step - _AHEAD, step - 2 * _AHEAD
+        challenged, answered = run.before(step)
         if 0 <= challenged < len(lots):
             arrays.append(np.frombuffer(held[challenged].challenge, np.uint8))
         if 0 <= answered < len(lots):
@@ -156,9 +187,10 @@ class ObliviousTransfer:
         if arrays:
             self.link.send(_EXTEND, *arrays)
 
-    def _receive(self, step: int, lots: list[Lot], held: dict[int, _Held]) -> Iterator[Extended]:
+    def _receive(self, step: int, run: _Running) -> Iterator[Extended]:
         """The peer's message of a step; a lot whose answer it brings is checked and done."""
-        challenged, answered = step - _AHEAD, step - 2 * _AHEAD
+        lots, held = run.lots, run.held
+        challenged, answered = run.before(step)
         specs: list[Spec] = []
         if 0 <= step < len(lots):
             specs.append((np.uint64, (lots[step].sent, lots[step].words)))
@@ -208,6 +240,7 @@ class ObliviousTransfer:
             np.ascontiguousarray(held.choices[:, _MASK_WORDS:]),
             rows_of(lot.code, held.other)[kept],
             rows_of(lot.code, held.own)[kept],
+            sender.offsets,
         )
 
     def _name(self, lot: Lot, held: _Held, receiver: int) -> bytes:

@@ -8,7 +8,8 @@ import pytest
 
 from ppodc.crypto.paillier import generate_insecure
 from ppodc.crypto.randomisers import FreshRandomisers
-from ppodc.errors import WidthError
+from ppodc.crypto.split_paillier import split
+from ppodc.errors import InputError, WidthError
 from ppodc.kmeans.half import Half
 from ppodc.kmeans.paillier.half import Half1, Half2
 from ppodc.kmeans.parameters import Parameters
@@ -19,6 +20,7 @@ from tests.harness.patience import LONG
 from tests.kmeans.suite_jobs import Job, check, garbage, random_job
 
 SECRET = generate_insecure(256)
+SHARES = split(SECRET)
 
 
 def make(role: int, channel: Channel, params: Parameters, *, pipelined: bool = True) -> Half:
@@ -51,6 +53,25 @@ def test_one_record_one_cluster():
 
 def test_as_many_clusters_as_records():
     check(make, Job(np.array([[1], [9], [5], [5]]), 4, 10, max_iter=3))
+
+
+def make_split(role: int, channel: Channel, params: Parameters) -> Half:
+    source = FreshRandomisers(SECRET.public)  # neither cloud has p and q to make them faster
+    if role == 1:
+        return Half1(channel, params, SHARES[0], source, batch=5)
+    return Half2(channel, params, SHARES[1], source)
+
+
+def test_with_a_split_key():
+    check(make_split, random_job(1))
+
+
+def test_a_split_key_at_one_cloud_alone_is_refused():
+    def mixed(role: int, channel: Channel, params: Parameters) -> Half:
+        return (make if role == 1 else make_split)(role, channel, params)
+
+    with pytest.raises(InputError, match="needs a share at either cloud"):
+        check(mixed, random_job(0))
 
 
 def test_turn_taking_gives_the_same_as_pipelined():

@@ -257,7 +257,7 @@ def test_what_is_revealed_is_on_record():
     assert reveals == [
         "both clouds: the stop bit",
         "owners, from both halves: sums and sizes of the joined records",
-        "each owner, from both halves: the labels of its records",  # not due without labels
+        "owners of the anchor: which of their rows are joined, and the labels of these",
     ]
 
 
@@ -315,6 +315,8 @@ def test_specs_without_sizes():
     assert Spec.loads(spec.to_toml()) == spec
     assert "nobody learns how many rows are joined" in " ".join(spec.describe())
     assert "sizes" not in spec_of(EXACT).to_dict()["job"]
+    with pytest.raises(InputError, match="labels would tell how many rows are joined"):
+        spec_of(EXACT, sizes=False, labels=True)
     with pytest.raises(InputError, match="inertia would tell the sizes"):
         spec_of(EXACT, sizes=False, inertia=True)
     with pytest.raises(InputError, match="false with a table"):

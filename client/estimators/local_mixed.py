@@ -1,0 +1,149 @@
+"""k-prototypes under local differential privacy, in scikit-learn's manner, on this machine."""
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from client.data_errors import DataError, as_data_errors
+from client.estimators.given_tables import Tables, tables_of
+from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
+from client.estimators.local_private import LocalClusters, in_words
+from client.estimators.owner_tables import check_rows, seed_of
+from ppodc.local_dp.job import MISMATCH, build, tops
+from ppodc.local_dp.mechanism import MechanismName
+from ppodc.local_dp.owner import encoded
+from ppodc.records.encode import fitting
+from ppodc.records.schema import Column, Schema
+
+Given = Sequence[Any]  # of a column: (low, high), or its words
+
+
+class LocalPrivateKPrototypes(LocalClusters):
+    """Clusters of perturbed records of numbers and words (k-prototypes).
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    epsilon : float, default=1.0
+        Guaranteed for one record with all its columns.
+    columns : sequence or mapping, default=()
+        For each column a pair (low, high) of a number or a list of words, in order or by name.
+        Public: take them from elsewhere, not from the data.
+    mismatch : float, default=0.5
+        Two different words count like two numbers that are so many parts of their range apart.
+    points : int or None, default=None
+        Public points; None chooses by the number of records.
+    random_state : int, RandomState or None, default=None
+        Public seed of points and starts.
+    ub : int, default=1000
+        Numbers are rounded to whole numbers 0..ub between the bounds.
+    insecure_noise_seed : int or None, default=None
+        For experiments: noise that anyone can draw again, hence no privacy.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of object, shape (n_clusters, columns)
+        Estimated prototypes: means of numbers, and the most frequent words.
+    standard_error_ : ndarray of shape (n_clusters, columns)
+        Of a number its standard error; of a word how often noise drawn again chooses another.
+    sizes_, labels_, privacy_, usable_, seed_
+        As in `LocalPrivateKMeans`; the limits of `usable_` were chosen on numbers alone.
+
+    Examples
+    --------
+    >>> from ppodc import LocalPrivateKPrototypes
+    >>> rows = [[20.0, "no"]] * 500 + [[70.0, "yes"]] * 500
+    >>> model = LocalPrivateKPrototypes(
+    ...     2, epsilon=6.0, columns=[(0, 100), ["no", "yes"]], random_state=1
+    ... )
+    >>> sorted(model.fit(rows).cluster_centers_[:, 1])
+    ['no', 'yes']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LocalEstimator._parameter_constraints,
+        "n_clusters": [WHOLE],
+        "columns": ["array-like", Mapping],
+        "mismatch": [POSITIVE],
+        "points": [WHOLE, None],
+        "ub": [WHOLE],
+    }
+    mechanism: MechanismName = "mixed"
+    published = None
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        columns: Sequence[Given] | Mapping[str, Given] = (),
+        mismatch: float = MISMATCH,
+        points: int | None = None,
+        random_state: Any = None,
+        ub: int = 1000,
+        insecure_noise_seed: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.columns = columns
+        self.mismatch = mismatch
+        self.points = points
+        self.random_state = random_state
+        self.ub = ub
+        self.insecure_noise_seed = insecure_noise_seed
+
+    def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
+        """Cluster the owners' tables: a list with one table for each owner, or one table."""
+        self._validate_params()
+        self.seed_ = seed_of(self.random_state)
+        tables = tables_of(self, X, reset=True, kind=object)
+        rows = check_rows(tables, self.n_clusters)
+        with as_data_errors():
+            self._schema = schema = Schema(tuple(self._columns(tables)), self.ub)
+            self._used = job = self._job(rows, points=self.points or 0, mismatch=self.mismatch)
+            self._mechanism = mechanism = build(job, schema)
+            owners = [encoded(fitting(table, schema), job, schema) for table in tables]
+        found = self._collect(mechanism, self._reports(owners, mechanism))
+        low, high = bounds_of(schema)
+        scale = (high - low) / tops(job, schema)
+        self._centres = found.centres
+        self.cluster_centers_: NDArray[Any] = in_words(low + found.centres * scale, schema)
+        self.sizes_: NDArray[np.float64] = found.sizes
+        self.labels_: NDArray[np.int64] = mechanism.label(np.concatenate(owners), found.centres)
+        errors = None if found.stability is None else found.stability.errors * scale
+        self.standard_error_: NDArray[np.float64] | None = errors
+        self._expect(mechanism.expectation(rows, self.n_clusters), found)
+        return self
+
+    def _columns(self, tables: Tables) -> list[Column]:
+        width, names = tables[0].shape[1], getattr(self, "feature_names_in_", None)
+        given: Any = self.columns
+        if isinstance(given, Mapping):
+            if names is None or set(names) != set(given):
+                raise DataError("columns must name every column of the tables, and no other.")
+            given = [given[name] for name in names]
+        if len(given) != width:
+            raise DataError(
+                f"columns must have {width} entries: for each column (low, high) or its words."
+            )
+        known = [f"x{place}" for place in range(width)] if names is None else list(map(str, names))
+        return [_column(name, entry) for name, entry in zip(known, given, strict=True)]
+
+    def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest prototype of each record, as its owner finds it; nothing is reported."""
+        check_is_fitted(self)
+        records = np.concatenate(tables_of(self, X, reset=False, kind=object))
+        with as_data_errors():
+            whole = encoded(fitting(records, self._schema), self._used, self._schema)
+        return self._mechanism.label(whole, self._centres)
+
+
+def _column(name: str, entry: Given) -> Column:
+    if len(entry) == 2 and all(isinstance(bound, Real) for bound in entry):
+        return Column(name, *entry)
+    return Column.of_words(name, entry)

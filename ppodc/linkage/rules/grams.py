@@ -1,0 +1,185 @@
+"""Field `grams`: the Dice coefficient of the q-grams of two texts, with a weight for each level.
+
+The grams of a text are its runs of q characters, the text framed by q - 1 signs "no character" at
+either end, each run once: "anna" has the bigrams .a an nn na a. (a dot stands for the sign). With
+A and B the grams of two texts, 2 |A and B| / (|A| + |B|) is compared with each limit as a fraction:
+nothing is rounded. Characters are those of `symbols`, as for an edit distance.
+
+As uploaded: a bit that says whether the text is missing, then one for every possible gram, cut into
+columns of at most 20 bits. Words have 32 characters and so 1,024 bigrams; digits have 12, so 144.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ppodc.errors import InputError
+from ppodc.linkage.rules.field import COLUMN_BITS, Field
+from ppodc.linkage.rules.levels import check_weights, missing_points, steps
+from ppodc.linkage.rules.rule import MAX_WEIGHT
+from ppodc.linkage.symbols import NONE, OTHER, codes
+from ppodc.records.schema import Column, Schema, TextColumn
+from ppodc.toml_document import check_keys, check_whole, fraction
+
+if TYPE_CHECKING:
+    from ppodc.linkage.compare.field_parts import FieldPart
+
+MOST_GRAMS = 2048  # possible ones of a field: each costs a transfer for every pair
+_MOST_LEVELS = 5
+_FINEST = 1000  # denominator of a limit
+_SYMBOLS = {"words": 32, "digits": 12}
+_DIGIT_PLACES = {OTHER: 10, NONE: 11}  # of the codes beside 0..9 in a column of digits
+
+
+@dataclass(frozen=True, slots=True)
+class Grams(Field):
+    """Texts whose Dice coefficient reaches a limit of `least` have the weight beside it."""
+
+    how: ClassVar[str] = "grams"
+
+    least: tuple[Fraction, ...] = (Fraction(4, 5),)
+    weights: tuple[int, ...] = (1,)
+    q: int = 2
+    missing: int = 0
+
+    def __post_init__(self) -> None:
+        where = f"field {self.column!r}"
+        check_whole(self.q, f"q of {where}", 1, 3)
+        check_whole(self.missing, f"missing of {where}", 0, MAX_WEIGHT)
+        weights = check_weights(self, self.weights, _MOST_LEVELS)
+        least = tuple(fraction(limit, f"least of {where}") for limit in self.least)
+        if list(least) != sorted(set(least), reverse=True) or len(least) != len(weights):
+            raise InputError(
+                f"{where}: give falling limits, such as least = [0.9, 0.7], and as many weights."
+            )
+        if not all(0 < limit <= 1 and limit.denominator <= _FINEST for limit in least):
+            raise InputError(
+                f"{where}: a limit of least must be above 0, at most 1 and of at most 3 digits."
+            )
+        if list(weights) != sorted(weights, reverse=True):
+            raise InputError(f"{where}: weights must not grow as texts get less alike.")
+        object.__setattr__(self, "least", least)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weight", weights[0])
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> "Grams":
+        keys = ("column", "compare", "least", "weights")
+        check_keys(entry, "rule fields", required=keys, optional=("q", "missing"))
+        if not isinstance(entry["least"], list):
+            raise InputError(f"field {entry['column']!r}: least must be a list of numbers")
+        rest = {name: entry[name] for name in ("q", "missing") if name in entry}
+        least = tuple(entry["least"])
+        return cls(entry["column"], least=least, weights=entry["weights"], **rest)
+
+    def to_dict(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {"column": self.column, "compare": self.how, "q": self.q}
+        entry |= {"least": list(map(str, self.least)), "weights": list(self.weights)}
+        return entry | ({"missing": self.missing} if self.missing else {})
+
+    def check(self, schema: Schema) -> None:
+        column = self.of(schema)
+        self._check_type(column)
+        possible = self.size(schema)
+        if possible > MOST_GRAMS:
+            raise InputError(
+                f"field {self.column!r}: these characters make {possible:,} {self.q}-grams, "
+                f"and at most {MOST_GRAMS:,} can be compared: take a smaller q."
+            )
+
+    def _check_type(self, column: Column | TextColumn) -> None:
+        if not isinstance(column, TextColumn) or column.signs == "filter":
+            raise InputError(f"field {self.column!r}: grams compares columns of words or digits.")
+
+    def describe(self) -> str:
+        return f"Dice of {self.q}-grams at least {_shown(self.least[-1])}"
+
+    def describe_points(self) -> str:
+        both = zip(self.least, self.weights, strict=True)
+        told = [f"Dice of {self.q}-grams from {_shown(limit)} on counts {w}" for limit, w in both]
+        return ", ".join([*told, *missing_points(self.missing)])
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        return (*steps(self.weights), self.missing)
+
+    @property
+    def largest(self) -> int:
+        return max(*self.weights, self.missing)
+
+    def size(self, schema: Schema) -> int:
+        """Number of possible grams."""
+        column = self.of(schema)
+        self._check_type(column)
+        digits = isinstance(column, TextColumn) and column.signs == "digits"
+        return int(_SYMBOLS["digits" if digits else "words"] ** self.q)
+
+    @property
+    def batch_pairs(self) -> int:
+        return (1 << 24) // MOST_GRAMS
+
+    def width(self, size: int) -> int:
+        return -(-(size + 1) // COLUMN_BITS)
+
+    def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
+        word = 1 if value is None else self.grams(value, digits=digits) << 1
+        every = range(self.width(size))
+        return [word >> COLUMN_BITS * place & ((1 << COLUMN_BITS) - 1) for place in every]
+
+    def grams(self, text: str, *, digits: bool) -> int:
+        """Set of a text's grams: bit g stands for gram g."""
+        signs = codes(text, digits=digits)
+        frame = [NONE] * (self.q - 1)
+        framed = [*frame, *signs, *frame]
+        base = _SYMBOLS["digits" if digits else "words"]
+        if digits:
+            framed = [_DIGIT_PLACES.get(code, code) for code in framed]
+        found = 0
+        for start in range(len(framed) - self.q + 1):
+            gram = 0
+            for code in framed[start : start + self.q]:
+                gram = gram * base + code
+            found |= 1 << gram
+        return found
+
+    def decode(self, entry: Sequence[int]) -> Any:
+        word = sum(part << COLUMN_BITS * place for place, part in enumerate(entry))
+        return None if word & 1 else word >> 1
+
+    def _agrees(self, a: Any, b: Any) -> bool:
+        return self._reached(a, b)[-1]
+
+    def _reached(self, a: int, b: int) -> list[bool]:
+        """Whether each limit is reached; two texts without any gram are equal."""
+        common, ones = (a & b).bit_count(), a.bit_count() + b.bit_count()
+        return [2 * p.denominator * common >= p.numerator * ones for p in self.least]
+
+    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
+        if a is None or b is None:
+            return (*[False] * len(self.least), True)
+        return (*self._reached(a, b), False)
+
+    def part(self, size: int) -> "FieldPart":
+        from ppodc.linkage.compare.gram_parts import GramsPart
+
+        return GramsPart(self, size)
+
+
+def grams(
+    column: str,
+    least: float | str | Fraction | Sequence[float | str | Fraction] = 0.8,
+    weights: int | Sequence[int] = 1,
+    *,
+    q: int = 2,
+    missing: int = 0,
+) -> Grams:
+    """Texts whose q-grams have a Dice coefficient of `least[0]` or more count `weights[0]`, ..."""
+    limits = [least] if isinstance(least, int | float | str | Fraction) else list(least)
+    counted = [weights] if isinstance(weights, int) else list(weights)
+    known = tuple(fraction(limit, f"least of field {column!r}") for limit in limits)
+    return Grams(column, least=known, weights=tuple(counted), q=q, missing=missing)
+
+
+def _shown(limit: Fraction) -> str:
+    return f"{float(limit):g}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
+    from client.accountant import PrivacyAccountant as PrivacyAccountant
     from client.both_clouds import ListedDataset as ListedDataset
     from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
     from client.estimators.local_mixed import LocalPrivateKPrototypes as LocalPrivateKPrototypes
@@ -45,6 +46,7 @@ _PLACES = {
     "LocalPrivateKPrototypes": "client.estimators.local_mixed",
     "Operator": "client.operator",
     "Owner": "client.owner",
+    "PrivacyAccountant": "client.accountant",
     "Receipt": "client.sending",
     "RecordLinkage": "client.estimators.record_linkage",
     "RemotePlatform": "client.platforms.remote",
@@ -67,6 +69,7 @@ __all__ = [
     "LocalPrivateKPrototypes",
     "Operator",
     "Owner",
+    "PrivacyAccountant",
     "Receipt",
     "RecordLinkage",
     "RemotePlatform",

@@ -6,6 +6,7 @@ m; supplies for a chunk come from what was made ahead and are made on the spot w
 After any error the session is over, and a new pair starts with new secrets.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -40,6 +41,8 @@ from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Progress
 from ppodc.records.result_shares import OutputShare
 from ppodc.transport.channel import Channel
+
+log = logging.getLogger(__name__)
 
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
 _LAST_PARTS = 5  # waits that supplies take behind their last messages, for their checks
@@ -79,6 +82,11 @@ class SharesHalf(Half):
             role, channel, job, pools=pools, secrets=secrets, silent=silent
         )
         self._demand.slow = self._session.slow
+        log.info(
+            "the link is %s; products with records by %s",
+            "slow, fewer rounds for more bytes" if self._session.slow else "fast",
+            "transfers" if self._products.exact else "lattice encryption",
+        )
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,

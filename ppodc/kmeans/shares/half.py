@@ -6,6 +6,7 @@ m; supplies for a chunk come from what was made ahead and are made on the spot w
 After any error the session is over, and a new pair starts with new secrets.
 """
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,8 @@ from ppodc.pairs.plan import Progress
 from ppodc.records.result_shares import OutputShare
 from ppodc.transport.channel import Channel
 
+log = logging.getLogger(__name__)
+
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
 AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made when they are needed
 
@@ -86,6 +89,11 @@ class SharesHalf(Half):
             role, channel, job, pools=pools, secrets=secrets, silent=silent
         )
         self._demand.slow = self._session.slow
+        log.info(
+            "the link is %s; products with records by %s",
+            "slow, fewer rounds for more bytes" if self._session.slow else "fast",
+            "transfers" if self._products.exact else "lattice encryption",
+        )
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,

@@ -27,7 +27,9 @@ from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare
 from ppodc.mpc.spill import Budget
 
 AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
-_LATTICE_ROWS = 1000  # a job of fewer records takes fewer bytes by transfers
+# A job of fewer records takes transfers. Rounds are the same both ways, so a link's delay decides
+# nothing; docs/measured.md has bytes and CPU on either side of the border.
+_LATTICE_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -34,6 +34,7 @@ class Series:
     y: Sequence[float]
     estimated: bool = False
     published: bool = False
+    scattered: bool = False  # points without a line
 
 
 def series(
@@ -147,6 +148,9 @@ def _style(one: Series, names: list[str]) -> dict[str, Any]:
         look = {"color": "black", "marker": _CROSSES[number % len(_CROSSES)], "linestyle": "none"}
         return {**look, "markersize": 8, "markeredgewidth": 1.6}
     colour = _COLOURS[number % len(_COLOURS)]
+    if one.scattered:
+        look = {"color": colour, "marker": _MARKERS[number % len(_MARKERS)], "linestyle": "none"}
+        return {**look, "markersize": 2}
     return {
         "color": colour,
         "marker": _MARKERS[number % len(_MARKERS)],

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from ppodc import kinds
 from ppodc.errors import InputError
 from ppodc.kmeans.linked.columns import LinkedColumns, clustered_columns
-from ppodc.kmeans.linked.spec_keys import SHORT, dedup_to_dict, parse_dedup
-from ppodc.kmeans.parameters import Parameters, Products
+from ppodc.kmeans.linked.dedup_keys import SHORT, dedup_to_dict, parse_dedup
+from ppodc.kmeans.parameters import SILENT, Parameters, Products, Supplies
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.joined.columns import JoinedColumns
@@ -87,6 +87,10 @@ min_size = 5
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
+# "silent": supplies for a sixth of the bytes and more CPU, where the link is slow. They rest on one
+# more assumption (regular LPN), to which both clouds must have consented (silent_supplies in their
+# configuration), and no claim against a cloud that deviates covers them. Suite shares.
+# supplies = "extension"
 # May an auditor run one cloud's part in the job again? Both clouds then keep a record of it. Suite
 # shares, without [linkage].
 # audit = false
@@ -146,6 +150,7 @@ class Job(kinds.Job):
     ks: tuple[int, ...] = ()  # several numbers of clusters, of which k is the last; (): k alone
     iterations: int | None = None  # exactly this many, without a stop test; None: until it stops
     join: Join | None = None  # the columns of several sides, of the rows that all of them have
+    supplies: Supplies = "extension"
     sizes: bool = True  # False: centres in whole steps, and nobody learns how many rows are joined
 
     def __post_init__(self) -> None:
@@ -168,6 +173,8 @@ class Job(kinds.Job):
             raise InputError("job.inertia must be true or false")
         if self.products not in get_args(Products):
             raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
+        if self.supplies not in get_args(Supplies):
+            raise InputError(f"job.supplies must be one of {', '.join(get_args(Supplies))}")
         if self.dedup is not None and self.dedup.output != Shared():
             raise InputError('linkage.output can only be "shared": k-means tells no links')
         if self.join is not None:
@@ -185,7 +192,7 @@ class Job(kinds.Job):
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
-        later = ("n_init", "inertia", "iterations", "sizes")
+        later = ("n_init", "inertia", "iterations", "sizes", "supplies")
         dedup = (*SHORT, "linkage")
         known = (*optional, *later, *dedup, "join")
         check_keys(table, "job", required=("k",), optional=known)
@@ -237,6 +244,8 @@ class Job(kinds.Job):
             later["sizes"] = False
         if self.products != "auto":
             later["products"] = self.products
+        if self.silent:
+            later["supplies"] = self.supplies
         if self.min_size != _ANY_SIZE:
             later["min_size"] = self.min_size
         if self.n_init > 1:
@@ -261,6 +270,10 @@ class Job(kinds.Job):
     @property
     def threshold(self) -> tuple[str, int]:
         return "min_size", self.min_size
+
+    @property
+    def silent(self) -> bool:
+        return self.supplies == "silent"
 
     @property
     def unaudited(self) -> str:
@@ -310,6 +323,7 @@ class Job(kinds.Job):
                 if self.n_init > 1
                 else []
             ),
+            *([SILENT] if self.silent else []),
         ]
 
     @property
@@ -322,6 +336,7 @@ class Job(kinds.Job):
             *(["n_init"] if self.n_init > 1 else []),
             *(["inertia"] if self.inertia else []),
             *(["several of k"] if self.ks else []),
+            *(['supplies = "silent"'] if self.silent else []),
         ]
 
     @property
@@ -391,7 +406,7 @@ class Job(kinds.Job):
         columns = len(self.clustered(schema).columns)
         return Parameters(
             m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products,
-            stops=self.iterations is None,
+            stops=self.iterations is None, supplies=self.supplies,
         )  # fmt: skip
 
 

@@ -79,8 +79,9 @@ expected_rows = 100000       # of all owners; codebook, mixed, and joint beyond 
 # bits = 8                   # privbv, ldpseg: bits for each value, 1 to 64
 # grouping = "matrix"        # privbv: instead of the linear form kCluster on all pairs of reports,
 #                            # "hierarchical" or "dbscan", up to 20,000 reports; owners get the
-#                            # labels of theirs. dbscan tells at most k clusters and needs
-#                            # radius = 0.06 (in parts of a range) and least = 12 (records)
+#                            # labels of theirs
+# radius = 0.06              # dbscan, which tells at most k clusters: in parts of a range
+# least = 12                 # dbscan: records within the radius that make a core record
 # as_published = { b = 1.0, s = 1000, t = 0.5 }    # privbv, instead of epsilon and bits, or
 # as_published = { epsilon = 1.0, s = 10, flips = "moue" }    # ldpseg (or "uer"), or
 # as_published = { epsilon = 1.0 }                 # ldpk-modes: what the sources print, which is

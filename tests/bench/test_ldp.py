@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from typer.testing import CliRunner
 
 from ppodc.bench.local_dp import beyond, distances, kmodes, ldpseg, peers, privbv, speed
-from ppodc.bench.local_dp.data import DataFolder, Labelled
+from ppodc.bench.local_dp.data import COVERTYPE, DataFolder, Labelled
 from ppodc.bench.local_dp.scores import (
     ari,
     linear_accuracy,
@@ -108,11 +108,38 @@ def test_missing_data_and_missing_peers_are_told(data):
         peers.ask({"peer": "pure-ldp", "records": [1], "k": 2}, Path(sys.executable))
 
 
-@pytest.mark.outside_data(SMALL)
-def test_modes_of_real_data(tmp_path):
+def test_f_measure_is_its_definition():
+    classes, found = np.array([1, 1, 2, 2, 2, 3]), np.array([1, 1, 0, 0, 1, 0])
+    accuracy, recall = 4 / 6, (2 / 3 + 2 / 3) / 2  # clusters 1 and 0 as classes 1 and 2
+    wanted = 2 * accuracy * recall / (accuracy + recall)
+    assert kmodes.f_measure(found, classes, 2) == pytest.approx(wanted)
+    assert kmodes.f_measure(classes - 1, classes, 3) == 1
+
+
+def test_covertype_is_read_as_uci_has_it(tmp_path):
+    row = [2596, 51, 3, 258, 0, 510, 221, 232, 148, 6279]
+    soils = {0: 0, 6: 1, 17: 4, 39: 6}  # number of the soil: its climatic zone
+    text = "\n".join(
+        ",".join(map(str, [*row, 0, 0, 1, 0, *(int(i == soil) for i in range(40)), 5]))
+        for soil in soils
+    )
+    (tmp_path / "covtype").mkdir()
+    (tmp_path / COVERTYPE).write_bytes(gzip.compress(text.encode()))
+    found = DataFolder(tmp_path).covertype()
+    assert found.records.tolist() == [[2, zone] for zone in soils.values()]
+    assert found.labels.tolist() == [5] * 4
+
+
+@pytest.mark.outside_data(SMALL, ADULT)
+def test_modes_of_real_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(kmodes, "EPSILONS", (1.0, 2.0))
+    monkeypatch.setattr(kmodes, "_STARTS", 60)
+    monkeypatch.setattr(kmodes, "L1", [(12, 1_000, 1.0)])
     result = kmodes.run(data=FOLDER, runs=1)
-    check_document(result, "ldp kmodes")
-    best = {p["set"]: p["value"] for p in result["points"] if p["method"] == "best k-modes"}
+    assert "CoverType is left out" in check_document(result, "ldp kmodes")
+    (mixed,) = [p for p in result["points"] if p["what"] == "mixed"]
+    assert 0.9 < mixed["loss"] < mixed["blind"]
+    best = {p["set"]: p["value"] for p in result["points"] if p.get("method") == "best k-modes"}
     assert best["Auto"] == pytest.approx(0.706, abs=0.005)
     assert best["Car"] == pytest.approx(1.361, abs=0.005)
     assert best["Nursery"] < 1.96
@@ -172,6 +199,12 @@ def test_the_published_systems_have_their_tables_and_plots(monkeypatch, tmp_path
     )
     attacked = [p["median"] for p in found["points"] if p["what"] == "attack"]
     assert all(error < 0.02 for error in attacked)
+    for point in (p for p in found["points"] if p["what"] == "attack"):
+        assert point["collusion"] < 0.05, "nobody needs the thresholds"
+        assert 0 < point["posterior"] < 0.1
+    helped = [p for p in found["points"] if p["what"] == "springboards"]
+    assert all(p["with them"] < p["alone"] / 4 for p in helped)
+    assert "1e-06" in text, "Figure 9"
     privbv.draw(found, tmp_path / "privbv.png")
     check_plot(tmp_path / "privbv.png")
     found = ldpseg.run(tmp_path, knn_rows=40)

@@ -21,6 +21,7 @@ Integers = NDArray[np.int64]
 # lies beyond is cut to them.
 _BANK_BOUNDS = {"age": (18, 95), "day": (1, 31), "duration": (0, 1800), "campaign": (1, 20)}
 _ADULT_BOUNDS = {0: (0, 100), 4: (1, 16), 12: (0, 100), 2: (0, 500_000)}
+COVERTYPE = "covtype/covtype.data.gz"
 _CAR = (
     ("low", "med", "high", "vhigh"),
     ("low", "med", "high", "vhigh"),
@@ -89,6 +90,14 @@ class DataFolder:
             {name: [float(row[name]) for row in rows] for name in _ADULT_BOUNDS}, _ADULT_BOUNDS
         )
 
+    def adult_mixed(self) -> tuple[Integers, tuple[int, ...]]:
+        """age, hours (0..1000), marital status, sex (numbered); sizes, 0 for a number."""
+        rows = self._rows("adult/adult.data")
+        numbers = [np.rint(np.array([float(row[c]) for row in rows]) * 10) for c in (0, 12)]
+        words = [_numbered([row[c] for row in rows]) for c in (5, 9)]
+        sizes = (0, 0, *(int(column.max()) + 1 for column in words))
+        return np.stack([*numbers, *words], axis=1).astype(np.int64), sizes
+
     def bank(self) -> Reals:
         """age, day, duration, campaign with fixed bounds."""
         head, *rows = self._rows("bank/bank-full.csv.gz", ";")
@@ -114,6 +123,16 @@ class DataFolder:
             [[int(order.index(row[j]) >= len(order) / 2) for j, order in enumerate(orders)]
              for row in rows], np.int64)  # fmt: skip
         return Labelled(records, _numbered([row[-1] for row in rows]).astype(np.int64))
+
+    def covertype(self) -> Labelled:
+        """Wilderness area (4) and climatic zone of the soil (7): the two sizes of the source.
+
+        The zone is the first digit of the soil's code, of which the set has 40 in this order.
+        """
+        text = io.BytesIO(self._bytes(COVERTYPE))
+        table = np.loadtxt(text, dtype=np.int64, delimiter=",", usecols=range(10, 55))
+        zone = np.repeat(np.arange(7), (6, 2, 5, 2, 3, 16, 6))[table[:, 4:44].argmax(axis=1)]
+        return Labelled(np.stack([table[:, :4].argmax(axis=1), zone], axis=1), table[:, 44])
 
     def auto(self) -> Labelled:
         """Cylinders (<= 4, 5-6, 8), acceleration above the median, year in thirds; origin."""

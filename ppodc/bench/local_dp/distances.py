@@ -55,6 +55,34 @@ def _errors(bits: int, b: float | None, draw: int) -> dict[str, float]:
     return {name: float(np.abs(distances - exact).mean()) for name, distances in found.items()}
 
 
+def springboard_errors() -> list[dict[str, Any]]:
+    """Two groups farther than 2t apart, t = 3: adjusted alone, and with invented values between.
+
+    An owner adds a value every t; they are encoded and flipped as records are. Only distances of
+    real values count.
+    """
+    points, ub, t, bits = [], 25 * UNITS, 3 * UNITS, 1000
+    between = np.arange(0, ub + 1, t)[:, None]
+    for b in (None, 4.0):
+        draws: list[tuple[float, float]] = []
+        for draw in range(DRAWS):
+            offsets = insecure_streams(60, 90 + draw).words(1) % (5 * UNITS)
+            real = offsets.astype(np.int64) + np.repeat([[0], [20 * UNITS]], 30, axis=0)
+            exact = np.abs(real - real.T) / UNITS
+            code = bit_vector(ub, random_centres(ub, t, bits, seeded(8, draw)), t)
+            made = BitReports(code, Flips.symmetric(b or 1.0, bits), 1)
+            scale = DistanceScale.of(made.flips if b else None, bits, 25, 3)
+            errors = []
+            for records in (real, np.concatenate([real, between])):
+                raw = signed_distances(_strings(made, records, b, 95 + draw), scale)
+                found = adjusted(raw, scale.saturation(4))[: len(real), : len(real)]
+                errors.append(float(np.abs(found - exact).mean()))
+            draws.append((errors[0], errors[1]))
+        alone, helped = np.median(draws, axis=0).tolist()
+        points.append({"what": "springboards", "b": b, "alone": alone, "with them": helped})
+    return points
+
+
 def _strings(
     mechanism: BitReports, records: NDArray[np.int64], b: float | None, seed: int
 ) -> NDArray[np.uint64]:

@@ -44,7 +44,7 @@ PUBLISHED = {  # accuracy train/test
 def codes() -> dict[str, tuple[BitCode, Reals]]:
     """Encodings and what their bits are worth, in unit ranges."""
     made = {"LDPseg": (thermometer(UB, BITS), np.full(BITS, 1 / BITS))}
-    for w in (1.2, 1.5, 2.0):
+    for w in (1.2, 1.4, 1.6, 1.8, 2.0):
         made[f"w = {w:g}"] = (weighted(UB, BITS, w), weight_values(UB, BITS, w) / UB)
     made["binary"] = (binary(UB, UB, 1, BITS - 1), binary_values(UB, 1, BITS - 1) / UB)
     return made

@@ -5,6 +5,7 @@ only, and the attack: maximum likelihood finds a value from its own bits, since 
 thresholds are public. All settings as printed: range 50, s = 1000 bits a value.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from ppodc.bench.local_dp.distances import (
     UNITS,
     VERTICAL,
     distance_errors,
+    springboard_errors,
     vertical_errors,
 )
 from ppodc.bench.local_dp.options import EPSILONS, FOLDER, Data, epsilons
@@ -29,7 +31,7 @@ from ppodc.bench.local_dp.scores import ari, nmi, seeded
 from ppodc.bench.plot import Panel, Series
 from ppodc.bench.points import notices
 from ppodc.local_dp.published.bit_estimates import DistanceScale, attribute_bits
-from ppodc.local_dp.published.bit_reports import privbv_as_published
+from ppodc.local_dp.published.bit_reports import BitReports, privbv_as_published
 from ppodc.local_dp.published.distances import distance_matrix
 from ppodc.local_dp.published.kcluster import dbscan, kcluster_matrix
 from ppodc.local_dp.report_streams import insecure_streams
@@ -48,6 +50,7 @@ PUBLISHED = {
     "RSP, 50%": 0.6365,
 }
 _SHAPES = {"aggregation": (3.0, 12, 7), "pathbased": (4.0, 12, 3), "two moons": (4.0, 3, 2)}
+_DRAWN = ("DBSCAN, exact", "DBSCAN, b = 4", "kCluster, b = 1")
 Matrix = NDArray[np.float32]
 
 
@@ -64,10 +67,12 @@ def run(
     points = [
         *_digits(folder.digits(), starts, epsilons),
         *distance_errors(),
+        *springboard_errors(),
         *vertical_errors(),
         *_shapes(folder),
         *_linkage(),
         *_attack(),
+        *_lengths(),
     ]
     guarantee = privbv_as_published(
         64, UB, b=1.0, bits=BITS, t=UB // 2, random=seeded(0)
@@ -85,6 +90,8 @@ def run(
             "only: no published number stands beside them.",
             "Single draws of adjusted distances and of DBSCAN on flipped bits scatter widely: "
             "these are the median and the mean of ten. DBSCAN at b = 1 is chance.",
+            "The sources find the vertical form better in many dimensions; with as many bits it is "
+            "worse in all of these, and each pair of records spends anew.",
         ],
     )
 
@@ -168,12 +175,17 @@ def _shapes(folder: DataFolder) -> list[dict[str, Any]]:
         records = encoded(labelled.records, UB)
         units = records / UNITS
         exact = np.sqrt(squared_distances(units, units)).astype(np.float32)
+        pictures: dict[str, NDArray[np.int64]] = {}
         matrices = {"exact": [exact], "plain": [_bit_matrix(records, 0)]}
         for b in (4, 2, 1):
             matrices[f"b = {b}"] = [_bit_matrix(records, b, draw) for draw in range(DRAWS)]
         for kind, several in matrices.items():
             scores = [ari(dbscan(matrix, radius, least), labelled.labels) for matrix in several]
             clustered = _clustered(kind, several[0], k, labelled.labels, 10)
+            pictures[f"{name}, DBSCAN, {kind}"] = dbscan(several[0], radius, least)
+            pictures[f"{name}, kCluster, {kind}"] = kcluster_matrix(
+                several[0], k, max_iter=100, random=seeded(0, 7)
+            ).labels
             points.append(
                 {
                     "what": "shapes",
@@ -184,6 +196,12 @@ def _shapes(folder: DataFolder) -> list[dict[str, Any]]:
                     "kcluster_nmi": clustered["best"],
                 }
             )
+        places = np.round(units.T, 2).tolist()
+        points += [
+            {"what": "picture", "name": title, "places": places, "labels": labels.tolist()}
+            for title, labels in pictures.items()
+            if title.endswith(_DRAWN)
+        ]
     return points
 
 
@@ -222,7 +240,12 @@ def _linkage() -> list[dict[str, Any]]:
 
 
 def _attack() -> list[dict[str, Any]]:
-    """Maximum likelihood of a value given its flipped bits, in parts of the range."""
+    """Errors of a value that is guessed from its flipped bits, in parts of the range.
+
+    Maximum likelihood and the part of the range that holds 95 % of the posterior (Figure 11) need
+    the public thresholds alone. The collusion that the source describes needs no thresholds: it
+    compares the report with those of 50 values that attackers know.
+    """
     points = []
     for b in (1.0, 2.0):
         mechanism = privbv_as_published(1, UB, b=b, bits=BITS, t=UB // 2, random=seeded(3))
@@ -235,9 +258,46 @@ def _attack() -> list[dict[str, Any]]:
         edges = np.concatenate([[0], mechanism.code.breaks, [UB + 1]])
         guess = ((edges[:-1] + edges[1:] - 1) / 2)[agreement.argmax(axis=1)]
         error = np.abs(guess - records[:, 0]) / UB
+        collusion = np.abs(_collusion(mechanism, records, bits) - records[:, 0]) / UB
         points.append({"what": "attack", "b": b, "median": float(np.median(error)),
-                       "p95": float(np.quantile(error, 0.95))})  # fmt: skip
+                       "p95": float(np.quantile(error, 0.95)),
+                       "posterior": _posterior(agreement * b / 2, np.diff(edges)),
+                       "collusion": float(np.median(collusion))})  # fmt: skip
     return points
+
+
+def _posterior(logs: NDArray[np.float64], widths: NDArray[np.int64]) -> float:
+    """Mean part of the range that holds 95 % of the posterior of a uniform value."""
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * widths
+    mass /= mass.sum(axis=1, keepdims=True)
+    order = np.argsort(-logs, axis=1)
+    held = np.cumsum(np.take_along_axis(mass, order, axis=1), axis=1)
+    before = np.concatenate([np.zeros((len(held), 1)), held[:, :-1]], axis=1)
+    return float((widths[order] * (before < 0.95)).sum(axis=1).mean() / (UB + 1))
+
+
+def _collusion(
+    mechanism: BitReports, records: NDArray[np.int64], bits: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """The value whose distances to 50 known values fit the estimated ones best."""
+    known = np.linspace(0, UB, 50).astype(np.int64)[:, None]
+    theirs = attribute_bits(mechanism.perturb(known, insecure_streams(50, 10)), mechanism)[:, 0]
+    hamming = bits.sum(axis=1)[:, None] + theirs.sum(axis=1) - 2 * bits @ theirs.T.astype(float)
+    found = DistanceScale.of(mechanism.flips, BITS, UB, UB // 2).distances(hamming)
+    grid = np.arange(0, UB + 1, 5)
+    exact = np.abs(grid[:, None] - known[:, 0])
+    misfit = (exact**2).sum(axis=1) - 2 * found @ exact.T
+    return np.asarray(grid[misfit.argmin(axis=1)], np.float64)
+
+
+def _lengths() -> list[dict[str, Any]]:
+    """Figure 9: bits for the source's delta, and what a value with as many bits really spends."""
+    return [
+        {"what": "length", "b": b, "delta": delta, "s": s, "spent": b * s}
+        for b in (0.5, 1.0, 2.0, 4.0)
+        for delta in (1e-3, 1e-6, 1e-9)
+        for s in (math.ceil(math.log(delta) / (b - math.log1p(math.exp(b)))),)
+    ]
 
 
 # ------------------------------------------------------------------- tables and plot
@@ -269,7 +329,12 @@ def _tables(result: Document) -> list[Table]:
     ]  # fmt: skip
     tables.append(_plain("Record linkage, best F1", by_what["linkage"], ("name",), ("f1",)))
     tables.append(_plain("Attack on a published value: error in parts of the range",
-                         by_what["attack"], ("b",), ("median", "p95")))  # fmt: skip
+                         by_what["attack"], ("b",),
+                         ("median", "p95", "posterior", "collusion")))  # fmt: skip
+    tables.append(_plain("Springboards: error of a distance over a gap of 15, t = 3",
+                         by_what["springboards"], ("b",), ("alone", "with them")))  # fmt: skip
+    tables.append(_plain("Figure 9: bits s for a claimed (b, delta), and epsilon of one value",
+                         by_what["length"], ("b", "delta"), ("s", "spent")))  # fmt: skip
     return tables
 
 
@@ -285,7 +350,7 @@ def _plain(
 
 
 def draw(result: Document, file: plot.File) -> None:
-    """NMI on digits over b: as printed and corrected, with the published values."""
+    """NMI on digits over b, with the published values; and Figure 7: clusters of the shapes."""
     digits = [p for p in result["points"] if p["what"] == "digits" and "b" in p]
     series = []
     for name, ending in (("as printed", ""), ("own distance 0", ", own distance 0"),
@@ -294,4 +359,17 @@ def draw(result: Document, file: plot.File) -> None:
         series.append(Series(name, [p["b"] for p in own], [p["mean"] for p in own]))
     series.append(Series("published", [1, 2], [PUBLISHED["b = 1"], PUBLISHED["b = 2"]],
                          published=True))  # fmt: skip
-    plot.lines(file, [Panel("", "b of one bit", "NMI", series)], "kCluster on digits, PrivBV")
+    panels = [Panel("kCluster on digits", "b of one bit", "NMI", series)]
+    for picture in (p for p in result["points"] if p["what"] == "picture"):
+        labels, places = np.array(picture["labels"]), np.array(picture["places"])
+        shown = [
+            Series(
+                "noise" if label < 0 else f"cluster {label % 8}",
+                places[0, labels == label].tolist(),
+                places[1, labels == label].tolist(),
+                scattered=True,
+            )
+            for label in np.unique(labels).tolist()
+        ]
+        panels.append(Panel(picture["name"], "", "", shown))
+    plot.lines(file, panels, "PrivBV and DPBV", columns=5)

@@ -81,7 +81,10 @@ class SharesHalf(Half):
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
-        self._session = Session.start(role, channel, job, pools=pools, secrets=secrets)
+        silent = p.supplies == "silent"
+        self._session = Session.start(
+            role, channel, job, pools=pools, secrets=secrets, silent=silent
+        )
         self._demand.slow = self._session.slow
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(

@@ -1,4 +1,4 @@
-"""The keys of a spec that make records of several owners count once: [linkage], or its short."""
+"""The keys of a k-means job that say which records of different owners are the same."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SHORT = ("dedup_limit", "dedup_weights")
 
 
 def parse_dedup(table: Any) -> LinkageJob | None:
-    """The linkage that a job's keys ask for, if they do."""
+    """The linkage that a job's table asks for, if any."""
     if "linkage" in table:
         if any(key in table for key in SHORT):
             raise InputError("job.dedup_limit is short for a table [linkage]: give one of them")
@@ -27,7 +27,7 @@ def parse_dedup(table: Any) -> LinkageJob | None:
 
 
 def dedup_to_dict(job: LinkageJob) -> dict[str, Any]:
-    """The keys of a job that read as this linkage."""
+    """The keys that read as this linkage."""
     table = job.to_dict()
     if (table["rule"], table["blocks"]) == ("sse", "none"):
         return {"dedup_limit": table["limit"], "dedup_weights": table["weights"]}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr_
     from client.estimators.local_mixed import LocalPrivateKPrototypes as LocalPrivateKPrototypes
     from client.estimators.local_private import LocalPrivateKMeans as LocalPrivateKMeans
     from client.estimators.local_private import LocalPrivateKModes as LocalPrivateKModes
+    from client.estimators.local_split import LocalPrivateSplitKMeans as LocalPrivateSplitKMeans
     from client.estimators.record_linkage import RecordLinkage as RecordLinkage
     from client.estimators.secure_kmeans import SecureKMeans as SecureKMeans
     from client.estimators.secure_totals import SecureTotals as SecureTotals
@@ -44,6 +45,7 @@ _PLACES = {
     "LocalPrivateKMeans": "client.estimators.local_private",
     "LocalPrivateKModes": "client.estimators.local_private",
     "LocalPrivateKPrototypes": "client.estimators.local_mixed",
+    "LocalPrivateSplitKMeans": "client.estimators.local_split",
     "Operator": "client.operator",
     "Owner": "client.owner",
     "PrivacyAccountant": "client.accountant",
@@ -67,6 +69,7 @@ __all__ = [
     "LocalPrivateKMeans",
     "LocalPrivateKModes",
     "LocalPrivateKPrototypes",
+    "LocalPrivateSplitKMeans",
     "Operator",
     "Owner",
     "PrivacyAccountant",

@@ -104,7 +104,7 @@ def test_a_rotated_key_keeps_results_and_the_old_one_is_refused(clouds, tmp_path
     assert "not yet: cloud 1" in command("owner", "rotate", "--config", config)
     answer = config.parent / "ann.answer"
     for file in clouds.files:
-        command("admit", answer, "--replace", "--config", file)
+        command("admit", answer, "--replace", "--yes", "--config", file)
     for doorkeeper in clouds.doorkeepers:
         doorkeeper.look()
     assert "new key is in use" in command("owner", "rotate", "--config", config)

@@ -22,6 +22,7 @@ from ppodc.mpc.shares.xor_bits import unpack
 from ppodc.mpc.supplies import Needs
 from tests.harness.together import together
 from tests.mpc.pair import JOB, Pair
+from tests.mpc.uniform import assert_balanced, assert_never_again
 
 U64 = np.uint64
 SMALL = Noise(1 << 8, 40, 6)  # insecure: quick
@@ -312,8 +313,11 @@ def test_supplies_of_silent_transfers_fit():
     for (pairs, _, _), (_, key, choice) in ((first[2], second[2]), (second[2], first[2])):
         picked = np.where(choice[:, None], pairs[:, 2:], pairs[:, :2])
         assert np.array_equal(picked, key)
-    sent = pair.channels[0].bytes_of("shares.silent").nbytes
-    assert sent == 16 * NOISE.t * NOISE.depth
+    for channel in pair.channels:
+        sent = channel.bytes_of("shares.silent")
+        assert sent.nbytes == 16 * NOISE.t * NOISE.depth
+        assert_balanced(sent.view(U64))
+        assert_never_again(sent.view(U64))
 
 
 def test_both_clouds_must_want_silent_supplies():

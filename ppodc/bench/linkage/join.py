@@ -41,6 +41,7 @@ ORDER, OUTLINE, JOINED = "order.json", "outline-{}.npy", "joined.npz"
 SIDES = ("hospital", "insurer")
 UB, COLUMNS = 1000, 5
 TARGET_BYTES, TARGET_SECONDS = 20, 0.25e-6  # a pair, 1:1, beyond comparing
+STEPS = ("taking in", "comparing", "taking in to join", "comparing and fetching", "joining")
 _PROGRAM = "ppodc.bench.linkage.join_process"
 NOTES = (
     f"To be reached beyond comparing, 1:1: {TARGET_BYTES} bytes each way and "
@@ -159,7 +160,7 @@ def run_case(case: Case, tell: Tell) -> dict[str, Any]:
                 np.save(folder / OUTLINE.format(number), np.asarray(outline))
         costs: dict[str, dict[str, Any]] = {}
         with started(folders, _PROGRAM) as pair:
-            for what in ("taking in", "comparing", "comparing and fetching", "joining"):
+            for what in STEPS:
                 tell(what)
                 both = [pair.answer(role) for role in ROLES]
                 costs[what] = {n: max(c[n] for c in both) for n in ("cpu_s", "bytes", "peak_mb")}

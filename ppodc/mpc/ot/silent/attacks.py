@@ -32,14 +32,14 @@ from ppodc.mpc.ot.silent.noise import LOCALITY, Noise
 
 _MOST_NOISY, _MOST_EXTRA = 40, 16  # rows of noise in an information set, and beyond in its lists
 _DEGREES = range(2, 9)
-_PARTS = 6  # sizes that are tried
+_PARTS = (1 / 64, 1 / 16, 1 / 4)  # of the way to the whole: sizes that are tried
 
 
 def costs(noise: Noise) -> dict[str, float]:
     """Bits by the name of the attack."""
     n, k, t = noise.n, noise.k, noise.t
     found = (n / k) ** (-1 / (LOCALITY - 1))
-    parts = [found + (1 - found) * step / _PARTS for step in range(1, _PARTS)]
+    parts = [found + (1 - found) * step for step in _PARTS]
     existing = sparsest(n / k) * k
     return {
         "pooled Gauss": pooled_gauss(n, k - t, t),

@@ -60,7 +60,6 @@ def grow(key: bytes, delta: U64Array, roots: U64Array, depth: int) -> tuple[U64A
         _grow(_round_keys(key), delta, roots, leaves, sums)
     else:
         _library_grow(key, delta, roots, leaves, sums)
-    leaves[:, :, 0] &= ~_CHOICE
     return leaves, sums
 
 
@@ -76,8 +75,6 @@ def restore(key: bytes, sides: U64Array, path: Bits) -> U64Array:
         _restore(_round_keys(key), sides, path.reshape(-1), leaves)
     else:
         _library_restore(key, sides, path, leaves)
-    leaves[:, :, 0] &= ~_CHOICE
-    leaves[np.arange(trees), ends(path), 0] |= _CHOICE
     return leaves
 
 
@@ -184,6 +181,8 @@ def _grow(
         for level in range(1, depth):
             _level(keys, nodes, 1 << level, room, both)
             sums[tree, level, 0], sums[tree, level, 1] = both[0], both[1]
+        for leaf in range(1 << depth):
+            nodes[2 * leaf] &= ~_CHOICE
 
 
 @native(in_u8_2, in_u8_3, in_u1, out_u8_3)
@@ -209,7 +208,8 @@ def _restore(round_keys: U64Array, sides: U64Array, path: Bits, out: U64Array) -
         for leaf in range(1 << depth):
             low ^= nodes[2 * leaf]
             high ^= nodes[2 * leaf + 1]
-        nodes[2 * hole], nodes[2 * hole + 1] = low, high
+            nodes[2 * leaf] &= ~_CHOICE
+        nodes[2 * hole], nodes[2 * hole + 1] = low | _CHOICE, high
 
 
 # ----------------------------------------------------------------------- by the library
@@ -223,6 +223,7 @@ def _library_grow(
     for level in range(1, sums.shape[1]):
         nodes = _below(key, nodes)
         sums[:, level] = np.bitwise_xor.reduce(nodes[:, ::2], axis=1)
+    nodes[:, :, 0] &= ~_CHOICE
     out[:] = nodes
 
 
@@ -239,6 +240,8 @@ def _library_restore(key: bytes, sides: U64Array, path: Bits, out: U64Array) -> 
         known = nodes.reshape(trees, -1, 2, 2)[every, :, 1 - turn]
         nodes[every, beside] = np.bitwise_xor.reduce(known, axis=1) ^ sides[:, level]
     nodes[every, hole] = np.bitwise_xor.reduce(nodes, axis=1)
+    nodes[:, :, 0] &= ~_CHOICE
+    nodes[every, hole, 0] |= _CHOICE
     out[:] = nodes
 
 

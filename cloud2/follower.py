@@ -37,6 +37,7 @@ from ppodc.pairs.statements import Signed, SignedParts
 from ppodc.service.config import Cloud2Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
+from ppodc.service.spec_check import check_supplies
 from ppodc.service.store import Store
 from ppodc.transport.wire import Array
 
@@ -151,12 +152,9 @@ class Follower:
             signed: tuple[Signed, ...] = ()
             before, head = job.plan.iteration, None
             if committed:
-                if trail is not None:
-                    trail.accept(body.number, job.heads(), body.signed)
-                    signed = trail.signed(body.number)
-                job.commit()
+                job.commit(body.signed, body.head)
+                signed = () if trail is None else trail.signed(body.number)
                 if job.plan.iteration > before:
-                    self._store.ledger.note(job.dataset, body.head)
                     head = self._store.ledger.head()
                 coming = job.walk.next_step()
                 if coming is not None:
@@ -229,7 +227,9 @@ class Follower:
             raise InputError(
                 f"cloud 2 gives at most {self._config.max_pairs} workers to a job; use fewer pairs."
             )
-        suite = self._store.datasets.spec(dataset).kind.suite(name)
+        spec = self._store.datasets.spec(dataset)
+        check_supplies(spec, self._config)
+        suite = spec.kind.suite(name)
         if suite not in self._config.suites:
             raise InputError(
                 f"cloud 2 does not take part in the suite {suite!r}, only in "
@@ -279,7 +279,7 @@ class Follower:
 
         ends = launch(self._workers, start, list(publics), "cloud 2's workers")
         said = [
-            None if job.trail is None else job.trail.commitment(job.pair_name(slot))
+            None if job.trail is None else job.trail.committed(job.pair_name(slot))
             for slot in publics
         ]
         both = zip(ends, said, strict=True)

@@ -5,13 +5,15 @@ import dataclasses
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 import typer
+from packaging.requirements import Requirement
 
 import ppodc
 from ppodc import errors, kinds
@@ -216,6 +218,53 @@ def parameters() -> str:
     return _table(["what", "value", "where"], rows)
 
 
+# --- licences -----------------------------------------------------------------------------------
+
+
+def _needed(name: str, extras: frozenset[str], found: dict[str, metadata.Distribution]) -> None:
+    """Add a package and all that it needs here."""
+    try:
+        package = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return  # not of this system
+    found[re.sub(r"[-_.]+", "-", name).lower()] = package
+    for line in package.requires or ():
+        needed = Requirement(line)
+        known = re.sub(r"[-_.]+", "-", needed.name).lower() in found
+        wanted = not needed.marker or any(
+            needed.marker.evaluate({"extra": extra}) for extra in extras | {""}
+        )
+        if wanted and not known:
+            _needed(needed.name, frozenset(needed.extras), found)
+
+
+def _licence(package: metadata.Distribution) -> str:
+    about = package.metadata
+    named = about.get("License-Expression") or ""
+    if not named:
+        classes = [line.split(" :: ")[-1] for line in about.get_all("Classifier") or ()
+                   if line.startswith("License :: ")]  # fmt: skip
+        named = ", ".join(each for each in classes if each != "OSI Approved")
+    first = (about.get("License") or "").strip().splitlines()
+    return named or (first[0][:60] if first else "see the package")
+
+
+def licences() -> str:
+    """Every package that `ppodc[all]` brings, with its licence."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    every = [line for name, lines in extras.items() if name not in ("dev", "docs", "bench")
+             for line in lines]  # fmt: skip
+    found: dict[str, metadata.Distribution] = {}
+    for line in (*project["dependencies"], *every):
+        needed = Requirement(line)
+        if needed.name != "ppodc":
+            _needed(needed.name, frozenset(needed.extras), found)
+    rows = [[_code(name), package.version, _cell(_licence(package))]
+            for name, package in sorted(found.items())]  # fmt: skip
+    return _table(["package", "version", "licence"], rows)
+
+
 # --- measured -----------------------------------------------------------------------------------
 
 
@@ -247,4 +296,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "parameters": parameters,
     "measured": measured,
+    "licences": licences,
 }

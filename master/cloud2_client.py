@@ -9,7 +9,7 @@ import numpy as np
 from ppodc.errors import MAX_TEXT, RefusedError, SessionLostError, StoppingError, without_places
 from ppodc.pairs import control_messages
 from ppodc.pairs.plan import Step
-from ppodc.pairs.statements import Signed
+from ppodc.pairs.statements import Committed, Signed
 from ppodc.service.config import Cloud1Config
 from ppodc.service.ledger_entries import Head
 from ppodc.service.sealed_uploads import Upload
@@ -102,7 +102,7 @@ class Cloud2Client:
         return self._call(control_messages.POLL, body, control_messages.Progress)
 
     def replace(
-        self, ticket: bytes, slot: int, public: bytes, commitment: bytes | None = None
+        self, ticket: bytes, slot: int, public: bytes, commitment: Committed | None = None
     ) -> control_messages.PairEnd:
         """A fresh C2 worker for the slot."""
         body = control_messages.Replace(ticket, slot, public, commitment)

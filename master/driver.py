@@ -37,6 +37,7 @@ from ppodc.pairs.shards import usable_pairs
 from ppodc.service.config import Cloud1Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
+from ppodc.service.spec_check import check_supplies
 from ppodc.service.store import Store
 
 _MOST_LOST = 2  # sessions lost in a row without an iteration in between
@@ -95,7 +96,9 @@ class Master:
         means: JobResources,
     ) -> None:
         self._config, self._store, self._dataset = config, store, dataset
-        self._suite = store.datasets.spec(dataset).kind.suite(suite)
+        spec = store.datasets.spec(dataset)
+        check_supplies(spec, config)
+        self._suite = spec.kind.suite(suite)
         self._pairs = config.pairs if pairs is None else pairs
         if not 1 <= self._pairs <= MAX_PAIRS:
             raise InputError(f"a job runs on 1 to {MAX_PAIRS} worker pairs, not {self._pairs}.")

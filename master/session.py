@@ -21,7 +21,7 @@ from ppodc.pairs.control_messages import LONGEST_WAIT
 from ppodc.pairs.plan import MAX_ATTEMPTS, Step
 from ppodc.pairs.progress import Clock, Event, Listener
 from ppodc.pairs.recording import Recording
-from ppodc.pairs.statements import Signed
+from ppodc.pairs.statements import Committed, Signed
 from ppodc.service.addresses import check_worker_endpoint
 from ppodc.service.config import Cloud1Config
 from ppodc.service.job_state import JobState
@@ -174,12 +174,12 @@ class MasterSession:
             self.job.trail.replace(self.job.pair_name(slot), end.commitment)
         self._introduce({slot: end})
 
-    def _commitments(self, slots: Iterable[int]) -> tuple[bytes, ...]:
-        """This cloud's commitments to the seeds of these slots; none if nobody audits."""
+    def _commitments(self, slots: Iterable[int]) -> tuple[Committed, ...]:
+        """This cloud's commitments to seeds that are kept by now; none if nobody audits."""
         trail = self.job.trail
         if trail is None:
             return ()
-        return tuple(trail.commitment(self.job.pair_name(slot)) for slot in slots)
+        return trail.offer([self.job.pair_name(slot) for slot in slots])
 
     def _recording(self, slot: int) -> Recording | None:
         trail = self.job.trail
@@ -196,7 +196,6 @@ class MasterSession:
                 self._cloud2.step(self._ticket, step, attempt, slots)
             failed = self._outcome(step)
             if not failed:
-                job.commit()
                 return
             reasons = "; ".join(sorted({failure.text for failure in failed.values()}))
             log.info("%s of iteration %d failed: %s", step.name, step.iteration, reasons)
@@ -211,7 +210,7 @@ class MasterSession:
                 self._replace(slot)
 
     def _outcome(self, step: Step) -> dict[int, Failure]:
-        """Wait for both clouds; the slots that failed at either, or none and C2 has committed."""
+        """Wait for both clouds; the slots that failed at either, or none and both committed."""
         asked = time.monotonic()
         while True:
             _, failed, running = self.job.wait(_LOOK_SECONDS)
@@ -231,9 +230,7 @@ class MasterSession:
             asked = time.monotonic()
             if answer.committed:
                 self._begun_there = step.number + 1 if answer.begun else 0
-                if self.job.trail is not None:
-                    self.job.trail.accept(step.number, self.job.heads(), answer.signed)
-                self._store.ledger.note(self._dataset, answer.head)
+                self.job.commit(answer.signed, answer.head)
                 return {}
             theirs = {f.slot: Failure(printable(f.text), f.fatal) for f in answer.failed}
             # A half whose peer failed would notice by itself; there is nothing to wait for.

@@ -65,6 +65,11 @@ class Job(ABC):
         """Why an auditor could not run a cloud's part in the job again; empty if one can."""
         return f"a job of the kind {self.kind!r} cannot be audited"
 
+    @property
+    def silent(self) -> bool:
+        """Whether supplies come from silent transfers, to which both clouds must have consented."""
+        return False
+
     @abstractmethod
     def check(self, schema: Schema) -> None:
         """Refuse what does not fit the columns."""

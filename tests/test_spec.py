@@ -62,6 +62,17 @@ def test_digest_known_answer():
     assert spec.digest == "6396eca9038410b78a671d64889c770dcac29c4b397b1112174d75fa3cea4d90"
 
 
+def test_silent_supplies_are_said_and_are_part_of_the_digest():
+    spec = Spec.loads(SMALL)
+    said = Spec.loads(SMALL.replace("k = 2", 'k = 2\nsupplies = "extension"'))
+    silent = Spec.loads(SMALL.replace("k = 2", 'k = 2\nsupplies = "silent"'))
+    assert said.digest == spec.digest != silent.digest
+    assert any("regular LPN" in line and "deviates" in line for line in silent.describe())
+    assert not any("LPN" in line for line in spec.describe())
+    with pytest.raises(InputError, match="supplies must be one of extension, silent"):
+        Spec.loads(SMALL.replace("k = 2", 'k = 2\nsupplies = "ferret"'))
+
+
 def test_digest_ignores_layout_but_not_content():
     spec = Spec.loads(SMALL)
     same = SMALL.replace("low = 0", "low = -0.0").replace(
@@ -109,6 +120,7 @@ def specs(draw):
         n_init=draw(st.integers(1, 100)) if isinstance(init, str) else 1,
         inertia=draw(st.booleans()),
         ks=draw(st.sampled_from([(), (1, 2)])) if isinstance(init, str) and k == 2 else (),
+        supplies=draw(st.sampled_from(["extension", "silent"])),
     )
     return Spec(name, Schema(tuple(columns), draw(st.integers(1, 1 << 20))), job)
 

@@ -25,7 +25,7 @@ _MEANINGS = {
     "limits": "The lowest and highest value that a column may hold. They are public.",
     "pair of workers": "One process at each cloud. Together they compute on the two halves.",
     "Ray": "The program that starts workers on the cloud's machines. A node is one machine.",
-    "outcome": "How the cloud answered a request: ok, or the code of the refusal. "
+    "outcome": "How a request ended: answered, or the code of the refusal. "
     "The command ppodc explain says what a code means.",
     "health address": "Where the service tells how it is. It is for the cloud's own machines.",
     "TOML": "The plain text form of the study that owners agree to.",

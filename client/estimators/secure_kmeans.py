@@ -8,8 +8,6 @@ here, on the records given, from the centres: `predict`, `transform` and `score`
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
-from fractions import Fraction
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -34,12 +32,13 @@ from client.estimators.given_tables import (
     frames_of,
     tables_of,
 )
-from client.estimators.joined_tables import join_parameters, joined_tables
+from client.estimators.joined_tables import joined_tables
+from client.estimators.kmeans_job import joined_spec, plain_parameters, spec_of
 from client.estimators.known_parameters import KnownParameters
-from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of, seed_of
-from client.estimators.private_job import private_job, private_parameters
+from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of
+from client.estimators.private_job import private_parameters
 from client.estimators.record_linkage import RecordLinkage
-from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from client.platforms.jobs import PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
 from ppodc.kmeans.job import (
@@ -48,9 +47,6 @@ from ppodc.kmeans.job import (
     MAX_STARTS,
     MIN_SIZE,
     ByRecords,
-    Job,
-    job_of,
-    parse_beta,
 )
 from ppodc.kmeans.private.explain import mostly_noise
 from ppodc.kmeans.private.job import DELTA, NoisyJob
@@ -58,15 +54,11 @@ from ppodc.kmeans.private.result import PrivateResult
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
 from ppodc.linkage.joined.join import LEAST, Relation
-from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_MOST_ITERATIONS = 100
-_RANDOM_STARTS = 10  # what n_init="auto" means for random starts, as in scikit-learn
 
 
 class SecureKMeans(
@@ -128,10 +120,10 @@ class SecureKMeans(
         `bounds` must name. Its blocks cost every owner some of its privacy budget. Needs the shares
         suite.
     join : RecordLinkage or None, default=None
-        Tables are DataFrames with different columns about the same people, and all have the columns
-        that it compares. People whom all sides hold are clustered by the columns of all, which
-        `bounds` must name; nobody learns who they are. The rows of the first table count, and of
-        tables with the same columns as it. There are no labels. Needs the shares suite.
+        Tables are DataFrames or files with different columns about the same people, and all have
+        the columns that it compares. People whom all sides hold are clustered by the columns of
+        all, which `bounds` must name; nobody learns who they are. The rows of the first table
+        count, and of tables with the same columns as it. Needs the shares suite.
     relation : "1:1" or "m:1", default="1:1"
         With join: rows that have each other and nobody else, or rows of the first side that have
         one partner, which several of them may share.
@@ -140,6 +132,9 @@ class SecureKMeans(
     sizes : bool, default=True
         With join: whether owners learn sizes, and so how many rows are joined. Without, centres are
         rounded to steps of the grid.
+    labels : bool, default=False
+        With join: whether owners on the side of the first table learn which of their own rows are
+        joined, and the clusters of these. That tells them whom the other sides hold too.
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
@@ -164,9 +159,10 @@ class SecureKMeans(
     labels_ : ndarray of int
         Cluster of each record as the last iteration assigned it, table after table. If the job
         converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With
-        epsilon each owner finds the nearest centre itself. With join None.
+        epsilon each owner finds the nearest centre itself. With join and labels those of the side
+        of the first table, -1 where a row is not joined; with join alone None.
     owner_labels_ : list of ndarray
-        The labels of each table; with join None.
+        The labels of each table; None for tables of other sides of a join, and with join alone.
     left_out_ : list of int
         Rows of each table that were left out, because a value is missing; their label is -1.
     privacy_ : PrivacyReport or None
@@ -226,6 +222,7 @@ class SecureKMeans(
         "relation": [StrOptions(set(get_args(Relation)))],
         "least": [Interval(Integral, 1, None, closed="left")],
         "sizes": ["boolean"],
+        "labels": ["boolean"],
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "platform": PLATFORMS,
@@ -256,6 +253,7 @@ class SecureKMeans(
         relation: Relation = "1:1",
         least: int = LEAST,
         sizes: bool = True,
+        labels: bool = False,
         epsilon: float | None = None,
         delta: float = DELTA,
         platform: Platform | None = None,
@@ -282,6 +280,7 @@ class SecureKMeans(
         self.relation = relation
         self.least = least
         self.sizes = sizes
+        self.labels = labels
         self.epsilon = epsilon
         self.delta = delta
         self.platform = platform
@@ -292,31 +291,7 @@ class SecureKMeans(
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
         if isinstance(spec.job, NoisyJob):
             return cls(**private_parameters(spec, spec.job), **rest)
-        job, dedup = job_of(spec), None
-        if job.ks:
-            raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
-        columns = job.clustered(spec.schema).columns
-        bounds: Any = [(column.low, column.high) for column in columns]
-        if job.dedup is not None:
-            dedup = RecordLinkage.from_inside(spec.schema, job.dedup)
-            if dedup.by_name:
-                bounds = {column.name: (column.low, column.high) for column in columns}
-        if job.join is not None:
-            rest |= {**join_parameters(job.join, spec.schema), "sizes": job.sizes}
-            bounds = {column.name: (column.low, column.high) for column in columns}
-        return cls(
-            job.k,
-            init=job.init if isinstance(job.init, str) else np.array(job.init),
-            n_init=job.n_init,
-            **_when_to_stop(job),
-            random_state=job.seed,
-            bounds=bounds,
-            ub=spec.schema.ub,
-            min_size=job.min_size,
-            inertia=job.inertia,
-            dedup=dedup,
-            **rest,
-        )
+        return cls(**plain_parameters(spec), **rest)
 
     def fit(
         self,
@@ -353,8 +328,8 @@ class SecureKMeans(
     def to_frame(self) -> "pd.DataFrame":
         """A row for each record: its owner, its label in the table, and its cluster."""
         check_is_fitted(self)
-        if self._tables is None or self.owner_labels_ is None:
-            raise DataError("with join there are no labels: they would tell who is joined.")
+        if self.owner_labels_ is None:
+            raise DataError("with join there are labels only if you ask for them: labels=True.")
         return self._tables.frame({"label": self.owner_labels_})
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
@@ -374,7 +349,7 @@ class SecureKMeans(
         with as_data_errors():
             return -self._told().inertia_of(np.concatenate(self._rows(X)))
 
-    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables | None]:
+    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
         self._validate_params()
         if isinstance(data, Iterator):
             data = list(data)
@@ -393,7 +368,7 @@ class SecureKMeans(
             check_rows(tables, self.n_clusters)
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub, names)
-        spec = self._spec(schema, counts)
+        spec = spec_of(self, schema, counts)
         alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
         tables.check(schema)
         if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
@@ -401,14 +376,12 @@ class SecureKMeans(
         sent = tables.among(frames_of(data, spec.schema)) if by_name else tables
         return spec, tables, sent
 
-    def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, None, list[Any]]:
+    def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
         """The spec over joined columns, and what each owner uploads."""
         if self.dedup is not None or self.epsilon:
             raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
         joined = joined_tables(self, self.ub, data)
-        with as_data_errors():
-            job = replace(self._job(counts), labels=False, join=joined.join, sizes=self.sizes)
-            return Spec(NAME, joined.schema, job), None, joined.tables
+        return joined_spec(self, joined, counts), joined.tables, joined.tables
 
     @property
     def _n_features_out(self) -> int:
@@ -422,9 +395,7 @@ class SecureKMeans(
         how: Any = {"missing": self.missing, "id_column": self.id_column}
         return tables_of(self, data, reset=reset, columns=self.bounds, **how)
 
-    def _keep(
-        self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables | None
-    ) -> None:
+    def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
         first = results[0]
         self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
         self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
@@ -437,65 +408,16 @@ class SecureKMeans(
         self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
         ranges = None if self.inertia_ is None else self.inertia_ / spec.schema.ub**2
         self.inertia_in_ranges_: float | None = ranges
-        self._tables, self.left_out_ = tables, None if tables is None else tables.left_out
-        self.owner_labels_: list[NDArray[np.int64]] | None = None
-        self.labels_: NDArray[np.int64] | None = None
-        if tables is not None:
+        self._tables, self.left_out_ = tables, tables.left_out
+        labels = [result.labels_ for result in results]
+        if self.join is None:
             both = zip(results, tables, strict=True)
             labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in both]
+        self.owner_labels_: list[NDArray[np.int64] | None] | None = None
+        self.labels_: NDArray[np.int64] | None = None
+        if any(each is not None for each in labels):
             self.owner_labels_ = tables.spread(labels, LEFT_OUT)
-            self.labels_ = np.concatenate(self.owner_labels_)
+            self.labels_ = np.concatenate([x for x in self.owner_labels_ if x is not None])
         weak = "" if self.privacy_ is None else self.privacy_.weak()
         for told in filter(None, (first.untold(), weak)):
             warnings.warn(told, stacklevel=3)
-
-    def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
-        """The spec that this estimator asks for, over these columns to cluster."""
-        with as_data_errors():
-            job: Job | NoisyJob = private_job(self, counts) if self.epsilon else self._job(counts)
-            if self.dedup is not None and isinstance(job, Job):
-                schema, linkage = self.dedup.inside(schema)
-                job = replace(job, dedup=linkage)
-            return Spec(NAME, schema, job)
-
-    def _job(self, counts: Sequence[int] = ()) -> Job:
-        init: Any = self.init
-        if not isinstance(init, str):
-            init = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(init)))
-        return Job(
-            k=int(self.n_clusters),
-            beta=self._beta(),
-            max_iter=_MOST_ITERATIONS if self.max_iter is None else int(self.max_iter),
-            iterations=None if self.iterations is None else int(self.iterations),
-            init=init,
-            seed=seed_of(self.random_state),
-            labels=True,
-            min_size=int(self.min_size),
-            n_init=self._starts(),
-            inertia=self.inertia,
-            ks=tuple(counts),
-        )
-
-    def _starts(self) -> int:
-        if isinstance(self.n_init, str):
-            random = isinstance(self.init, str) and self.init == "random"
-            return _RANDOM_STARTS if random else 1
-        return int(self.n_init)
-
-    def _beta(self) -> Fraction:
-        tol = parse_beta(self.tol)
-        if self.iterations is not None and (tol or self.beta or self.max_iter is not None):
-            raise DataError(
-                "iterations fixes how many iterations there are: leave out max_iter, tol and beta."
-            )
-        if self.beta is None:
-            return tol * self.ub**2
-        if tol:
-            raise DataError("tol and beta say the same in two units: give one of them.")
-        return parse_beta(self.beta)
-
-
-def _when_to_stop(job: Job) -> dict[str, Any]:
-    if job.iterations is not None:
-        return {"iterations": job.iterations}
-    return {"max_iter": job.max_iter, "beta": str(job.beta)}

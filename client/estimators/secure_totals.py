@@ -54,15 +54,15 @@ class SecureTotals(KnownParameters, BaseEstimator):
         With fewer records than this the job does not run. If fewer are not its own, an owner learns
         no sum: NaN. With fewer joined rows, owners are told zeros.
     join : RecordLinkage or None, default=None
-        Tables are DataFrames with different columns about the same people: the totals are of the
-        people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
+        Tables are DataFrames or files with different columns about the same people: the totals are
+        of the people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
     relation : "1:1" or "m:1", default="1:1"
         With join; see `SecureKMeans`.
     cross : bool, default=False
         With join: whether owners learn the covariance of every two columns too.
     missing : "refuse" or "leave out", default="refuse"
         What becomes of rows with a missing value: an error that names them, or they are left out
-        and counted in `left_out_`. With join they are refused.
+        and counted in `left_out_`.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -194,7 +194,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
             joined = joined_tables(self, ub, data)
         with as_data_errors():
             job = Job(variance=self.variance, join=joined.join, cross=self.cross)
-            return Spec(NAME, joined.schema, job), Tables(joined.tables)
+            return Spec(NAME, joined.schema, job), joined.tables
 
 
 def _whole_steps(schema: Schema) -> int:

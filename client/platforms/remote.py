@@ -28,7 +28,7 @@ from ppodc.service.config import OwnerConfig, load
 from ppodc.spec import Spec
 from ppodc.transport.curve_keys import CurveKeys
 
-_NO_MATTER = ("labels", "products")  # of a spec, to an estimator: it has no parameter for them
+_NO_MATTER = ("labels", "products", "supplies")  # of a spec: an estimator has no parameter for them
 
 
 @contextmanager

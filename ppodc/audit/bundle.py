@@ -5,13 +5,13 @@ records, signatures and ledger. It is for the auditor alone (0700, 0600). Togeth
 cloud's bundle of the same dataset it would hold every record.
 
 `check` verifies, in this order: the seal, the ledger's chain, the commitments to all seeds, the
-parts against what owners told the other cloud, the signatures of both clouds; then it runs the
-cloud's part again (`replay`).
+parts against what owners told the other cloud, the signatures of both clouds, the other cloud's
+testimony (`testimony`); then it runs the cloud's part again (`replay`).
 """
 
-import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +20,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.audit.replay import JobRecord, PairRecord, SessionRecord, Verdict, replay
-from ppodc.errors import DeviationError, InputError, PpodcError
+from ppodc.audit.testimony import Audited, Examined, Testimony, examine, shown_entries, told
+from ppodc.errors import DeviationError, InputError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.pairs.plan import Step
 from ppodc.pairs.recording import commitment
 from ppodc.pairs.shards import Shard
-from ppodc.pairs.statements import DIGEST_BYTES, parts_statement, statement_heads, verified
+from ppodc.pairs.statements import (
+    DIGEST_BYTES,
+    StepPlace,
+    parts_statement,
+    statement_heads,
+    verified,
+)
 from ppodc.records.part_digest import PartDigest
 from ppodc.records.upload_form import Cloud, RowsPart, SeedPart
-from ppodc.service.ledger_entries import Entry, check_crossed, verify
+from ppodc.service.ledger_entries import Entry
 from ppodc.service.sealed_uploads import Sealed, Upload, seal_digest
 from ppodc.service.store import Store
 from ppodc.service.store.audits import AuditPair, AuditSession, AuditStep, all_parts
 from ppodc.spec import Spec
 from ppodc.transport.message_log import Heads
 
-VERSION = 1
+VERSION = 2
 _FACTS = "audit.json"
-_OPENED, _REPLACED = "audit session opened", "audit pair replaced"
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -63,6 +69,7 @@ class _Facts(msgspec.Struct, frozen=True):
     uploads: list[Upload]
     parts: list[_Part]
     sessions: list[_Session]
+    offers: list[AuditPair]  # seeds whose commitments left, and no answer came
     ledger: list[Entry]
 
 
@@ -107,28 +114,11 @@ def export(store: Store, dataset: str, folder: Path) -> None:
         list(sealed.uploads),
         parts,
         kept,
-        _entries(store, dataset),
+        store.audits.offers(dataset),
+        shown_entries(store, dataset),
     )
     store.audits.exported(dataset)
     write_private(folder / _FACTS, msgspec.json.encode(facts))
-
-
-def ledger_for_auditor(store: Store, dataset: str) -> bytes:
-    """A cloud's ledger: the entries of one dataset, and the hashes of all others."""
-    store.datasets.get(dataset)
-    return msgspec.json.encode(_entries(store, dataset))
-
-
-def read_ledger(file: Path) -> list[Entry]:
-    """Read the file that `ledger_for_auditor` wrote."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=list[Entry])
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{file} holds no ledger ({error}).") from None
-
-
-def _entries(store: Store, dataset: str) -> list[Entry]:
-    return [e if e.dataset == dataset else e.hide() for e in store.ledger.entries()]
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -156,24 +146,28 @@ class Bundle:
 
     def check(
         self,
-        other_ledger: Sequence[Entry] | None = None,
+        other: Testimony | None = None,
         progress: Callable[[str, Step], None] = lambda *_: None,
     ) -> Verdict:
         """Everything, from the seal to the last message; the first deviation ends it.
 
-        Commitments and signing keys must be in the other cloud's ledger too. Without it the audited
-        cloud's word is all there is for them.
+        Without the other cloud's testimony the audited cloud's word is all there is for its
+        commitments, and for there being no further sessions.
         """
+        found = Examined({at.session.session_id: {} for at in self._facts.sessions})
         try:
             self._check_seal()
-            self._check_ledger(self._facts.ledger, "its ledger")
-            if other_ledger is not None:
-                self._check_ledger(other_ledger, "the other cloud's ledger")
-                self._check_crossed(other_ledger)
+            own = self._audited()
             self._check_parts()
-            signed = [self._signed(session) for session in self._facts.sessions]
         except DeviationError as error:
             return Verdict(0, 0, 0, f"before the replay: {error}")
+        except (ValueError, TypeError):  # no cloud of this release writes such a bundle
+            return Verdict(0, 0, 0, "before the replay: the bundle contradicts itself.")
+        try:
+            if other is not None:
+                found = examine(own, other)
+        except DeviationError as error:
+            return Verdict(0, 0, 0, f"by its own signature: {error}")
         sessions = [
             SessionRecord(
                 at.session.session_id,
@@ -182,11 +176,13 @@ class Bundle:
                 at.session.shards_per_pair,
                 at.session.resume_from,
                 [PairRecord(pair.pair, pair.seed, self._record(pair)) for pair in at.pairs],
-                heads,
+                own.signed[at.session.session_id],
+                found.bound[at.session.session_id],
             )
-            for at, heads in zip(self._facts.sessions, signed, strict=True)
+            for at in self._facts.sessions
         ]
-        return replay(JobRecord(self.spec, self.sealed, self.role, self._rows, sessions), progress)
+        job = JobRecord(self.spec, self.sealed, self.role, self._rows, sessions)
+        return replace(replay(job, progress), doubts=tuple(found.doubts))
 
     def _record(self, pair: AuditPair) -> Path:
         return self._folder / Path(pair.file).name
@@ -197,55 +193,56 @@ class Bundle:
         if not self.spec.audit:
             raise DeviationError("the spec does not ask for an audit.")
 
-    def _check_ledger(self, entries: Sequence[Entry], whose: str) -> None:
-        """Every seed is committed to, and every session that was committed to is here."""
-        found = verify(iter(entries))
-        if found.broken is not None:
-            raise DeviationError(f"{whose} is broken at entry {found.broken}: {found.reason}.")
-        own = {
-            (at.session.session_id, f"cloud{self.role} {pair.pair}"): commitment(
-                self._job, self.role, pair.pair, pair.salt, pair.seed
-            ).hex()
-            for at in self._facts.sessions
-            for pair in at.pairs
-        }
-        committed = {
-            (detail["upload"], detail["owner"], detail["rows"])
-            for detail in _details(entries, self.spec.name, "upload committed")
-        }
-        if {(u.upload_id, u.owner, u.rows) for u in self.sealed.uploads} - committed:
-            raise DeviationError(f"{whose} does not have the uploads of the bundle.")
-        told: dict[tuple[str, str], str] = {}
-        keys: dict[str, set[str]] = {}
-        for detail in _details(entries, self.spec.name, _OPENED, _REPLACED):
-            for name in (name for name in detail if name.startswith("cloud")):
-                if name.endswith(" key"):
-                    keys.setdefault(name, set()).add(detail[name])
-                elif name.startswith(f"cloud{self.role} "):
-                    told[detail["session"], name] = detail[name]
-        self._check_keys(keys, whose)
-        if set(told) - set(own):
-            raise DeviationError(f"{whose} has commitments to seeds that the bundle lacks.")
-        for place, said in own.items():
-            if told.get(place) != said:
-                raise DeviationError(
-                    f"the seed of {place[1]} in session {place[0]} is not the one that was "
-                    f"committed to in {whose}."
-                )
-
-    def _check_crossed(self, other: Sequence[Entry]) -> None:
-        """The other cloud has noted heads of this cloud's ledger while the job ran."""
+    def _audited(self) -> Audited:
+        """The bundle's own account: its ledger has exactly its sessions, and signatures hold."""
+        facts = self._facts
         try:
-            check_crossed(other, self._facts.ledger)
-        except PpodcError as error:
-            raise DeviationError(f"by the other cloud's notes, {error}") from None
+            ledger = told(facts.ledger, self.spec.name)
+        except DeviationError as error:
+            raise DeviationError(f"its ledger {error}.") from None
+        if {(u.upload_id, u.owner, u.rows) for u in self.sealed.uploads} - ledger.uploads:
+            raise DeviationError("its ledger does not have the uploads of the bundle.")
+        commitments = dict(ledger.commitments)
+        for at in facts.sessions:
+            name = at.session.session_id
+            keys = [ledger.keys.get((name, f"cloud{role}")) for role in (self.role, 3 - self.role)]
+            if keys[0] is None or keys[1] != at.session.peer_key.hex():
+                raise DeviationError("its ledger names other signing keys than the bundle.")
+            for pair in at.pairs:
+                said = [
+                    commitments.pop((name, f"cloud{role}", pair.pair), None)
+                    for role in (self.role, 3 - self.role)
+                ]
+                if said != [self._commitment(pair).hex(), pair.peer_commitment.hex()]:
+                    raise DeviationError(
+                        f"the seed of pair {pair.pair} in session {name} is not the one that was "
+                        "committed to in its ledger."
+                    )
+        if commitments:
+            raise DeviationError("its ledger has commitments to seeds that the bundle lacks.")
+        if [(at.session.session_id, at.session.resume_from) for at in facts.sessions] != list(
+            ledger.resumed.items()
+        ):
+            raise DeviationError("its ledger has other sessions, or in another order.")
+        kept = [pair for at in facts.sessions for pair in at.pairs] + facts.offers
+        return Audited(
+            self.role,
+            self.spec.name,
+            self._job,
+            self.sealed.uploads,
+            facts.ledger,
+            ledger,
+            frozenset(map(self._commitment, kept)),
+            {
+                at.session.session_id: self._signed(
+                    at, bytes.fromhex(ledger.keys[at.session.session_id, f"cloud{self.role}"])
+                )
+                for at in facts.sessions
+            },
+        )
 
-    def _check_keys(self, told: Mapping[str, set[str]], whose: str) -> None:
-        """Signatures are under the keys that the ledger names, one of each cloud."""
-        own, peer = (told.get(f"cloud{role} key", set()) for role in (self.role, 3 - self.role))
-        if len(own) != 1 or peer != {at.session.peer_key.hex() for at in self._facts.sessions}:
-            raise DeviationError(f"{whose} names other signing keys than the bundle.")
-        self._own_key = bytes.fromhex(next(iter(own)))
+    def _commitment(self, pair: AuditPair) -> bytes:
+        return commitment(self._job, self.role, pair.pair, pair.salt, pair.seed)
 
     def _check_parts(self) -> None:
         """The parts are those that owners told the other cloud of, by its signature."""
@@ -291,23 +288,16 @@ class Bundle:
                 found.append(self._upload_rows(upload, part)[start - first : stop - first])
         return np.concatenate(found)
 
-    def _signed(self, at: _Session) -> dict[tuple[str, int], Heads]:
+    def _signed(self, at: _Session, own_key: bytes) -> dict[tuple[str, int], Heads]:
         """Chain heads that both clouds signed, by pair and step."""
         heads = {}
         for step in at.steps:
-            keys = (self._own_key, step.own_signature), (at.session.peer_key, step.peer_signature)
+            keys = (own_key, step.own_signature), (at.session.peer_key, step.peer_signature)
             if not all(verified(key, signature, step.statement) for key, signature in keys):
                 raise DeviationError(f"a signature under step {step.step} does not hold.")
-            heads[step.pair, step.step] = statement_heads(
-                step.statement, at.session.session_id, step.pair, step.step, self.role
-            )
+            place = StepPlace(self._job, at.session.session_id, step.pair, step.step)
+            heads[step.pair, step.step] = statement_heads(step.statement, place, self.role)
         return heads
-
-
-def _details(entries: Sequence[Entry], dataset: str, *events: str) -> Iterator[dict[str, Any]]:
-    for entry in entries:
-        if entry.event in events and entry.dataset == dataset:
-            yield json.loads(entry.detail)
 
 
 def _rows_file(folder: Path, upload: Upload) -> Path:

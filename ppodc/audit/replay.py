@@ -28,6 +28,7 @@ from ppodc.records.result_shares import ResultShare
 from ppodc.records.upload_form import Cloud
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store import Checkpoint
+from ppodc.service.store.jobs import KEPT_CHECKPOINTS
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
 from ppodc.transport.message_log import Heads
@@ -58,6 +59,7 @@ class SessionRecord:
     resume_from: int | None
     records: Sequence[PairRecord]
     signed: Mapping[tuple[str, int], Heads]  # by pair and step: as the audited cloud sees them
+    bound: Mapping[tuple[str, int], Heads] = field(default_factory=dict)  # by that cloud alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,16 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome: how much was compared, and the first deviation; empty if there is none."""
+    """The outcome: how much was compared, and the first deviation; empty if there is none.
+
+    `doubts` are contradictions between the clouds for which either may be the cause.
+    """
 
     sessions: int
     steps: int
     messages: int
     deviation: str = ""
+    doubts: tuple[str, ...] = ()
     result: ResultShare | None = field(default=None, repr=False)
 
 
@@ -111,7 +117,7 @@ def replay(job: JobRecord, progress: Callable[[str, Step], None] = lambda *_: No
             session.close()
         sessions, steps = sessions + 1, steps + session.steps
         messages += session.messages()
-    return Verdict(sessions, steps, messages, "", result)
+    return Verdict(sessions, steps, messages, result=result)
 
 
 class _Session:
@@ -138,6 +144,7 @@ class _Session:
             worker = _Worker(pair, Replayed(pair.seed, pair.file))
             self._workers.setdefault(pair.place[0], []).append(worker)
         self._at: tuple[str, Step | None] = ("", None)
+        self._compared: set[tuple[str, int]] = set()
         self.steps = 0
 
     def run(self) -> ResultShare | None:
@@ -152,8 +159,8 @@ class _Session:
                 done = self._slot(step, line, slot)
                 if done is not None:
                     tasks[slot], results[slot] = done
-            if len(results) < len(slots):
-                break  # the session broke off in this step
+            if len(results) < len(slots) or not self._signed(step, slots):
+                break  # the session broke off in this step: nobody went on from it
             self.steps += 1
             self._walk.keep(StepResults(step, tasks, results))
         self._finish()
@@ -190,7 +197,10 @@ class _Session:
         self._walk.plan.restore(self._checkpoints[at], self._checkpoints.get(at - 1))
 
     def _save(self, checkpoint: Checkpoint) -> None:
+        """Keep as many as a cloud does, so that a session goes on from what that cloud had."""
         self._checkpoints[checkpoint.iteration] = checkpoint
+        for iteration in sorted(self._checkpoints)[:-KEPT_CHECKPOINTS]:
+            del self._checkpoints[iteration]
 
     def _slot(
         self, step: Step, line: PlanStep[Any], slot: int
@@ -219,9 +229,9 @@ class _Session:
                 self._call(worker, step, [ingest(shard, self._job.rows(shard))])
                 worker.held.shards.add(shard.name)
             return order.tasks, self._call(worker, step, order.tasks)
-        except DeviationError:
+        except (DeviationError, MemoryError):
             raise
-        except PpodcError:  # the record ends, or what came made the half stop
+        except Exception:  # noqa: BLE001 - the record ends, or what came made the half stop
             worker.ended = True
             return None
 
@@ -247,16 +257,20 @@ class _Session:
         agree(worker.channel, step, attempt, task)
         return do_task(side, worker.half, task, lambda _: None)
 
+    def _signed(self, step: Step, slots: Sequence[int]) -> bool:
+        """Whether both clouds have signed the step for every slot. No cloud goes on before."""
+        pairs = {pair for pair, number in self._record.signed if number == step.number}
+        return {int(pair.partition(".")[0]) for pair in pairs} >= set(slots)
+
     def _compare(self, worker: _Worker, step: Step) -> None:
-        """Compare with what both clouds have signed after the step."""
-        signed = self._record.signed.get((worker.record.pair, step.number))
-        channel = worker.replayed.channel
-        if signed is None:
-            return
-        if channel is None or channel.heads != signed:
-            raise DeviationError(
-                "the record is not the one whose running digests both clouds have signed."
-            )
+        """Compare with what both clouds, or the audited one alone, have signed after the step."""
+        place, channel = (worker.record.pair, step.number), worker.replayed.channel
+        self._compared.add(place)
+        for signed in (self._record.signed.get(place), self._record.bound.get(place)):
+            if signed is not None and (channel is None or channel.heads != signed):
+                raise DeviationError(
+                    "the record is not the one whose running digests this cloud has signed."
+                )
 
     def _finish(self) -> None:
         """Refuse what was recorded beyond the protocol, and signed steps without a record."""
@@ -265,7 +279,8 @@ class _Session:
                 self._at = worker.record.pair, self._at[1]
                 if worker.replayed.channel is not None:
                     worker.replayed.channel.finish()
-        done = self._walk.number
-        missing = sorted(step for _, step in self._record.signed if step >= done)
-        if missing:
-            raise DeviationError(f"both clouds have signed step {missing[0]}: no record holds it.")
+        missing = {*self._record.signed, *self._record.bound} - self._compared
+        for pair, step in sorted(missing, key=lambda place: place[1])[:1]:
+            raise DeviationError(
+                f"this cloud has signed step {step} of pair {pair}, and no record holds it."
+            )

@@ -60,12 +60,17 @@ def ledger_command(
     file: Annotated[Path, typer.Argument(help="File to write.")],
     config: CloudConfig,
 ) -> None:
-    """Write this cloud's ledger for the auditor: what concerns the dataset, the rest as hashes."""
-    from ppodc.audit.bundle import ledger_for_auditor
+    """Write this cloud's ledger for the auditor: what concerns the dataset, the rest as hashes.
+
+    With it goes what the other cloud has signed in the sessions of the dataset.
+    """
+    import msgspec
+
+    from ppodc.audit.testimony import testimony
     from ppodc.files import write_private
 
     with _store(config) as store:
-        write_private(file, ledger_for_auditor(store, dataset))
+        write_private(file, msgspec.json.encode(testimony(store, dataset)))
     out.print(f"{dataset}: the ledger is in {file}")
 
 
@@ -90,15 +95,17 @@ def check_command(
 ) -> None:
     """Run a cloud's part in a job again and compare every message. For the auditor.
 
-    Exit status 0: the cloud sent what the protocol says; 1: a deviation, which is named.
+    Exit status 0: the cloud sent what the protocol says; 1: a deviation, which is named; 3: the
+    clouds contradict each other, and nothing shows which of them is right.
     """
-    from ppodc.audit.bundle import Bundle, read_ledger
+    from ppodc.audit.bundle import Bundle
     from ppodc.audit.register import Register
+    from ppodc.audit.testimony import read_testimony
 
     opened = Bundle(bundle)
     Register(register).admit(opened.spec.digest, opened.role)
     found = opened.check(
-        read_ledger(other_ledger),
+        read_testimony(other_ledger),
         lambda _session, step: err.print(f"step {step.number}: {step.name}"),
     )
     who = f"cloud {opened.role} in {opened.spec.name}"
@@ -111,6 +118,11 @@ def check_command(
     )
     if found.result is None:
         out.print("the job did not reach its result")
+    for doubt in found.doubts:
+        out.print(f"INCONCLUSIVE: {doubt}")
+    if found.doubts:
+        out.print("nothing proves which cloud is the cause: do not act on this against either")
+        raise typer.Exit(3)
 
 
 def _store(config: Path) -> "Store":

@@ -92,15 +92,20 @@ def admit_command(
     role: Annotated[
         str, typer.Option("--role", help="What you let the party be: owner, operator or auditor.")
     ] = "owner",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --replace: do not ask. For scripts.")
+    ] = False,
 ) -> None:
     """Let a key call this cloud, without a restart; compare its six words with its owner first.
 
     With --replace it takes the place of the party's earlier keys, which are refused from then on.
-    The party keeps its datasets, uploads and results once every cloud has done so.
+    The party keeps its datasets, uploads and results once every cloud has done so. Nothing proves
+    that the party itself asks for it, so the command shows all keys and asks you.
     """
-    from ppodc.service.admitted import admit
+    from ppodc.service.admitted import admit, keys_replaced_by
     from ppodc.service.config import load_cloud
     from ppodc.service.invitation import Answer, read_file
+    from ppodc.service.six_words import six_words
 
     given = read_file(answer, Answer)
     if given.role != role:
@@ -108,6 +113,17 @@ def admit_command(
             f"{answer} asks for the role {given.role}, and you admit an {role}. If {given.name} is "
             f"to be an {given.role}: --role {given.role}."
         )
-    new = admit(config, load_cloud(config), given, replace=replace)
+    loaded = load_cloud(config)
+    if replace and (old := keys_replaced_by(config, loaded, given)):
+        out.print(f"{given.role} {given.name} has these keys here, which are refused from now on:")
+        for key in old:
+            out.print(f"  {key}  {' '.join(six_words(key))}", markup=False, soft_wrap=True)
+        out.print("its datasets, uploads and results pass to whoever holds this one:")
+        line = f"  {given.public_key}  {' '.join(given.words())}"
+        out.print(line, markup=False, soft_wrap=True)
+        if not yes:
+            ask = f"Has {given.name} itself read these six words to you?"
+            typer.confirm(ask, abort=True)
+    new = admit(config, loaded, given, replace=replace)
     state = "admitted" if new else "was admitted before"
     out.print(f"{given.role} {given.name}: {state}. Six words: {' '.join(given.words())}")

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from ppodc import kinds
 from ppodc.errors import InputError
 from ppodc.kmeans.linked.columns import LinkedColumns, clustered_columns
-from ppodc.kmeans.parameters import Parameters, Products
+from ppodc.kmeans.linked.dedup_keys import SHORT, dedup_to_dict, parse_dedup
+from ppodc.kmeans.parameters import SILENT, Parameters, Products, Supplies
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.join import Join
 from ppodc.linkage.outputs import Shared
-from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.grid import fault, on_steps, outside
 from ppodc.records.schema import Schema
 from ppodc.spec import Spec, sample_head
@@ -46,8 +46,6 @@ _MAX_MIN_SIZE = 1 << 20
 _MAX_BETA = 1 << 64
 _MAX_DENOMINATOR = 10**18
 _BETA = re.compile(r"\d{1,30}(/\d{1,30}|(\.\d{1,30})?([eE][+-]?\d{1,2})?)")
-
-_SHORT = ("dedup_limit", "dedup_weights")
 
 Centres = tuple[tuple[float, ...], ...]
 ByRecords = Literal["random", "k-means++"]  # the clusters start from records
@@ -89,6 +87,10 @@ min_size = 5
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
 # oblivious transfer alone), "auto" takes lattices from 1000 records on.
 # products = "auto"
+# "silent": supplies for a sixth of the bytes and more CPU, where the link is slow. They rest on one
+# more assumption (regular LPN), to which both clouds must have consented (silent_supplies in their
+# configuration), and no claim against a cloud that deviates covers them. Suite shares.
+# supplies = "extension"
 # May an auditor run one cloud's part in the job again? Both clouds then keep a record of it. Suite
 # shares, without [linkage].
 # audit = false
@@ -148,6 +150,7 @@ class Job(kinds.Job):
     ks: tuple[int, ...] = ()  # several numbers of clusters, of which k is the last; (): k alone
     iterations: int | None = None  # exactly this many, without a stop test; None: until it stops
     join: Join | None = None  # the columns of several sides, of the rows that all of them have
+    supplies: Supplies = "extension"
     sizes: bool = True  # False: centres in whole steps, and nobody learns how many rows are joined
 
     def __post_init__(self) -> None:
@@ -170,6 +173,8 @@ class Job(kinds.Job):
             raise InputError("job.inertia must be true or false")
         if self.products not in get_args(Products):
             raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
+        if self.supplies not in get_args(Supplies):
+            raise InputError(f"job.supplies must be one of {', '.join(get_args(Supplies))}")
         if self.dedup is not None and self.dedup.output != Shared():
             raise InputError('linkage.output can only be "shared": k-means tells no links')
         if self.join is not None:
@@ -187,8 +192,8 @@ class Job(kinds.Job):
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         optional = ("beta", "max_iter", "init", "seed", "labels", "products", "min_size")
-        later = ("n_init", "inertia", "iterations", "sizes")
-        dedup = (*_SHORT, "linkage")
+        later = ("n_init", "inertia", "iterations", "sizes", "supplies")
+        dedup = (*SHORT, "linkage")
         known = (*optional, *later, *dedup, "join")
         check_keys(table, "job", required=("k",), optional=known)
         own = {key: value for key, value in table.items() if key not in dedup}
@@ -199,7 +204,7 @@ class Job(kinds.Job):
         own |= _parse_k(table["k"])
         if "join" in table:
             own["join"] = Join.from_dict(table["join"])
-        return cls(**{"min_size": _ANY_SIZE, **own}, dedup=_parse_dedup(table))
+        return cls(**{"min_size": _ANY_SIZE, **own}, dedup=parse_dedup(table))
 
     def _check_join(self) -> None:
         """Refuse what does not go with a join."""
@@ -232,13 +237,15 @@ class Job(kinds.Job):
         public = self.init if isinstance(self.init, str) else [list(row) for row in self.init]
         later: dict[str, Any] = {}  # left out where they say what specs without them mean
         if self.dedup is not None:
-            later |= _dedup_to_dict(self.dedup)
+            later |= dedup_to_dict(self.dedup)
         if self.join is not None:
             later["join"] = self.join.to_dict()
         if not self.sizes:
             later["sizes"] = False
         if self.products != "auto":
             later["products"] = self.products
+        if self.silent:
+            later["supplies"] = self.supplies
         if self.min_size != _ANY_SIZE:
             later["min_size"] = self.min_size
         if self.n_init > 1:
@@ -263,6 +270,10 @@ class Job(kinds.Job):
     @property
     def threshold(self) -> tuple[str, int]:
         return "min_size", self.min_size
+
+    @property
+    def silent(self) -> bool:
+        return self.supplies == "silent"
 
     @property
     def unaudited(self) -> str:
@@ -312,18 +323,20 @@ class Job(kinds.Job):
                 if self.n_init > 1
                 else []
             ),
+            *([SILENT] if self.silent else []),
         ]
 
     @property
     def beyond_published(self) -> list[str]:
         """Keys whose steps only the shares suite has, as the spec says them."""
         return [
-            *([] if self.dedup is None else [*_dedup_to_dict(self.dedup)][:1]),
+            *([] if self.dedup is None else [*dedup_to_dict(self.dedup)][:1]),
             *(["join"] if self.join is not None else []),
             *(['init = "k-means++"'] if self.init == "k-means++" else []),
             *(["n_init"] if self.n_init > 1 else []),
             *(["inertia"] if self.inertia else []),
             *(["several of k"] if self.ks else []),
+            *(['supplies = "silent"'] if self.silent else []),
         ]
 
     @property
@@ -393,7 +406,7 @@ class Job(kinds.Job):
         columns = len(self.clustered(schema).columns)
         return Parameters(
             m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products,
-            stops=self.iterations is None,
+            stops=self.iterations is None, supplies=self.supplies,
         )  # fmt: skip
 
 
@@ -419,29 +432,6 @@ def _parse_init(init: Any, k: int) -> ByRecords | Centres:
             raise InputError("each centre of job.init must be a list of numbers, one per column")
     what = "a value of job.init"
     return tuple(tuple(double(x, what) + 0.0 for x in centre) for centre in init)
-
-
-def _parse_dedup(table: Any) -> LinkageJob | None:
-    if "linkage" in table:
-        if any(key in table for key in _SHORT):
-            raise InputError("job.dedup_limit is short for a table [linkage]: give one of them")
-        if not isinstance(table["linkage"], dict):
-            raise InputError("linkage must be a table")
-        return LinkageJob.from_dict({"output": "shared", **table["linkage"]})
-    if not any(key in table for key in _SHORT):
-        return None
-    if "dedup_limit" not in table or not isinstance(table.get("dedup_weights"), list):
-        raise InputError("job.dedup_limit needs job.dedup_weights, a list with one for each column")
-    rule = SquaredDistance(tuple(table["dedup_weights"]), table["dedup_limit"])
-    return LinkageJob(rule, Shared())
-
-
-def _dedup_to_dict(job: LinkageJob) -> dict[str, Any]:
-    """The keys that read as this linkage."""
-    table = job.to_dict()
-    if (table["rule"], table["blocks"]) == ("sse", "none"):
-        return {"dedup_limit": table["limit"], "dedup_weights": table["weights"]}
-    return {"linkage": table}
 
 
 def job_of(spec: Spec) -> Job:

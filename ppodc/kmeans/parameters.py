@@ -5,6 +5,12 @@ from fractions import Fraction
 from typing import Literal
 
 Products = Literal["auto", "lattice", "transfers"]  # how the shares suite multiplies records
+Supplies = Literal["extension", "silent"]  # the transfers that its supplies come from
+
+SILENT = (
+    "The clouds make their supplies by silent transfers. These rest on one more assumption, "
+    "regular LPN with a local code, and no claim against a cloud that deviates covers such a job."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +29,4 @@ class Parameters:
     min_size: int = 1
     products: Products = "auto"
     stops: bool = True
+    supplies: Supplies = "extension"

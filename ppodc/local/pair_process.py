@@ -30,7 +30,7 @@ from ppodc.crypto.paillier import PublicKey, SecretKey
 from ppodc.crypto.split_paillier import KeyShare
 from ppodc.errors import ChannelError, InputError, PpodcError
 from ppodc.kmeans.half import Half
-from ppodc.kmeans.parameters import Parameters, Products
+from ppodc.kmeans.parameters import Parameters, Products, Supplies
 from ppodc.kmeans.suites import Mode, Role, Suite, open_half
 from ppodc.mpc.session_secrets import SEED_BYTES
 from ppodc.pairs.cloud_side import Material
@@ -76,14 +76,16 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure_key: bool = False
     products: Products = "auto"
     audit: bool = False  # each half keeps a record, as for an auditor
+    supplies: Supplies = "extension"
     split_key: bool = False  # each cloud has a share of the Paillier key
 
     @property
     def params(self) -> Parameters:
         beta = Fraction(self.beta)
         return Parameters(
-            self.m, self.l, self.k, self.ub, beta, self.min_size, products=self.products
-        )
+            self.m, self.l, self.k, self.ub, beta, self.min_size, products=self.products,
+            supplies=self.supplies,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

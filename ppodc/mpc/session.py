@@ -30,6 +30,7 @@ from ppodc.mpc.freed_memory import keep_freed
 from ppodc.mpc.messages import PeerLink
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.ot.base_ot import fresh
+from ppodc.mpc.ot.silent.source import SilentSource
 from ppodc.mpc.ot.transfer import ObliviousTransfer
 from ppodc.mpc.round_trip import is_slow
 from ppodc.mpc.session_secrets import SessionSecrets
@@ -39,6 +40,7 @@ from ppodc.transport.wire import Body
 
 VERSION = 7
 _HELLO = "shares.hello"
+_SILENT = "silent"  # in a job's text, and the folder of such supplies
 _NONCE_BYTES = 32
 _Nonce = Annotated[bytes, msgspec.Meta(min_length=_NONCE_BYTES, max_length=_NONCE_BYTES)]
 
@@ -75,23 +77,30 @@ class Session:
         pools: Path | None = None,
         random: SecureRandom | None = None,
         secrets: SessionSecrets | None = None,
+        silent: bool = False,
     ) -> "Session":
         """Open a session; both clouds call it at the same time.
 
         `job` describes what both are about to do, in public numbers; the halves must have the same
         text. `pools` is a folder for supplies made ahead, at both clouds or at none. With `secrets`
-        all randomness follows from their seed and the peer's hello.
+        all randomness follows from their seed and the peer's hello. `silent`: supplies come from
+        silent transfers; both clouds must want them.
         """
         keep_freed()
         random = SecureRandom() if random is None else random
         nonce = random.bytes(_NONCE_BYTES) if secrets is None else secrets.nonce()
         link, meter = PeerLink(channel), Meter(channel.traffic)
         with meter.step("start", offline=True):
+            job += f" supplies={_SILENT}" * silent
             sid, peer = _greet(link, Hello(VERSION, role, job, nonce))
             random = random if secrets is None else secrets.stream(peer)
             kept = fresh if secrets is None else secrets.encapsulate
             ot = ObliviousTransfer.start(role, link, random, sid, kept)
-            supplies = Supplies(ot, meter, pools)
+            if silent:
+                pools = None if pools is None else pools / _SILENT
+                supplies = Supplies(ot, meter, pools, SilentSource(ot))
+            else:
+                supplies = Supplies(ot, meter, pools)
             slow = is_slow(role, link, (lambda took: took) if secrets is None else secrets.measured)
         return cls(role, link, random, meter, ot, supplies, slow)
 

@@ -24,10 +24,11 @@ from ppodc.errors import BudgetError, ProtocolError, SessionLostError, StateErro
 from ppodc.pairs.audit_trail import AuditTrail
 from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
 from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
+from ppodc.pairs.statements import Signed
 from ppodc.pairs.tasks import ingest
 from ppodc.pairs.walk import Held, Order, Walk
 from ppodc.service.job_state import JobState
-from ppodc.service.ledger_entries import HALF_GIVEN
+from ppodc.service.ledger_entries import HALF_GIVEN, Head
 from ppodc.service.store import Checkpoint, Store
 from ppodc.transport.message_log import Heads
 
@@ -245,11 +246,18 @@ class CloudJob:
         needed = set(self.walk.line(current.step).slots(self.plan))
         return not current.running and needed <= set(current.results)
 
-    def commit(self) -> None:
-        """Take over the results of the step; both clouds have them all."""
+    def commit(self, signed: Sequence[Signed] = (), other: Head | None = None) -> None:
+        """Take over the results of the step; both clouds have them all.
+
+        With it goes on disk that the other cloud has signed the step, if the job is audited, and
+        the head of its ledger, if an iteration is over.
+        """
         if not self.complete():
             raise ProtocolError("the step is not complete and cannot be committed.")
         current = self._under_way()
+        agreed = []
+        if self.trail is not None:
+            agreed = self.trail.agreed(current.step.number, self.heads(), signed)
         line = self.walk.line(current.step)
         before, self._current = self.plan.iteration, None
         if current.step.iteration > before:
@@ -257,11 +265,15 @@ class CloudJob:
         self.sent += sum(effort.sent for effort in current.efforts.values())
         self._behind = True  # until the disk has what the plan has
         with self.store.at_once():
+            if self.trail is not None:
+                self.trail.keep(agreed)
             self.walk.keep(StepResults(current.step, current.tasks, current.results))
             if line.name == "ingest" or self.plan.iteration > before:
                 iteration = self.plan.iteration
                 self.store.jobs.transition(self.dataset, JobState.RUNNING, iteration=iteration)
                 self._count(iteration - before)
+            if self.plan.iteration > before:
+                self.store.ledger.note(self.dataset, other)
         self._behind = False
 
     def heads(self) -> dict[str, Heads]:

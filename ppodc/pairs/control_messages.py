@@ -13,7 +13,7 @@ from msgspec import Meta
 from ppodc.errors import MAX_TEXT
 from ppodc.names import Digest, Name
 from ppodc.pairs.plan import Count, Step
-from ppodc.pairs.statements import Digest32, Signed, SignedParts
+from ppodc.pairs.statements import Committed, Digest32, Signed, SignedParts
 from ppodc.service.ledger_entries import Head
 from ppodc.service.sealed_uploads import Upload
 from ppodc.transport.wire import Body
@@ -101,7 +101,7 @@ class Open(Body, frozen=True):
     prepare: Count
     checkpoints: list[tuple[Count, SessionId]]
     publics: list[Public]
-    commitments: tuple[Digest32, ...] = ()  # to the seeds of C1's halves, of an audited job
+    commitments: tuple[Committed, ...] = ()  # to the seeds of C1's halves, of an audited job
     word: SignedParts | None = None  # and what owners have told C1 of C2's parts
 
 
@@ -110,7 +110,7 @@ class PairEnd(Body, frozen=True):
 
     endpoint: Annotated[str, Meta(max_length=256)]
     public: Public
-    commitment: Digest32 | None = None
+    commitment: Committed | None = None
 
 
 class Opened(Body, frozen=True):
@@ -171,7 +171,7 @@ class Replace(Body, frozen=True):
     ticket: Ticket
     slot: Number
     public: Public
-    commitment: Digest32 | None = None
+    commitment: Committed | None = None
 
 
 class Settle(Body, frozen=True):

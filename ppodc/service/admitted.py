@@ -7,6 +7,9 @@ A new key may *replace* the earlier ones of the same name. The earlier keys are 
 on, also those of the configuration, and the new key speaks for the party in every dataset whose
 spec names one of them. The specs stay as they are. The ledger notes it, for every such dataset.
 
+A file that cannot be read may have replaced a key. So no key of the party that its name tells is
+let in, not even one of the configuration, until somebody mends the file.
+
 Who learns what: everybody who reads the ledger of a dataset learns that an owner's key was replaced
 there, and by which. One cloud alone gains nothing by a false replacement: the halves that it would
 give away are its own.
@@ -40,22 +43,41 @@ log = logging.getLogger(__name__)
 def admit(config_file: Path, config: CloudConfig, answer: Answer, *, replace: bool = False) -> bool:
     """Let this key in; False if it was in before. InputError if the name or key is another's."""
     folder = private_folder(config_file.resolve().parent / _FOLDER)
-    known = _without_replaced({**peers(config), **_answered(folder)})
+    answered, damaged = _answered(folder)
+    if answer.name in damaged:
+        raise InputError(
+            f"{damaged[answer.name]} It says which keys of {answer.name!r} were replaced, so no "
+            "key of this name is let in. Put the file back from a copy, or remove it if no key of "
+            f"{answer.name!r} was ever replaced here."
+        )
+    known = _without_replaced({**peers(config), **answered})
     same = known.get(answer.public_key.encode())
     if same is not None:
         if same.name != answer.name or same.role != answer.role:
             raise InputError(f"this key is known here already, as {same.role} {same.name!r}.")
         return False
     taken = [peer for peer in known.values() if peer.name == answer.name]
-    former = tuple(dict.fromkeys(key for peer in taken for key in (peer.key, *peer.former)))
+    former = _keys_of(taken)
     _check_new(answer, taken, former, replace)
     digest = "".join(format(byte, "02x") for byte in answer.public_key.encode()[:8])
     file = folder / f"{answer.name}-{digest}.toml"
     write_private(file, msgspec.structs.replace(answer, replaces=former).to_toml().encode())
     for earlier in _files(folder):  # after the new one is there: a kill in between loses nobody
-        if earlier != file and read_file(earlier, Answer).name == answer.name:
+        if earlier != file and _party(earlier) == answer.name:
             earlier.unlink()
     return True
+
+
+def keys_replaced_by(config_file: Path, config: CloudConfig, answer: Answer) -> tuple[str, ...]:
+    """The keys that `admit` with `replace` would shut out for good; the newest first."""
+    answered, _ = _answered(config_file.resolve().parent / _FOLDER)
+    known = _without_replaced({**peers(config), **answered})
+    taken = [peer for peer in known.values() if peer.name == answer.name]
+    return tuple(key for key in _keys_of(taken) if key != answer.public_key)
+
+
+def _keys_of(taken: list[Peer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for peer in taken for key in (peer.key, *peer.former)))
 
 
 def _check_new(answer: Answer, taken: list[Peer], former: tuple[str, ...], replace: bool) -> None:
@@ -87,8 +109,9 @@ def _check_new(answer: Answer, taken: list[Peer], former: tuple[str, ...], repla
 
 def callers(config_file: Path, config: CloudConfig) -> dict[bytes, Peer]:
     """Owners, operators and auditors of the configuration, and those admitted since, by key."""
-    folder = config_file.resolve().parent / _FOLDER
-    return _without_replaced({**_answered(folder), **owners_of(config)})
+    answered, damaged = _answered(config_file.resolve().parent / _FOLDER)
+    known = _without_replaced({**answered, **owners_of(config)})
+    return {key: peer for key, peer in known.items() if peer.name not in damaged}
 
 
 def note_replaced(store: "Store", known: Mapping[bytes, Peer]) -> None:
@@ -144,14 +167,23 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.toml")) if folder.is_dir() else []
 
 
-def _answered(folder: Path) -> dict[bytes, Peer]:
+def _answered(folder: Path) -> tuple[dict[bytes, Peer], dict[str, str]]:
+    """Who was admitted, by key; and of files that cannot be read whose they are, and why."""
     found: dict[bytes, Peer] = {}
+    damaged: dict[str, str] = {}
     for file in _files(folder):
         try:
             answer = read_file(file, Answer)
-        except InputError as error:  # a damaged file keeps one caller out, not all
-            log.warning("%s", error)
+        except InputError as error:
+            party = _party(file)
+            log.warning("%s No key of %r is let in until it is mended.", error, party)
+            damaged[party] = str(error)
             continue
         peer = Peer(answer.role, answer.name, answer.public_key, answer.replaces)
         found[answer.public_key.encode()] = peer
-    return found
+    return found, damaged
+
+
+def _party(file: Path) -> str:
+    """The party whose key a file of the folder holds, by the name that `admit` gave it."""
+    return file.stem.rpartition("-")[0] or file.stem

@@ -115,6 +115,13 @@ class _Service(_Listening, frozen=True, kw_only=True, forbid_unknown_fields=True
     pools: Annotated[
         Path, Meta(description="Folder on the workers' machines for randomness made ahead.")
     ] = Path("pools")
+    silent_supplies: Annotated[
+        bool,
+        Meta(
+            description='Does this cloud take part in jobs with supplies = "silent", which rest on '
+            "one more assumption (regular LPN)?"
+        ),
+    ] = False
     ray_address: Annotated[
         str,
         Meta(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ppodc.errors import InputError
 from ppodc.service.admitted import callers
-from ppodc.service.config import CloudConfig, CollectorConfig
+from ppodc.service.config import Cloud1Config, Cloud2Config, CloudConfig, CollectorConfig
 from ppodc.spec import Spec
 from ppodc.transport.call_server import Peer
 
@@ -21,6 +21,8 @@ def spec_check(config_file: Path, config: CloudConfig) -> SpecCheck:
 
     def check(spec: Spec) -> None:
         check_kind(spec, alone=isinstance(config, CollectorConfig))
+        if not isinstance(config, CollectorConfig):
+            check_supplies(spec, config)
         check_keys(spec, callers(config_file, config))
 
     return check
@@ -38,6 +40,16 @@ def check_kind(spec: Spec, *, alone: bool) -> None:
         raise InputError(
             f"this deployment has two clouds, which run no jobs of the kind {kind!r}. They need a "
             "single server: ppodc init FOLDER --kind local."
+        )
+
+
+def check_supplies(spec: Spec, config: Cloud1Config | Cloud2Config) -> None:
+    """Refuse silent supplies where this cloud has not consented to them."""
+    if spec.job.silent and not config.silent_supplies:
+        raise InputError(
+            f'dataset {spec.name!r} has supplies = "silent", which rest on an assumption that '
+            f"{config.role} has not consented to. Leave the key out of the spec, or have "
+            f"silent_supplies = true put into {config.role}.toml."
         )
 
 

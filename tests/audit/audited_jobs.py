@@ -3,10 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from ppodc.audit.bundle import Bundle, export
 from ppodc.audit.replay import Verdict
+from ppodc.audit.testimony import Testimony, testimony
 from ppodc.service.store import Store
 from ppodc.spec import Spec
 from tests.campaigns import faults
@@ -27,7 +29,8 @@ class AuditedJob:
         spec = replace(spec, audit=True)
         self.schedule = Schedule(0, spec, "shares", pairs, 0, tuple(tables), tuple(fate))
         self.fate = Fate(fate)
-        shared = self.campaign._config1, self.campaign._config2
+        configs = self.campaign._config1, self.campaign._config2
+        shared = [msgspec.structs.replace(one, silent_supplies=True) for one in configs]
         self.world = World(*shared, folder / "world", self.fate, spec.name)
         self.verdict = faults.Verdict(0)
         self._bundles = 0
@@ -56,9 +59,12 @@ class AuditedJob:
 
     def audit(self, cloud: int) -> Verdict:
         """The verdict on one cloud, by its bundle and the other cloud's ledger."""
-        folder = self.bundle(cloud)
-        with self.store(3 - cloud) as store:
-            return Bundle(folder).check(store.ledger.entries())
+        return Bundle(self.bundle(cloud)).check(self.testimony(3 - cloud))
+
+    def testimony(self, cloud: int) -> Testimony:
+        """What this cloud tells an auditor about the other."""
+        with self.store(cloud) as store:
+            return testimony(store, self.name)
 
 
 __all__ = ["AuditedJob", "Fault"]

@@ -35,8 +35,7 @@ def job(tmp_path_factory):
 
 
 def check(job: AuditedJob, folder: Path, cloud: int = 1) -> str:
-    with job.store(3 - cloud) as store:
-        return Bundle(folder).check(store.ledger.entries()).deviation
+    return Bundle(folder).check(job.testimony(3 - cloud)).deviation
 
 
 def facts(folder: Path) -> dict:
@@ -166,10 +165,7 @@ def test_the_command_checks_and_refuses_the_other_side(job, tmp_path, monkeypatc
     ledgers = {}
     for cloud in (1, 2):
         ledgers[cloud] = tmp_path / f"ledger{cloud}.json"
-        with job.store(cloud) as store:
-            from ppodc.audit.bundle import ledger_for_auditor
-
-            ledgers[cloud].write_bytes(ledger_for_auditor(store, "d"))
+        ledgers[cloud].write_bytes(msgspec.json.encode(job.testimony(cloud)))
     one, two = job.bundle(1), job.bundle(2)
     run = CliRunner().invoke
     ask = ["audit", "check", str(one), "--other-ledger", str(ledgers[2])]

@@ -95,12 +95,14 @@ FAULTS = {
     "cloud 2 is killed": [Fault("control request", 2, "kill cloud2", "assign")],
     "an answer is lost": [Fault("control reply", 1, "lose", "update")],
     "cloud 1 is killed as it writes": [Fault("cloud1 write", 2, "kill before", "update")],
+    "a worker dies, silent": [Fault("worker1 message", 90, "die")],
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_job_that_was_struck_passes_at_both_clouds(name, tmp_path):
-    spec = Spec("d", SCHEMA, JOBS["stop bits"])
+    silent = Job(k=2, seed=3, max_iter=2, min_size=2, supplies="silent")
+    spec = Spec("d", SCHEMA, silent if "silent" in name else JOBS["stop bits"])
     job = AuditedJob(tmp_path, spec, TABLES, pairs=2, fate=FAULTS[name]).run()
     assert job.fate.struck
     assert not job.verdict.bad, job.verdict.notes

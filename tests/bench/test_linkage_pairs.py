@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ppodc.bench.linkage.pairs import adult_case, compare, edit_case, numbers_case
+from ppodc.bench.linkage import pairs
+from ppodc.bench.linkage.pairs import adult_case, compare, edit_case, numbers_case, parts_of
 from tests.bench.test_linkage import people  # noqa: F401 - a fixture
 
 
@@ -31,3 +32,18 @@ def test_adult_in_cells(people, method):  # noqa: F811
     assert sum(bits.sum() for bits in case.expected) >= 20
     if method == "adtree-shared":
         assert compare(case, lambda _: None)["exact"]
+
+
+def test_worker_pairs_share_the_blocks_and_each_is_exact(people, tmp_path):  # noqa: F811
+    case = adult_case(people, 40, "adtree")
+    parts = parts_of(case, 3)
+    assert 1 < len(parts) <= 3
+    listed = [block for part in parts for block in part.order.blocks]
+    assert sorted(map(str, listed)) == sorted(map(str, case.order.blocks))
+    cost = pairs._parallel(lambda: case, 2, lambda _: None)
+    assert cost["exact"]
+    assert cost["compared"] == sum(bits.size for bits in case.expected)
+    result = {"points": [], "parallel": [cost], "parameters": {"m": 40}}
+    assert pairs._tables(result)[1]["rows"][-1][-1] == "24.00"
+    pairs.draw(result, tmp_path / "pairs.png")
+    assert (tmp_path / "pairs.png").stat().st_size > 1000

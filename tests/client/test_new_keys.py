@@ -5,6 +5,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import replace
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -103,7 +104,7 @@ def test_a_rotated_key_keeps_results_and_the_old_one_is_refused(clouds, tmp_path
     assert "not yet: cloud 1" in command("owner", "rotate", "--config", config)
     answer = config.parent / "ann.answer"
     for file in clouds.files:
-        command("admit", answer, "--replace", "--config", file)
+        command("admit", answer, "--replace", "--yes", "--config", file)
     for doorkeeper in clouds.doorkeepers:
         doorkeeper.look()
     assert "new key is in use" in command("owner", "rotate", "--config", config)
@@ -296,6 +297,17 @@ def test_kinds_that_a_deployment_cannot_run_are_refused(tmp_path):
     kmeans = replace(make_spec(), owners=members(made.folder))
     with pytest.raises(InputError, match="single server"):
         spec_check(file, load_cloud(file))(kmeans)
+
+
+def test_silent_supplies_need_the_consent_of_each_cloud(clouds):
+    spec = replace(make_spec(), owners=members(clouds.deployment.folder))
+    wanted = replace(spec, job=replace(spec.job, supplies="silent"))
+    for file in clouds.files:
+        config = load_cloud(file)
+        spec_check(file, config)(spec)
+        with pytest.raises(InputError, match="has not consented to"):
+            spec_check(file, config)(wanted)
+        spec_check(file, msgspec.structs.replace(config, silent_supplies=True))(wanted)
 
 
 def test_an_owner_is_added_to_a_deployment_on_this_machine(clouds):

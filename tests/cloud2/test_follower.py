@@ -1,6 +1,7 @@
 """C2 refuses requests of C1 that its own configuration does not allow."""
 
 import secrets
+from dataclasses import replace
 
 import pytest
 
@@ -15,11 +16,11 @@ from tests.harness.thread_workers import ThreadWorkers
 from tests.service.data import make_spec
 
 
-def test_a_suite_that_the_configuration_does_not_name_is_refused(tmp_path):
-    made = create(tmp_path / "deployment", 1, insecure_key_bits=256)
-    config = load(made.party("cloud2").config, Cloud2Config)
+def opened(folder, spec, suite):
+    """C2's answer to a job of this suite."""
+    made = create(folder / "deployment", 1, insecure_key_bits=256)
+    config, upload = load(made.party("cloud2").config, Cloud2Config), secrets.token_hex(16)
     assert config.suites == ("shares",)
-    spec, upload = make_spec(), secrets.token_hex(16)
     with Store.open(config.store, "cloud2") as store:
         store.datasets.create(spec)
         store.uploads.begin(spec.name, "owner1", upload, 3)
@@ -27,7 +28,20 @@ def test_a_suite_that_the_configuration_does_not_name_is_refused(tmp_path):
         store.uploads.commit(upload)
         seal = store.seals.seal(spec.name, [upload])
         publics = [CurveKeys.generate().public]
-        body = Open(spec.name, spec.digest, seal, "paillier", 1, 1, 0, [], publics)
-        with pytest.raises(InputError, match=r"paillier.*only in shares.*cloud2\.toml"):
+        body = Open(spec.name, spec.digest, seal, suite, 1, 1, 0, [], publics)
+        try:
             Follower(store, config, ThreadWorkers(id)).open(body)
-        assert store.jobs.get(spec.name).suite == ""
+        finally:
+            assert store.jobs.get(spec.name).suite == ""
+
+
+def test_a_suite_that_the_configuration_does_not_name_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"paillier.*only in shares.*cloud2\.toml"):
+        opened(tmp_path, make_spec(), "paillier")
+
+
+def test_silent_supplies_without_consent_are_refused(tmp_path):
+    spec = make_spec()
+    spec = replace(spec, job=replace(spec.job, supplies="silent"))
+    with pytest.raises(InputError, match=r"not consented to.*silent_supplies = true.*cloud2\.toml"):
+        opened(tmp_path, spec, "shares")

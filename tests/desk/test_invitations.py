@@ -113,6 +113,44 @@ def test_admitting_checks_names_and_keys(home, tmp_path):
         admit(file, config, impostor)
 
 
+def test_replacing_shows_all_keys_and_asks(home, tmp_path):
+    """Whoever sends an answer in ann's name has no proof; a person must have heard ann."""
+    file, config = home.party("cloud1").config, load(home.party("cloud1").config, Cloud1Config)
+    invitation = Invitation(cloud1=load(home.party("ann").config, OwnerConfig).cloud1)
+    new = join(invitation, tmp_path / "thief", "ann")
+    old = config.owners["ann"]
+    ask = ["admit", str(tmp_path / "thief" / "ann.answer"), "--replace", "--config", str(file)]
+    for answer in ("", "n\n"):
+        said = CliRunner().invoke(app, ask, input=answer)
+        assert said.exit_code == 1
+        told = said.output.replace("\n", " ")
+        for key in (old, new.public_key):
+            assert key in told
+            assert " ".join(six_words(key)) in told
+        assert old.encode() in callers(file, config)
+        assert new.public_key.encode() not in callers(file, config)
+    assert CliRunner().invoke(app, ask, input="y\n").exit_code == 0
+    assert new.public_key.encode() in callers(file, config)
+    assert old.encode() not in callers(file, config)
+
+
+def test_a_damaged_file_revives_no_key(home, tmp_path):
+    """It may have replaced a key: nobody of its name is let in, and others stay."""
+    file, config = home.party("cloud1").config, load(home.party("cloud1").config, Cloud1Config)
+    invitation = Invitation(cloud1=load(home.party("ann").config, OwnerConfig).cloud1)
+    admit(file, config, join(invitation, tmp_path / "mine", "ann"), replace=True)
+    (kept,) = (file.parent / "admitted").glob("ann-*.toml")
+    good = kept.read_bytes()
+    others = {key for key, peer in callers(file, config).items() if peer.name != "ann"}
+    for damage in (b"", good[: len(good) // 2], b"\xff" + good):
+        kept.write_bytes(damage)
+        assert set(callers(file, config)) == others
+        with pytest.raises(InputError, match="which keys of 'ann' were replaced"):
+            admit(file, config, join(invitation, tmp_path / f"{len(damage)}", "ann"), replace=True)
+    kept.write_bytes(good)
+    assert len(callers(file, config)) == len(others) + 1
+
+
 def test_an_answer_cannot_choose_its_role(home, tmp_path):
     file = home.party("cloud1").config
     invitation = Invitation(cloud1=load(home.party("ann").config, OwnerConfig).cloud1)

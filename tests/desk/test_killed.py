@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import client.sending
+from client.desk.cloud_screens import CloudScreens
 from client.desk.owner_screens import OwnerScreens
 from client.operator import Operator
 from ppodc.local.platform import free_ports
@@ -117,13 +118,16 @@ def test_a_killed_cloud_comes_back_and_the_desk_goes_on(
     killed, stuck, after, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(client.sending, "_CHUNK_BYTES", 8 * 3 * 5)  # five rows of three columns
-    ports = [f"tcp://127.0.0.1:{port}" for port in free_ports(3)]
+    *free, health = free_ports(4)
+    ports = [f"tcp://127.0.0.1:{port}" for port in free]
     names = ("cloud1_listen", "cloud2_listen", "cloud2_listen_control")
     home = deployment.create(tmp_path / "new", OWNERS, **dict(zip(names, ports, strict=True)))
     parties = {number: f"cloud{number}" for number in (1, 2)}
     files = {number: home.party(party).config for number, party in parties.items()}
     north = home.party(OWNERS[0]).config
     north.write_text(re.sub(r"(?m)^timeout = .*$", "timeout = 5.0", north.read_text()))
+    told = f'health = "127.0.0.1:{health}"'
+    files[1].write_text(files[1].read_text().replace('health = ""', told))
     spec = replace(spec_of("totals"), owners=deployment.members(home.folder))
     table = write_table(tmp_path / "t.csv", spec, rows_of("totals", 0))
     there = f"/study/{spec.name}"
@@ -147,6 +151,11 @@ def test_a_killed_cloud_comes_back_and_the_desk_goes_on(
         eventually(lambda: "Go on sending" in desk.call("GET", f"{there}/send").text)
         assert desk.post(f"{there}/send").status == 303
         eventually(lambda: "24 rows of yours are at the clouds" in desk.get(f"{there}/send"))
+        cloud = stack.enter_context(running(partial(CloudScreens, files[1])))
+        cloud.open()
+        overview = cloud.get("/")
+        assert "All well" in overview
+        assert re.search(r'<th scope="row">answered</th><td class="n">[1-9]', overview)
     for number, kind in ((1, Cloud1Config), (2, Cloud2Config)):
         with Store.open(load(files[number], kind).store, parties[number]) as store:
             uploads = store.uploads.of(spec.name)

@@ -65,7 +65,7 @@ def test_nothing_more_is_made_and_nothing_is_left(tmp_path, monkeypatch, name):
 
     together(lambda _: prepare(halves[0]), lambda _: prepare(halves[1]), clouds.ends[0])
     more = []
-    monkeypatch.setattr(supplies, "make", lambda _, orders: more.append(orders))
+    monkeypatch.setattr(supplies, "make", lambda _, orders, **__: more.append(orders))
     while clouds.plans[0].rounds:
         for plan in clouds.plans:
             plan.facts = replace(plan.facts, prepare=0)

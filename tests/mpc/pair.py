@@ -42,12 +42,12 @@ class Recorder:
 class Pair:
     """Two sessions; `run` lets both do the same step and returns both results."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
         ends = memory_pair()
         self.channels = (Recorder(ends[0]), Recorder(ends[1]))
         self.sessions = together(
-            lambda c: Session.start(1, c, JOB),
-            lambda c: Session.start(2, c, JOB),
+            lambda c: Session.start(1, c, JOB, silent=silent),
+            lambda c: Session.start(2, c, JOB, silent=silent),
             self.channels,
         )
 

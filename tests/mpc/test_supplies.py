@@ -96,7 +96,9 @@ def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):
     amounts = []
     make = supplies_module.make
     monkeypatch.setattr(
-        supplies_module, "make", lambda ot, orders: (amounts.append(orders), make(ot, orders))[1]
+        supplies_module,
+        "make",
+        lambda ot, orders, **_: (amounts.append(orders), make(ot, orders))[1],
     )
     negative_parts(folders)
     negative_parts(folders)

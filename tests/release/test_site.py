@@ -1,5 +1,6 @@
 """The documentation site: it builds without a warning, and its reference covers the code."""
 
+import json
 import os
 import re
 import subprocess
@@ -51,4 +52,13 @@ def test_the_reference_is_made_from_the_code(site):
     assert "max_exact_releases" in shown(site, "reference/configuration.html")
     assert "ppodc_requests_total" in shown(site, "reference/metrics.html")
     assert "ppodc.mpc.lattice.parameters.DEGREE" in shown(site, "parameters.html")
+    assert "gmpy2" in shown(site, "reference/licences.html")
     assert "generated:" not in shown(site, "reference/commands.html")
+
+
+def test_measured_tables_are_made_from_stored_documents(site):
+    page = shown(site, "measured.html")
+    for file in (ROOT / "docs" / "measured").glob("*.json"):
+        document = json.loads(file.read_text())
+        assert document["command"] in page
+        assert all(table["rows"][0][0] in page for table in document["tables"])

@@ -31,7 +31,7 @@ from ppodc.bench.network_presets import Link
 from ppodc.bench.points import Tell, measure_anew
 from ppodc.crypto import paillier
 from ppodc.errors import InputError, PpodcError
-from ppodc.kmeans.parameters import Products
+from ppodc.kmeans.parameters import Products, Supplies
 from ppodc.kmeans.reference import Trace, kmeans, spread_rows
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
 from ppodc.kmeans.shares.ring_sizes import Rings
@@ -64,6 +64,9 @@ def run(
     products: Annotated[
         Products, typer.Option(help="How the shares suite multiplies with records.")
     ] = "auto",
+    supplies: Annotated[
+        Supplies, typer.Option(help="The transfers that the shares suite makes supplies from.")
+    ] = "extension",
     audit: Annotated[
         bool, typer.Option("--audit", help="Measure the same with records for an auditor, too.")
     ] = False,
@@ -77,7 +80,10 @@ def run(
     The records are random, with attributes 0..1,000.
     """
     over = network_presets.imitated(link, gbit, latency_ms)
-    job = Run(suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products)
+    job = Run(
+        suite, k, pairs, iterations, link=over, key_bits=key_bits, products=products,
+        supplies=supplies,
+    )  # fmt: skip
     figures = measure_anew("iteration", suite, lambda tell: job.over(random_records(m, l), tell))
     for name, wanted, other in (
         ("audited", audit, replace(job, audit=True)),
@@ -87,6 +93,7 @@ def run(
             again = partial(other.over, random_records(m, l))
             figures[name] = measure_anew("iteration", suite, again)
     notes = [f"Emulated link: {figures['link']}."] if figures["link"] else []
+    notes += ["Supplies from silent transfers."] if supplies == "silent" else []
     return document.make("iteration", _tables, notes=notes, **figures)
 
 
@@ -115,6 +122,7 @@ class Run:
     starts: int = 0  # by k-means++, measured after the iterations
     products: Products = "auto"  # of the shares suite
     audit: bool = False  # each half keeps a record of its messages, as for an auditor
+    supplies: Supplies = "extension"  # of the shares suite
     split_key: bool = False  # each cloud has a share of the Paillier key
 
     def key(self) -> dict[str, Any]:
@@ -125,6 +133,8 @@ class Run:
         for name in ("audit", "split_key"):
             if not told[name]:
                 del told[name]
+        if self.supplies == "extension":
+            del told["supplies"]
         return told
 
     def exact(self, records: NDArray[np.int64], tell: Tell = _silent) -> dict[str, Any]:
@@ -154,6 +164,7 @@ class Run:
             insecure_key=insecure,
             products=self.products,
             audit=self.audit,
+            supplies=self.supplies,
             split_key=self.split_key,
         )
         most = warm_up + self.iterations
@@ -176,6 +187,7 @@ class Run:
             "ub": self.ub,
             "key_bits": self.key_bits,
             "link": self.key()["link"],
+            "supplies": self.supplies,
             "distance_bits": rings.distance_bits,
             "distance_limbs": rings.distance,
             "start_s": clouds.start_s,

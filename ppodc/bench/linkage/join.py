@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import numpy as np
@@ -24,8 +24,10 @@ from ppodc.bench.document import Document, Table
 from ppodc.bench.machine import watched
 from ppodc.bench.options import KeptPoints
 from ppodc.bench.points import Task, Tell, measure
+from ppodc.errors import InputError
 from ppodc.kinds import owner_side
 from ppodc.kmeans.job import job_of
+from ppodc.linkage.joined.join import Relation
 from ppodc.linkage.joined.joiner import first_rows
 from ppodc.linkage.joined.joining import rows_by_side
 from ppodc.linkage.row_layout import row_numbers
@@ -39,6 +41,7 @@ ORDER, OUTLINE, JOINED = "order.json", "outline-{}.npy", "joined.npz"
 SIDES = ("hospital", "insurer")
 UB, COLUMNS = 1000, 5
 TARGET_BYTES, TARGET_SECONDS = 20, 0.25e-6  # a pair, 1:1, beyond comparing
+STEPS = ("taking in", "comparing", "taking in to join", "comparing and fetching", "joining")
 _PROGRAM = "ppodc.bench.linkage.join_process"
 NOTES = (
     f"To be reached beyond comparing, 1:1: {TARGET_BYTES} bytes each way and "
@@ -157,7 +160,7 @@ def run_case(case: Case, tell: Tell) -> dict[str, Any]:
                 np.save(folder / OUTLINE.format(number), np.asarray(outline))
         costs: dict[str, dict[str, Any]] = {}
         with started(folders, _PROGRAM) as pair:
-            for what in ("taking in", "comparing", "comparing and fetching", "joining"):
+            for what in STEPS:
                 tell(what)
                 both = [pair.answer(role) for role in ROLES]
                 costs[what] = {n: max(c[n] for c in both) for n in ("cpu_s", "bytes", "peak_mb")}
@@ -187,18 +190,22 @@ def run_case(case: Case, tell: Tell) -> dict[str, Any]:
 def run(
     rows: Annotated[int, typer.Option(min=20, help="Rows of each owner.")] = 6000,
     cells: Annotated[int, typer.Option(min=2, help="Values of the key.")] = 58,
+    relation: Annotated[str, typer.Option(help="1:1, m:1 or both.")] = "both",
     *,
     points: KeptPoints,
 ) -> Document:
     """The cost of joining columns beyond comparing. Every joined value is checked."""
     sizes = {"rows": rows, "cells": cells}
+    known = get_args(Relation)
+    if relation not in (*known, "both"):
+        raise InputError("--relation must be 1:1, m:1 or both.")
     tasks = [
         Task(
-            relation,
-            {"bench": "join", "relation": relation, **sizes},
-            partial(_measured, rows, cells, relation),
+            each,
+            {"bench": "join", "relation": each, **sizes},
+            partial(_measured, rows, cells, each),
         )
-        for relation in ("1:1", "m:1")
+        for each in (known if relation == "both" else (relation,))
     ]
     values = measure("join", tasks, points)
     return document.make("join", _tables, parameters=sizes, points=values, notes=NOTES)

@@ -8,7 +8,7 @@ slower one. Supplies are made while comparing: nothing was prepared.
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -19,20 +19,22 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from ppodc.bench import document
+from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
 from ppodc.bench.linkage import adult, trials
 from ppodc.bench.machine import watched
 from ppodc.bench.network_presets import Link
-from ppodc.bench.options import KeptPoints
+from ppodc.bench.options import KeptPoints, ManyPairs
+from ppodc.bench.plot import Panel
 from ppodc.bench.points import Task, Tell, measure
 from ppodc.bench.slow_network import slow
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.linkage.blocks import adtree, cells
 from ppodc.linkage.blocks.adtree import Budget
-from ppodc.linkage.blocks.candidates import Block, blocks, rectangle
+from ppodc.linkage.blocks.candidates import Block, Work, blocks, rectangle
 from ppodc.linkage.blocks.cells import NoPruning, Partition
 from ppodc.linkage.rules import SquaredDistance, SquaredPruning
+from ppodc.linkage.schedule import rounds
 from ppodc.linkage.symbols import NONE, levenshtein
 from ppodc.local.pair import ROLES, Route, started, write_folders
 from ppodc.local.pair_process import Setting
@@ -46,6 +48,12 @@ NOTES = (
     "figure for strings.",
     "`others` are the cores that other programs kept busy: where it is not near 0, wall times are "
     "too long, CPU times hold roughly.",
+)
+
+
+PARALLEL_NOTE = (
+    "Over worker pairs: each pair takes in all rows and compares its portion, as in a job; the "
+    "pairs ran one after the other, and the busiest worker is what a job waits for."
 )
 
 
@@ -165,6 +173,44 @@ def listed(plan: Sequence[Block]) -> list[tuple[int, int, list[tuple[int, int]]]
     return [(block.xs[0], block.xs[1], list(block.ys)) for block in plan]
 
 
+def parts_of(case: Case, pairs: int) -> list[Case]:
+    """A case as a job divides it among worker pairs: neighbouring blocks, round by round."""
+    places = {Block((a, b), tuple(ys)): i for i, (a, b, ys) in enumerate(case.order.blocks)}
+    work = [Work(0, 1, block) for block in places]
+    most = SquaredDistance(tuple(case.order.weights), case.order.limit).portion_pairs
+    slots: list[list[int]] = [[] for _ in range(pairs)]
+    for portions in rounds(work, pairs, most):
+        for slot, portion in zip(slots, portions, strict=False):
+            slot += [places[each.block] for each in portion]
+    return [
+        replace(
+            case,
+            order=msgspec.structs.replace(
+                case.order, blocks=[case.order.blocks[at] for at in slot]
+            ),
+            expected=[case.expected[at] for at in slot],
+        )
+        for slot in slots
+        if slot
+    ]
+
+
+def _parallel(make: Any, pairs: int, tell: Tell) -> dict[str, Any]:
+    """The costs of every pair, one pair after the other, so that none waits for a core."""
+    tell("plaintext")
+    runs = [compare(part, tell) for part in parts_of(make(), pairs)]
+    spent = [run["cpu_s"] + run["take_in_cpu_s"] for run in runs]
+    return {
+        "pairs": pairs,
+        "exact": all(run["exact"] for run in runs),
+        "compared": sum(run["pairs"] for run in runs),
+        "busiest_s": max(spent),
+        "all_s": sum(spent),
+        "take_in_s": max(run["take_in_cpu_s"] for run in runs),
+        "bytes": max(run["bytes"] + run["take_in_bytes"] for run in runs),
+    }
+
+
 def compare(case: Case, tell: Tell, over: Link | None = None) -> dict[str, Any]:
     """Run both clouds on a case; costs, and whether every match bit is right."""
     opened, costs = opened_bits(case, tell, over)
@@ -229,28 +275,46 @@ def run(
     every: Annotated[
         bool, typer.Option(help="Adult also without cells: all pairs of rows.")
     ] = False,
+    pairs: ManyPairs = (),
     *,
     points: KeptPoints,
 ) -> Document:
     """The cost of comparing a pair of records on shares. Every match bit is checked.
 
-    Numbers and strings are drawn at random. Adult runs in cells if its file is given.
+    Numbers and strings are drawn at random. Adult runs in cells if its file is given, with --pairs
+    also divided among worker pairs (Figure 3.9).
     """
     cases = [
         ("numbers", partial(numbers_case, side)),
         *((f"edit {d}", partial(edit_case, strings, 16, d, secret=False)) for d in (1, 2)),
         *((f"secret {d}", partial(edit_case, strings, 16, d, secret=True)) for d in (1, 2)),
     ]
+    parallel = []
     if data is not None:
         ways = ("none", "adtree", "adtree-shared") if every else ("adtree", "adtree-shared")
         cases += [(f"Adult {way}", partial(adult_case, data, m, way)) for way in ways]
+        parallel = [
+            Task(
+                f"{psi} pair(s)",
+                {"bench": "linkage-pairs", "pairs": psi, "m": m},
+                partial(_parallel, partial(adult_case, data, m, "adtree"), psi),
+            )
+            for psi in pairs
+        ]
     sizes = {"side": side, "strings": strings, "m": m}
     tasks = [
         Task(name, {"bench": "linkage-pairs", "case": name, **sizes}, partial(_measured, make))
         for name, make in cases
     ]
     values = measure("linkage-pairs", tasks, points)
-    return document.make("linkage-pairs", _tables, parameters=sizes, points=values, notes=NOTES)
+    return document.make(
+        "linkage-pairs",
+        _tables,
+        parameters=sizes,
+        points=values,
+        parallel=measure("linkage-pairs", parallel, points),
+        notes=[*NOTES, *([PARALLEL_NOTE] if parallel else [])],
+    )
 
 
 def _measured(make: Any, tell: Tell) -> dict[str, Any]:
@@ -273,5 +337,33 @@ def _tables(result: Document) -> list[Table]:
             "{each:.0f} | {rounds:,} | {cpu_s:time} | {wall_s:time} | {peak_mb:.0f} | "
             "{others:cores}",
             rows,
-        )
+        ),
+        *([_parallel_table(result)] if result["parallel"] else []),
     ]
+
+
+def _parallel_table(result: Document) -> Table:
+    points = result["parallel"]
+    table = document.table_of(
+        "Adult in cells of own trees, N = {m:,}, over worker pairs".format(**result["parameters"]),
+        "pairs | pairs of rows | exact | busiest worker, CPU | of it taking in | all workers | "
+        "MB of the busiest | speed-up",
+        "{pairs} | {compared:,} | {exact:yes} | {busiest_s:time} | {take_in_s:time} | "
+        "{all_s:time} | {bytes:/1e6 .1f} | {gain:.2f}",
+        [{**p, "gain": points[0]["busiest_s"] / p["busiest_s"]} for p in points],
+    )
+    told = ["published, 100 jobs", "1,310,000", "-", "35.48 min of 14.19 h"]
+    table["rows"].append([*told, "-", "-", "-", "24.00"])
+    return table
+
+
+def draw(result: Document, file: plot.File) -> None:
+    """CPU of the busiest worker over worker pairs, beside an even division."""
+    points = result["parallel"]
+    ideal = [{**p, "even": points[0]["busiest_s"] / p["pairs"]} for p in points]
+    lines = [
+        plot.series("busiest worker", points, "pairs", "busiest_s"),
+        plot.series("the first, divided evenly", ideal, "pairs", "even", estimated=True),
+    ]
+    panel = Panel("", "worker pairs", "CPU seconds", lines if points else [])
+    plot.lines(file, [panel], "Linkage of Adult in cells over worker pairs", log="y")

@@ -26,6 +26,7 @@ class Demand:
     def __init__(self, parameters: Parameters, rings: Rings, *, bits: bool = False) -> None:
         """With `bits`, the records' bits are made when they are taken in."""
         self._p, self._rings, self._bits = parameters, rings, bits
+        self.slow = False  # the link, once it is known
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
         """Stretches of 2^i rows and a rest; distances and supplies of one fit in memory.
@@ -40,7 +41,8 @@ class Demand:
 
     def chunk(self, rows: int, k: int) -> Needs:
         """Supplies for assigning a chunk of this many records to k clusters."""
-        return smin_k.needs(rows, k, self._rings.distance_bits) + sums.needs(rows, k)
+        compared = smin_k.needs(rows, k, self._rings.distance_bits, slow=self.slow)
+        return compared + sums.needs(rows, k)
 
     def widening(self, k: int) -> Needs:
         """Supplies for k clusters in the wide ring."""

@@ -74,7 +74,11 @@ class SharesHalf(Half):
         self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
-        self._session = Session.start(role, channel, job, pools=pools, secrets=secrets)
+        silent = p.supplies == "silent"
+        self._session = Session.start(
+            role, channel, job, pools=pools, secrets=secrets, silent=silent
+        )
+        self._demand.slow = self._session.slow
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,
@@ -392,8 +396,8 @@ class SharesHalf(Half):
         needs = self._demand.iteration([], k) + self._demand.widening(k)
         for each in rows:
             needs += self._demand.chunk(each, k)
-        parts = smin_k.waits(k, self._rings.distance_bits) - _LAST_PARTS
-        self._session.supplies.make_beside(needs, parts)
+        waits = smin_k.waits(rows[0], k, self._rings.distance_bits, slow=True)
+        self._session.supplies.make_beside(needs, waits - _LAST_PARTS)
 
     def _products_beside(self, shard: str) -> None:
         """Make the products of the next shard in the waits of this one."""
@@ -425,7 +429,8 @@ class SharesHalf(Half):
         with self.meter.step("SSED_OP"):
             distances = ssed_op(self._session, shard, start, end, centres, products, self._rings)
         with self.meter.step("SMIN_k"):
-            return smin_k.smin_k(self._session, distances, self._rings.distance_bits, MARGIN)
+            bits, slow = self._rings.distance_bits, self._session.slow
+            return smin_k.smin_k(self._session, distances, bits, MARGIN, slow=slow)
 
     def _random(self, name: str, start: int, end: int, columns: int) -> RandomProducts:
         with self.meter.step("products", offline=True):

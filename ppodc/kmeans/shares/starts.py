@@ -11,6 +11,7 @@ in memory up to the half's budget, beyond it in a file.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class Starts:
         out = np.zeros((1, self._l + 1), U64)
         seen = np.empty(0, np.uint8)  # the bit of the record before, none before the first chunk
         for start, end in chunks:
-            session.supplies.reserve(spread.above_needs(end - start + 1, bits))
+            session.supplies.reserve(spread.above_needs(end - start + 1, bits, slow=session.slow))
             sums = before + AdditiveShare(self._near[name].wide.read(start, end)).running_sums()
             compared = sums if len(seen) else AdditiveShare.concat([before, sums])
             steps = np.concatenate([seen, spread.above(session, compared, bound, bits)])
@@ -135,8 +136,9 @@ class Starts:
 
     def _pick_needs(self, chunks: list[tuple[int, int]]) -> Needs:
         """Supplies of `pick`, of its records those of the first chunk."""
-        first = spread.above_needs(chunks[0][1] + 1, self._bits) if chunks else Needs()
-        return spread.threshold_needs(self._bits) + first
+        bits, slow = self._bits, self._session.slow
+        first = spread.above_needs(chunks[0][1] + 1, bits, slow=slow) if chunks else Needs()
+        return spread.threshold_needs(bits, slow=slow) + first
 
     def _moved(
         self, name: str, shard: Shard, near: _Nearest | None, centre: AdditiveShare, start: int
@@ -145,7 +147,8 @@ class Starts:
         session, bits, chunks = self._session, self._bits, self._demand.chunks(shard.rows)
         self.norms(name, shard, 0, 0)  # made before anything of this step
         exact = self._exact
-        most = spread.nearer_needs(chunks[0][1], bits, exact=exact) if chunks else Needs()
+        need = partial(spread.nearer_needs, bits=bits, exact=exact, slow=session.slow)
+        most = need(chunks[0][1]) if chunks else Needs()
         # in one run with those of the `pick` that follows: fewer rounds over the link
         session.supplies.reserve(spread.norm_needs(self._l) + most + self._pick_needs(chunks))
         square: AdditiveShare | None = None  # of the centre
@@ -153,7 +156,7 @@ class Starts:
         wide = Spool(shard.rows, bits.limbs, U64, self._budget)
         total = AdditiveShare(np.zeros(bits.limbs, U64))
         for first, end in chunks:
-            session.supplies.reserve(spread.nearer_needs(end - first, bits, exact=exact))
+            session.supplies.reserve(need(end - first))
             records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
             norms = self.norms(name, shard, first, end)
             found, square = spread.distances(

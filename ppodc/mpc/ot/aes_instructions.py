@@ -147,7 +147,7 @@ def _splat(builder: Any, word: Any) -> Any:
     return builder.shuffle_vector(single, undefined, zeros)
 
 
-def _permuted(builder: Any, keys: Any, states: list[Any]) -> list[Any]:
+def permuted(builder: Any, keys: Any, states: list[Any]) -> list[Any]:
     """P of vectors of blocks, under the round keys that `keys` begins with."""
     for number in range(ROUNDS + 1):
         key = load_vector(builder, keys, _WORD(number * VECTOR), VECTOR)
@@ -205,14 +205,14 @@ def _two_bits(each: int) -> Callable[..., Any]:
             instance, role = _splat(builder, builder.add(first, start)), _splat(builder, sender)
             role = builder.and_(role, ir.Constant(wide, [0, -1] * blocks))
             inputs = [builder.xor(row_vector(v), offset_vector(v)) for v in range(AT_ONCE)]
-            roots = _permuted(builder, keys, inputs)
+            roots = permuted(builder, keys, inputs)
             tweaked = []
             for v, root in enumerate(roots):
                 steps = [(v * blocks + lane // 2) // each for lane in range(VECTOR)]
                 numbers = builder.add(instance, ir.Constant(wide, steps))
                 tweak = builder.or_(builder.and_(numbers, even), role)
                 tweaked.append(builder.xor(root, tweak))
-            states = _permuted(builder, keys, tweaked)
+            states = permuted(builder, keys, tweaked)
             hashed = [builder.xor(state, root) for state, root in zip(states, roots, strict=True)]
             sums: dict[int, Any] = {}  # vectors by their first row
             for v, pad in enumerate(hashed):
@@ -264,7 +264,7 @@ def _hash(
         begin = builder.mul(start, _WORD(2))
         places = [builder.add(begin, _WORD(v * VECTOR)) for v in range(AT_ONCE)]
         inputs = [load_vector(builder, rows, place, VECTOR) for place in places]
-        roots = _permuted(builder, keys, inputs)
+        roots = permuted(builder, keys, inputs)
         even = ir.Constant(wide, [-1, 0] * each)
         instance = builder.and_(_splat(builder, builder.add(first, start)), even)
         with cgutils.for_range_slice(builder, _WORD(0), blocks, _WORD(1), intp=_WORD) as (at, _):
@@ -274,7 +274,7 @@ def _hash(
             for v, root in enumerate(roots):
                 steps = [0 if lane % 2 else each * v + lane // 2 for lane in range(VECTOR)]
                 tweaked.append(builder.xor(root, builder.add(tweak, ir.Constant(wide, steps))))
-            for v, state in enumerate(_permuted(builder, keys, tweaked)):
+            for v, state in enumerate(permuted(builder, keys, tweaked)):
                 found = builder.xor(state, roots[v])
                 for lane in range(each):
                     row = builder.add(start, _WORD(each * v + lane))

@@ -34,7 +34,7 @@ def _finish(ot: ObliviousTransfer, made: Extended, out: Sequence[Array]) -> None
     tables, mine = out
     first = ot.tweaks.reserve(len(mine))
     # the pads H(q ^ D_v) of all v, and the pad H(t) of its choice r
-    tables[:, 0] = ot.hash.two_bits(made.q, ot.leaf_offsets, first, ot.role)
+    tables[:, 0] = ot.hash.two_bits(made.q, made.offsets, first, ot.role)
     pads = ot.hash.two_bits(made.t, _NOTHING, first, ot.peer).astype(np.uint8)
     digits = unpack(made.choices, len(mine))
     choices = digits[0] | digits[1] << 1 | digits[2] << 2 | digits[3] << 3

@@ -31,7 +31,7 @@ def _finish(ot: ObliviousTransfer, made: Extended, out: Sequence[Array]) -> None
     first = ot.tweaks.reserve(len(keys))
     # as sender H(q) and H(q ^ D), as receiver H(t) = the one that its choice names
     pairs[:, :2] = ot.hash.expand(made.q, first, ot.role)
-    pairs[:, 2:] = ot.hash.expand(made.q ^ ot.delta, first, ot.role)
+    pairs[:, 2:] = ot.hash.expand(made.q ^ made.offsets[1], first, ot.role)
     keys[:] = ot.hash.expand(made.t, first, ot.peer)
     choices[:, 0] = unpack(made.choices[0], len(keys))
 

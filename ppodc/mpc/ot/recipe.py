@@ -1,10 +1,12 @@
-"""How supplies are made from the OT extension: lots of transfers, and what becomes of each.
+"""How supplies are made from a source of transfers: lots of them, and what becomes of each.
+
+The source is the OT extension (`transfer`) or its silent form (`silent.source`).
 
 All kinds that are wanted at the same time share one run of lots, so that the link is waited for as
 often as for one of them.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +15,16 @@ import numpy as np
 from ppodc.crypto.single_use import Array, Layout
 from ppodc.mpc.ot.code import Code
 from ppodc.mpc.ot.transfer import Extended, Lot, ObliviousTransfer
+
+
+class Source(Protocol):
+    """Transfers with random choices, in both directions."""
+
+    def extend(self, lots: Iterable[Lot]) -> Iterator[Extended]:
+        """Those of each lot in order; they may be used when the iterator has ended."""
+
+    def extend_beside(self, lots: Iterable[Lot], parts: int) -> Iterator[Extended | None]:
+        """`extend` in the waits of other steps: None after each of about so many parts."""
 
 
 class Finish(Protocol):
@@ -42,21 +54,30 @@ Made = Callable[[Recipe, int], None]
 
 
 def make(
-    ot: ObliviousTransfer, orders: Sequence[tuple[Recipe, int]], made: Made = lambda _, __: None
+    ot: ObliviousTransfer,
+    orders: Sequence[tuple[Recipe, int]],
+    made: Made = lambda _, __: None,
+    source: Source | None = None,
 ) -> list[tuple[Array, ...]]:
-    """So many rows of each recipe's layout; `made` hears of each lot that is done."""
+    """So many rows of each recipe's layout; `made` hears of each lot that is done.
+
+    From `source`, if it is not the OT extension of `ot` itself.
+    """
     batch = _Batch(orders)
-    for lot in ot.extend(batch.lots):
+    for lot in (source or ot).extend(batch.lots):
         made(*batch.finish(ot, lot))
     return batch.found
 
 
 def make_beside(
-    ot: ObliviousTransfer, orders: Sequence[tuple[Recipe, int]], parts: int
+    ot: ObliviousTransfer,
+    orders: Sequence[tuple[Recipe, int]],
+    parts: int,
+    source: Source | None = None,
 ) -> Generator[None, None, list[tuple[Array, ...]]]:
     """`make` in the waits of other steps, with a stop after each of about `parts` + 5 parts."""
     batch = _Batch(orders)
-    for lot in ot.extend_beside(batch.lots, parts):
+    for lot in (source or ot).extend_beside(batch.lots, parts):
         if lot is None:
             yield
         else:

@@ -23,7 +23,7 @@ from ppodc.mpc.messages import PeerLink, Spec
 from ppodc.mpc.ot import column_check
 from ppodc.mpc.ot.aes import Hash, Tweaks
 from ppodc.mpc.ot.base_ot import Encapsulate, fresh
-from ppodc.mpc.ot.code import LEAVES, ROWS, Code
+from ppodc.mpc.ot.code import ROWS, Code
 from ppodc.mpc.ot.column_check import CHALLENGE_BYTES, DIGEST_BYTES
 from ppodc.mpc.ot.extension import MASK_ROWS, Receiver, Sender, rows_of
 from ppodc.mpc.ot.start import Start
@@ -65,6 +65,7 @@ class Extended:
     choices: U64Array  # r: (k, words), as receiver
     q: U64Array  # (count, 2)
     t: U64Array
+    offsets: U64Array  # D_r of all choices as sender: (2^k, 2)
 
 
 @dataclass(slots=True, repr=False)
@@ -130,11 +131,6 @@ class ObliviousTransfer:
     def delta(self) -> U64Array:
         """The sender's secret of rows, D."""
         return self.senders[ROWS.number].delta
-
-    @property
-    def leaf_offsets(self) -> U64Array:
-        """The sender's 16 offsets D_r of leaves: (16, 2)."""
-        return self.senders[LEAVES.number].offsets
 
     def chosen(self, choices: Iterable[U64Array]) -> Iterator[Extended]:
         """Rows for packed choice bits, lot by lot of at most LOT_ROWS bits."""
@@ -244,6 +240,7 @@ class ObliviousTransfer:
             np.ascontiguousarray(held.choices[:, _MASK_WORDS:]),
             rows_of(lot.code, held.other)[kept],
             rows_of(lot.code, held.own)[kept],
+            sender.offsets,
         )
 
     def _name(self, lot: Lot, held: _Held, receiver: int) -> bytes:

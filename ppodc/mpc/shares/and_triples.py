@@ -30,8 +30,8 @@ _NOTHING = np.zeros((1, 2), U64)
 def _finish(ot: ObliviousTransfer, made: Extended, out: Sequence[Array]) -> None:
     (part,) = out
     size, first = len(part), ot.tweaks.reserve(len(made.q))
-    both = np.concatenate([_NOTHING, ot.delta[None]])
-    zero, one = np.split(_planes(ot.hash.two_bits(made.q, both, first, ot.role), 4), 2)
+    pads = ot.hash.two_bits(made.q, made.offsets, first, ot.role)  # offsets 0 and D
+    zero, one = np.split(_planes(pads, 4), 2)
     chosen = _planes(ot.hash.two_bits(made.t, _NOTHING, first, ot.peer), 2)
     a, b = made.choices[0, :size], zero ^ one  # b as sender: x0 ^ x1
     part[:, 0] = a

@@ -3,6 +3,9 @@
 Of each session: the seeds of its halves, the other cloud's commitments, the running digests that
 both clouds have signed, and files of records (`ppodc.pairs.recording`). They are encrypted under
 keys that follow from the seeds: `erase` removes the seeds, so no copy of a file opens any more.
+
+A seed is kept before the other cloud hears of the commitment to it. If no answer comes it stays as
+an offer, so that this cloud can open every commitment that the other one may show.
 """
 
 import contextlib
@@ -21,6 +24,7 @@ from ppodc.errors import InputError, StateError
 from ppodc.files import key_file
 from ppodc.records.part_digest import SALT_BYTES, PartDigest
 from ppodc.records.upload_form import SeedPart
+from ppodc.service.job_state import JobState
 from ppodc.service.sealed_uploads import Sealed, Upload
 from ppodc.service.store.database import Database
 from ppodc.service.store.ledger import Ledger
@@ -54,7 +58,15 @@ CREATE TABLE audit_pair (
     salt BLOB NOT NULL,
     file TEXT NOT NULL,
     peer_commitment BLOB NOT NULL,
+    peer_signature BLOB NOT NULL,
     PRIMARY KEY (session_id, pair)
+) STRICT;
+CREATE TABLE audit_offer (
+    seed BLOB PRIMARY KEY,
+    dataset TEXT NOT NULL REFERENCES dataset (name),
+    pair TEXT NOT NULL,
+    salt BLOB NOT NULL,
+    file TEXT NOT NULL
 ) STRICT;
 CREATE TABLE audit_step (
     session_id TEXT NOT NULL REFERENCES audit_session (session_id) ON DELETE CASCADE,
@@ -83,13 +95,17 @@ class AuditSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditPair:
-    """This cloud's half of a pair: its seed, the salt of the commitment, and its record."""
+    """This cloud's half of a pair: its seed, the salt of the commitment, and its record.
+
+    The other cloud's commitment is signed by it. Both are empty while it has not answered.
+    """
 
     pair: str
     seed: bytes = field(repr=False)
     salt: bytes = field(repr=False)
     file: str
-    peer_commitment: bytes
+    peer_commitment: bytes = b""
+    peer_signature: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +176,20 @@ class Audits:
             raise StateError(f"upload {upload.upload_id} came without the digests of an audit.")
         return row
 
+    def offer(self, dataset: str, pairs: Sequence[AuditPair]) -> None:
+        """Keep seeds whose commitments are about to leave; `begin` or `add_pair` takes them up."""
+        with self._database.transaction() as sql:
+            for at in pairs:
+                values = (at.seed, dataset, at.pair, at.salt, at.file)
+                sql.execute("INSERT INTO audit_offer VALUES (?, ?, ?, ?, ?)", values)
+
+    def offers(self, dataset: str) -> list[AuditPair]:
+        """Seeds that were offered and that no session of this cloud's took up."""
+        query = "SELECT * FROM audit_offer WHERE dataset = ? ORDER BY rowid"
+        with self._database.reading() as sql:
+            rows = sql.execute(query, (dataset,)).fetchall()
+        return [AuditPair(row["pair"], row["seed"], row["salt"], row["file"]) for row in rows]
+
     def begin(
         self,
         dataset: str,
@@ -184,7 +214,8 @@ class Audits:
         """Keep the seed of one more pair; `detail` has the commitments for the ledger."""
         with self._database.transaction() as sql:
             values = (session_id, *astuple(pair))
-            sql.execute("INSERT INTO audit_pair VALUES (?, ?, ?, ?, ?, ?)", values)
+            sql.execute("INSERT INTO audit_pair VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            sql.execute("DELETE FROM audit_offer WHERE seed = ?", (pair.seed,))
             if detail:
                 self._ledger.append("audit pair replaced", dataset, dict(detail))
 
@@ -223,14 +254,15 @@ class Audits:
 
     def erase(self, dataset: str) -> int:
         """Erase the seeds and records of a dataset; how many sessions there were."""
-        if not self._database.nested and self._at_work(dataset):
-            raise StateError(f"the job of {dataset!r} is under way; its record is needed.")
-        return erase(self._database, self._ledger, dataset)
-
-    def _at_work(self, dataset: str) -> bool:
-        query = "SELECT 1 FROM dataset WHERE name = ? AND state IN ('preparing', 'running')"
         with self._database.reading() as sql:
-            return sql.execute(query, (dataset,)).fetchone() is not None
+            query = "SELECT state FROM dataset WHERE name = ?"
+            state = JobState(sql.execute(query, (dataset,)).fetchone()["state"])
+        if not state.final and self.sessions(dataset):
+            raise StateError(
+                f"the job of {dataset!r} is {state} and can go on. An auditor would then miss what "
+                "was erased. End the job first; ppodc cancel gives it up."
+            )
+        return erase(self._database, self._ledger, dataset)
 
 
 def keep_part(sql: sqlite3.Connection, upload_id: str, salt: bytes, other: bytes) -> None:
@@ -259,6 +291,7 @@ def erase(database: Database, ledger: Ledger, dataset: str) -> int:
         ids = [row["session_id"] for row in sql.execute(sessions, (dataset,))]
         files = [row["file"] for row in sql.execute(records, (dataset,))]
         sql.execute("DELETE FROM audit_session WHERE dataset = ?", (dataset,))
+        sql.execute("DELETE FROM audit_offer WHERE dataset = ?", (dataset,))
         if ids:
             ledger.append("audit record erased", dataset, {"sessions": len(ids)})
     for file in files:

@@ -14,7 +14,7 @@ from ppodc.service.store.database import Database, utc_now
 from ppodc.service.store.datasets import Datasets
 from ppodc.service.store.ledger import Ledger
 
-_KEPT_CHECKPOINTS = 2
+KEPT_CHECKPOINTS = 2
 
 SCHEMA = """
 CREATE TABLE checkpoint (
@@ -149,7 +149,7 @@ class Jobs:
             sql.execute(
                 "DELETE FROM checkpoint WHERE dataset = ? AND iteration NOT IN (SELECT iteration"
                 " FROM checkpoint WHERE dataset = ? ORDER BY iteration DESC LIMIT ?)",
-                (dataset, dataset, _KEPT_CHECKPOINTS),
+                (dataset, dataset, KEPT_CHECKPOINTS),
             )
             if not checkpoint.event:
                 return

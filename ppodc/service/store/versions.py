@@ -20,7 +20,7 @@ from ppodc.service.store import (
 )
 from ppodc.service.store.database import Database
 
-VERSION = 2
+VERSION = 3
 Role = Literal["cloud1", "cloud2"]
 
 _FORMAT = "CREATE TABLE format (role TEXT NOT NULL, version INTEGER NOT NULL) STRICT"

@@ -37,6 +37,10 @@ def lattice(role, channel, params, **options):
     return make(role, channel, replace(params, products="lattice"), **options)
 
 
+def silent(role, channel, params, **options):
+    return make(role, channel, replace(params, supplies="silent"), **options)
+
+
 @pytest.mark.parametrize("case", range(40))
 def test_random_jobs_equal_the_reference(case):
     check(make, random_job(case))
@@ -73,6 +77,12 @@ def test_edges_of_the_parameters(m, k, l, ub):
 @pytest.mark.parametrize("case", [1, 3, 6, 9])
 def test_lattice_products_give_the_reference_too(case):
     check(lattice, random_job(case))
+
+
+def test_silent_supplies_give_the_reference_too():
+    check(silent, random_job(7))
+    records = np.random.default_rng(7).integers(0, 1001, (1200, 4))
+    check(silent, Job(records, 5, 1000, max_iter=3))  # lattice products, more than one batch
 
 
 def test_chunks_of_lattice_products_on_disk(monkeypatch, tmp_path):

@@ -105,7 +105,9 @@ def test_supplies_on_disk_serve_a_later_session_once(tmp_path, monkeypatch):
     makers = []
     make = supplies_module.make
     monkeypatch.setattr(
-        supplies_module, "make", lambda ot, orders: (makers.append(orders), make(ot, orders))[1]
+        supplies_module,
+        "make",
+        lambda ot, orders, **_: (makers.append(orders), make(ot, orders))[1],
     )
     both(job, folders)
     assert makers == []  # everything came from the folders

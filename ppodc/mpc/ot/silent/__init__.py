@@ -1,0 +1,1 @@
+"""Silent transfers: rows of correlated transfers for few bytes, from regular LPN."""

@@ -6,8 +6,7 @@ here, on the records given, from the centres: `predict`, `transform` and `score`
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -18,7 +17,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -38,6 +36,7 @@ from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of
 from client.estimators.private_job import private_parameters
 from client.estimators.record_linkage import RecordLinkage
+from client.estimators.several_k import SeveralNumbers
 from client.platforms.jobs import PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
@@ -62,7 +61,12 @@ if TYPE_CHECKING:
 
 
 class SecureKMeans(
-    KnownParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    KnownParameters,
+    SeveralNumbers,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
@@ -304,26 +308,6 @@ class SecureKMeans(
         ran, tables = self._run(X)
         self._keep(ran.spec, ran.results, tables)
         return self
-
-    def fit_each(
-        self,
-        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
-        n_clusters: Iterable[int],
-    ) -> dict[int, Self]:
-        """A fitted estimator for each number of clusters, all from one job.
-
-        The records are taken in once; with `inertia` the results can be compared (elbow).
-        """
-        counts = sorted({int(k) for k in n_clusters})
-        if len(counts) < 2:
-            raise DataError("n_clusters must be several numbers; for a single one there is `fit`.")
-        last = clone(self).set_params(n_clusters=counts[-1])
-        ran, tables = last._run(X, counts)
-        fitted = {}
-        for k in counts:
-            fitted[k] = copy(last).set_params(n_clusters=k)
-            fitted[k]._keep(ran.spec, [result.by_k[k] for result in ran.results], tables)
-        return fitted
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each record: its owner, its label in the table, and its cluster."""

@@ -44,7 +44,7 @@ docs: install
 # The pictures of the desk in the documentation, taken by its tests in a browser of this machine.
 pictures: install
 	@mkdir -p build/shots
-	PPODC_SHOTS=build/shots $(BIN)/python -m pytest tests/desk/test_browser.py -k owner_from_agreement
+	PPODC_SHOTS=build/shots $(BIN)/python -m pytest tests/desk/test_browser.py -k "owner_from_agreement or every_other_screen"
 	$(BIN)/python -m tests.desk.pictures build/shots docs/pictures
 
 install: $(STAMP)

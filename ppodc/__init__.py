@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
+    from client.accountant import PrivacyAccountant as PrivacyAccountant
     from client.both_clouds import ListedDataset as ListedDataset
     from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
     from client.estimators.local_mixed import LocalPrivateKPrototypes as LocalPrivateKPrototypes
@@ -47,6 +48,7 @@ _PLACES = {
     "LocalPrivateSplitKMeans": "client.estimators.local_split",
     "Operator": "client.operator",
     "Owner": "client.owner",
+    "PrivacyAccountant": "client.accountant",
     "Receipt": "client.sending",
     "RecordLinkage": "client.estimators.record_linkage",
     "RemotePlatform": "client.platforms.remote",
@@ -70,6 +72,7 @@ __all__ = [
     "LocalPrivateSplitKMeans",
     "Operator",
     "Owner",
+    "PrivacyAccountant",
     "Receipt",
     "RecordLinkage",
     "RemotePlatform",

@@ -8,8 +8,16 @@ from pathlib import Path
 
 from PIL import Image
 
-SHOWN = ("owner-agree", "owner-table", "owner-result-kmeans")
+SHOWN = (
+    "owner-agree",
+    "owner-table",
+    "owner-result-kmeans",
+    "owner-ledger",
+    "operator-new",
+    "cloud1-job-watched",
+)
 _COLOURS = 64
+_HEIGHT = 1600  # of long lists the top is enough
 
 
 def main(shots: Path, folder: Path) -> None:
@@ -17,7 +25,8 @@ def main(shots: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in SHOWN:
         with Image.open(shots / f"{name}-1280-light.png") as picture:
-            small = picture.convert("RGB").quantize(_COLOURS)
+            top = picture.crop((0, 0, picture.width, min(picture.height, _HEIGHT)))
+            small = top.convert("RGB").quantize(_COLOURS)
             small.save(folder / f"{name}.png", optimize=True)
 
 

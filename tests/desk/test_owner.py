@@ -94,6 +94,8 @@ def check_joined(page, result):
         assert "Each owner on the anchor&#39;s side learns which of its own rows" in page
     else:
         assert result.count_ == 8
+        assert "Correlations" in page
+        assert f">{number(result.corr_[0, 1], 3)}</td>" in page
 
 
 def check_numbers(page, result):

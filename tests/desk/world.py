@@ -166,7 +166,7 @@ max_links = 1
     "join": 'name = "joined"\n' + JOINED + "[job]\nk = 2\nseed = 1\nlabels = true\nmin_size = 2\n",
     "join-totals": 'name = "joined-totals"\n'
     + JOINED
-    + '[job]\nkind = "totals"\nvariance = true\n',
+    + '[job]\nkind = "totals"\nvariance = true\ncross = true\n',
     "local": 'name = "reports"\n'
     + COLUMNS
     + '[job]\nkind = "local"\nmechanism = "codebook"\nepsilon = 4.0\nk = 2\npoints = 16\n'

@@ -27,7 +27,7 @@ from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel, memory_pair
 
-K, MOST_ITERATIONS = 4, 30
+K, MOST_ITERATIONS = 4, 1000  # of jobs that are cut short, scikit-learn assigns once more
 _PATIENCE = 600.0
 _ROLES: tuple[Cloud, Cloud] = (1, 2)
 _NEAR = 1e-6  # of centres in steps, which rounding of doubles explains

@@ -23,7 +23,7 @@ demo: install
 # failed come last. The documentation is built by a test.
 test: install lint
 	@$(PYTEST) -n $(TESTERS) --cache-clear --ignore=tests/end_to_end --junit-xml=build/rooms.xml; rooms=$$?; \
-	$(PYTEST) -n 2 tests/end_to_end --junit-xml=build/end_to_end.xml; whole=$$?; \
+	$(PYTEST) -n $(TESTERS) tests/end_to_end --junit-xml=build/end_to_end.xml; whole=$$?; \
 	$(BIN)/python -m tests.summary build/rooms.xml build/end_to_end.xml; \
 	if [ $$rooms -ne 0 ] || [ $$whole -ne 0 ]; then \
 		echo "make test failed:"; \

@@ -3,6 +3,7 @@
 Both clouds must speak of the same run; what they send is checked before it is used.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +24,14 @@ from ppodc.records.result_shares import (
     OpenedResult,
     OutputShare,
     ResultShare,
+    halves_digest,
     modulus_from_bytes,
     open_shares,
     unpack_facts,
 )
 from ppodc.records.upload_form import Cloud
 from ppodc.service.job_state import JobState
+from ppodc.service.ledger_entries import HALF_GIVEN
 from ppodc.service.messages import Named, ProgressReply, ResultReply, RowsAsk, RowsReply
 from ppodc.service.sealed_uploads import Upload
 from ppodc.spec import Spec
@@ -69,6 +72,7 @@ class JobProgress:
 
 
 OnWait = Callable[[JobProgress], None] | None
+_Given = set[tuple[str, str]]  # what a cloud has handed out: output, digest
 
 
 def progress_of(clouds: Clouds, dataset: str) -> JobProgress:
@@ -101,19 +105,35 @@ def fetch(
     if len({(each.session_id, each.facts, frozenset(each.outputs)) for each in answers}) != 1:
         raise ProtocolError("the clouds sent results of two sessions. Ask their operators.")
     uploads = [upload for upload in clouds.uploads(spec.name, 1) if upload.sealed]
-    return open_shares(
-        *(
-            ResultShare(
-                unpack_facts(answer.facts),
-                answer.outputs,
-                {
-                    name: _rows(clouds, spec, name, uploads, cloud)
-                    for name in (spec.kind.row_outputs(spec) if rows else ())
-                },
-            )
-            for cloud, answer in zip(clouds_of, answers, strict=True)
+    shares = []
+    for cloud, answer in zip(clouds_of, answers, strict=True):
+        given = {("result", halves_digest(answer.outputs, answer.facts))}
+        own = {
+            name: _rows(clouds, spec, name, uploads, cloud, given)
+            for name in (spec.kind.row_outputs(spec) if rows else ())
+        }
+        if spec.audit:
+            _check_written(clouds, spec, cloud, given)
+        shares.append(ResultShare(unpack_facts(answer.facts), answer.outputs, own))
+    return open_shares(*shares)
+
+
+def _check_written(clouds: Clouds, spec: Spec, cloud: Cloud, given: _Given) -> None:
+    """Refuse halves of an audited job that are not in the ledger as they came.
+
+    An auditor compares the ledger with the halves that the protocol gives. So a cloud that hands
+    out another one is found here or there.
+    """
+    written = {
+        (entry.event, json.loads(entry.detail).get("half"))
+        for entry in clouds.ledger(cloud)
+        if entry.dataset == spec.name and entry.event.endswith(HALF_GIVEN)
+    }
+    if {(f"{name} {HALF_GIVEN}", digest) for name, digest in given} - written:
+        raise ProtocolError(
+            f"cloud {cloud} has given another half of the result of {spec.name!r} than its ledger "
+            "says. The result is not to be trusted. Ask for an audit of that cloud."
         )
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +216,16 @@ def _advice(spec: Spec, answers: Sequence[_Answer]) -> str:
 
 
 def _rows(
-    clouds: Clouds, spec: Spec, name: str, uploads: Sequence[Upload], cloud: Cloud
+    clouds: Clouds, spec: Spec, name: str, uploads: Sequence[Upload], cloud: Cloud, given: _Given
 ) -> OutputShare:
     """This cloud's half of a row output for all of the owner's rows, in order of upload."""
-    parts = [_row_half(clouds, spec, name, upload, cloud) for upload in uploads]
+    parts = [_row_half(clouds, spec, name, upload, cloud, given) for upload in uploads]
     return OutputShare.joined(parts) if parts else OutputShare.of(2, [])
 
 
-def _row_half(clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Cloud) -> OutputShare:
+def _row_half(
+    clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Cloud, given: _Given
+) -> OutputShare:
     """This cloud's share of the rows of one upload, fetched piece by piece."""
     pieces: list[NDArray[np.uint8]] = []
     have = 0
@@ -214,5 +236,8 @@ def _row_half(clouds: Clouds, spec: Spec, name: str, upload: Upload, cloud: Clou
         if not min(1, upload.rows) <= count <= upload.rows - have:
             raise ProtocolError(f"cloud {cloud} sent {name} of other rows; ask its operator.")
         pieces.append(arrays[0])
+        if spec.audit:
+            piece = OutputShare(modulus_from_bytes(reply.modulus), arrays[0])
+            given.add((name, halves_digest({name: piece})))
         have += count
     return OutputShare(modulus_from_bytes(reply.modulus), np.concatenate(pieces))

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run `__getattr__`
+    from client.accountant import PrivacyAccountant as PrivacyAccountant
     from client.both_clouds import ListedDataset as ListedDataset
     from client.estimators.local_dbscan import LocalPrivateDBSCAN as LocalPrivateDBSCAN
     from client.estimators.local_mixed import LocalPrivateKPrototypes as LocalPrivateKPrototypes
     from client.estimators.local_private import LocalPrivateKMeans as LocalPrivateKMeans
     from client.estimators.local_private import LocalPrivateKModes as LocalPrivateKModes
+    from client.estimators.local_split import LocalPrivateSplitKMeans as LocalPrivateSplitKMeans
     from client.estimators.record_linkage import RecordLinkage as RecordLinkage
     from client.estimators.secure_kmeans import SecureKMeans as SecureKMeans
     from client.estimators.secure_totals import SecureTotals as SecureTotals
@@ -43,8 +45,10 @@ _PLACES = {
     "LocalPrivateKMeans": "client.estimators.local_private",
     "LocalPrivateKModes": "client.estimators.local_private",
     "LocalPrivateKPrototypes": "client.estimators.local_mixed",
+    "LocalPrivateSplitKMeans": "client.estimators.local_split",
     "Operator": "client.operator",
     "Owner": "client.owner",
+    "PrivacyAccountant": "client.accountant",
     "Receipt": "client.sending",
     "RecordLinkage": "client.estimators.record_linkage",
     "RemotePlatform": "client.platforms.remote",
@@ -65,8 +69,10 @@ __all__ = [
     "LocalPrivateKMeans",
     "LocalPrivateKModes",
     "LocalPrivateKPrototypes",
+    "LocalPrivateSplitKMeans",
     "Operator",
     "Owner",
+    "PrivacyAccountant",
     "Receipt",
     "RecordLinkage",
     "RemotePlatform",

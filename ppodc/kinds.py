@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ppodc.errors import InputError
-from ppodc.records.schema import Schema
-from ppodc.records.upload_form import UploadForm
 
 if TYPE_CHECKING:
     from ppodc.pairs.cloud_side import CloudSide
     from ppodc.records.owner_side import OwnerSide
+    from ppodc.records.schema import Schema
+    from ppodc.records.upload_form import UploadForm
     from ppodc.spec import Spec
 
 DEFAULT = "kmeans"
@@ -71,7 +71,7 @@ class Job(ABC):
         return False
 
     @abstractmethod
-    def check(self, schema: Schema) -> None:
+    def check(self, schema: "Schema") -> None:
         """Refuse what does not fit the columns."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Kind(ABC):
         """Sentences for owners: what the job reveals, to whom and how often."""
 
     @abstractmethod
-    def form(self, spec: "Spec") -> UploadForm:
+    def form(self, spec: "Spec") -> "UploadForm":
         """The parts of an upload; callers use `spec.form`, which is made once."""
 
     def row_outputs(self, spec: "Spec") -> tuple[str, ...]:

@@ -63,22 +63,28 @@ class Tables(list[Any]):
         """Of other columns of the same tables the rows that count."""
         return [frame[kept] for frame, kept in zip(frames, self.kept, strict=True)]
 
-    def spread(self, values: Sequence[NDArray[Any]], missing: Any) -> list[NDArray[Any]]:
-        """Findings for the rows that count, spread over all rows of each owner."""
-        found = []
+    def spread(self, values: Sequence[Any], missing: Any) -> list[Any]:
+        """Findings for the rows that count, spread over all rows of each owner; None stays None."""
+        found: list[Any] = []
         for kept, own in zip(self.kept, values, strict=True):
+            if own is None:
+                found.append(None)
+                continue
             whole = np.full((len(kept), *own.shape[1:]), missing, own.dtype)
             whole[kept] = own
             found.append(whole)
         return found
 
-    def frame(self, columns: Mapping[str, Sequence[NDArray[Any]]]) -> "pd.DataFrame":
-        """A frame of the findings for every row: (owner, row, ...)."""
+    def frame(self, columns: Mapping[str, Sequence[Any]]) -> "pd.DataFrame":
+        """A frame of the findings for every row of owners who have some: (owner, row, ...)."""
         import pandas as pd
 
-        rows = [label for labels in self.labels for label in labels]
-        owners = np.repeat(self.owners, [len(labels) for labels in self.labels])
-        found = {name: np.concatenate(parts) for name, parts in columns.items()}
+        first = next(iter(columns.values()))
+        told = [place for place, part in enumerate(first) if part is not None]
+        rows = [label for place in told for label in self.labels[place]]
+        counts = [len(self.labels[place]) for place in told]
+        owners = np.repeat([self.owners[place] for place in told], counts)
+        found = {name: np.concatenate([parts[p] for p in told]) for name, parts in columns.items()}
         return pd.DataFrame({"owner": owners, "row": rows, **found})
 
 
@@ -155,6 +161,7 @@ def _is_table(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect") or _depth(data) == 2
 
 
+_NO_NUMBER = "no number"  # stands for a cell of a file that is none
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq", ".xlsx")
 
 
@@ -300,6 +307,51 @@ def _objects(estimator: BaseEstimator, owners: list[str], parts: list[Any], rese
     return found
 
 
+def whole_frames(data: Any, texts: Collection[str], id_column: str | None = None) -> Tables:
+    """Of each owner a DataFrame with all columns that its table or its file has."""
+    import pandas as pd
+
+    owners, parts = named_owners(data)
+    found = Tables(owners=owners)
+    for owner, part in zip(owners, parts, strict=True):
+        ids = [] if id_column is None else [id_column]
+        table = _read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
+        if not hasattr(table, "iloc") or not hasattr(table, "columns"):
+            raise DataError(f"the table of {owner} must be a DataFrame, or the path of a file.")
+        names = list(table.columns)
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        if twice:
+            raise DataError(
+                f"the table of {owner}: a column name occurs more than once: {quoted(twice)}"
+            )
+        if id_column is not None and id_column not in names:
+            raise DataError(f"the table of {owner} has no column {id_column!r}.")
+        found.append(table)
+        labels = table.index if id_column is None else pd.Index(table[id_column])
+        found.labels.append(labels.to_flat_index())
+        found.kept.append(np.ones(len(table), np.bool_))
+    return found
+
+
+def kept_rows(
+    owner: str, frame: "pd.DataFrame", schema: Schema, missing: Missing
+) -> NDArray[np.bool_]:
+    """Which rows of an owner's frame have all values of these columns, and within their bounds.
+
+    Others are refused by row and column; a missing value not, if its row may be left out.
+    """
+    table, labels = _table(owner, frame, dict.fromkeys(schema.names), None)
+    if table is None:
+        raise DataError(f"the table of {owner} has no names of columns.")
+    table = table.some_columns(schema.names)
+    kept = np.asarray(~np.isnan(table.values).any(axis=1), np.bool_)
+    values = _without_missing(table, schema.names, missing)
+    with as_data_errors():
+        source = f"the table of {owner}"
+        check_values(Table(source, schema.names, values, row_names(labels[kept])), schema)
+    return kept
+
+
 def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables:
     """Of each owner a DataFrame with the columns of the schema, texts among them."""
     import pandas as pd
@@ -325,4 +377,10 @@ def _read_frame(path: str | Path, texts: Collection[str]) -> "pd.DataFrame":
     """A file as a DataFrame; columns of texts have their cells as written."""
     with as_data_errors():
         table = read(path, texts=texts, empty=True)
-    return _framed(table).assign(**table.texts)
+    frame = _framed(table)
+    for row, place in table.not_numbers:  # whoever reads the column refuses it by its place
+        name = frame.columns[place]
+        if frame[name].dtype != object:
+            frame[name] = frame[name].astype(object)
+        frame.iloc[row, place] = _NO_NUMBER
+    return frame.assign(**table.texts)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from client.data_errors import DataError, as_data_errors
-from client.estimators.given_tables import named_owners
+from client.estimators.given_tables import Tables, kept_rows, whole_frames
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import owner_names
 from ppodc.linkage.joined.columns import JoinedColumns
@@ -26,7 +26,7 @@ class JoinedTables:
 
     schema: Schema
     join: Join
-    tables: list[Any]
+    tables: Tables
 
 
 def join_parameters(join: Join, schema: Schema) -> dict[str, Any]:
@@ -39,16 +39,21 @@ def join_parameters(join: Join, schema: Schema) -> dict[str, Any]:
 
 
 def joined_tables(estimator: Any, ub: int, data: Any) -> JoinedTables:
-    """From a list of DataFrames, by the `join`, `relation`, `least` and `bounds` of an estimator.
+    """From DataFrames or files, by the `join`, `relation`, `least` and `bounds` of an estimator.
 
-    `bounds` name the joined columns, on a grid of 0..ub. The estimator remembers their names.
+    `bounds` name the joined columns, on a grid of 0..ub. The estimator remembers their names. Rows
+    with a missing value in a joined column are refused, or left out by its `missing`; what is
+    missing to join by never agrees.
     """
-    tables, bounds = _frames(estimator, data), estimator.bounds
-    owners = owner_names(estimator.platform, len(tables))
-    linkage: RecordLinkage = estimator.join
+    linkage, bounds = estimator.join, estimator.bounds
     if not isinstance(bounds, Mapping):
         raise DataError("with join, bounds must name the columns to join: {name: (low, high)}.")
     linking, job = linkage.to_join(ub)
+    texts = [text.name for text in linking.texts]
+    tables = whole_frames(data, texts, getattr(estimator, "id_column", None))
+    if len(tables) < 2:
+        raise DataError("a join takes a list of tables, one for each owner, two or more.")
+    owners = owner_names(estimator.platform, len(tables))
     _check_linking(tables, linking)
     _check_bounds(bounds, linking)
     common = [*linking.names, *(text.name for text in linking.texts)]
@@ -61,36 +66,29 @@ def joined_tables(estimator: Any, ub: int, data: Any) -> JoinedTables:
         columns += [replace(c, use="link") for c in linking.columns if c.name not in bounds]
         schema = Schema(tuple(columns), ub, linking.texts)
         join = Join(job, estimator.relation, owners[0], int(estimator.least))
-    own = [
-        table[[*common, *(name for name, who in holders.items() if owner in who)]]
-        for owner, table in zip(owners, tables, strict=True)
-    ]
+        sides = JoinedColumns.of(join, schema)
+    for number, (owner, table) in enumerate(zip(owners, tables, strict=True)):
+        held = sides.own(sides.side_of(owner))
+        kept = kept_rows(tables.owners[number], table, held, estimator.missing)
+        if not kept.any():
+            raise DataError(
+                f"the table of {tables.owners[number]} has no rows: nothing can be joined to it."
+            )
+        further = [name for name in held.names if name not in common]
+        tables[number], tables.kept[number] = table[[*common, *further]][kept], kept
     names = schema.used_to("cluster").names
     estimator.feature_names_in_, estimator.n_features_in_ = np.array(names, object), len(names)
-    return JoinedTables(schema, join, own)
+    return JoinedTables(schema, join, tables)
 
 
-def _frames(estimator: Any, data: Any) -> list[Any]:
-    if estimator.missing != "refuse":
-        raise DataError("with join, rows with a missing value are refused: leave them out before.")
-    _, tables = named_owners(data)
-    if len(tables) < 2 or not all(hasattr(table, "columns") for table in tables):
-        raise DataError("a join takes a list of DataFrames, one for each owner, two or more.")
-    for number, table in enumerate(tables, 1):
-        names = list(table.columns)
-        if len(set(names)) < len(names):
-            raise DataError(f"the table of owner {number}: a column name occurs more than once")
-    return tables
-
-
-def _check_linking(tables: Sequence[Any], linking: Schema) -> None:
+def _check_linking(tables: Tables, linking: Schema) -> None:
     """Refuse tables without the columns that join them."""
     for name in [*linking.names, *(text.name for text in linking.texts)]:
-        for number, table in enumerate(tables, 1):
+        for owner, table in zip(tables.owners, tables, strict=True):
             if name not in table.columns:
                 raise DataError(
-                    f"the table of owner {number} has no column {name!r}, by which rows are "
-                    "joined: every table needs it."
+                    f"the table of {owner} has no column {name!r}, by which rows are joined: every "
+                    "table needs it."
                 )
 
 
@@ -108,15 +106,13 @@ def _check_bounds(bounds: Mapping[str, Any], linking: Schema) -> None:
         raise DataError(f"columns {quoted(texts)} hold texts: leave them out of the bounds.")
 
 
-def _holders(
-    tables: Sequence[Any], owners: Sequence[str], names: Sequence[str]
-) -> dict[str, list[str]]:
+def _holders(tables: Tables, owners: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
     """The owners who have each of the columns that not all are joined by."""
     own = [frozenset(name for name in names if name in table.columns) for table in tables]
-    for number, held in enumerate(own, 1):
+    for who, held in zip(tables.owners, own, strict=True):
         if not held:
             raise DataError(
-                f"the table of owner {number} has none of the columns {quoted(names)}: a side of a "
+                f"the table of {who} has none of the columns {quoted(names)}: a side of a "
                 "join needs a column of its own."
             )
     found = {}
@@ -127,8 +123,8 @@ def _holders(
         apart = [n for n in holding if own[n] != own[holding[0]]]
         if apart:
             raise DataError(
-                f"column {name!r} is in the tables of owners {holding[0] + 1} and {apart[0] + 1}, "
-                "which hold different columns: leave it out of one."
+                f"column {name!r} is in the tables of {tables.owners[holding[0]]} and "
+                f"{tables.owners[apart[0]]}, which hold different columns: leave it out of one."
             )
         found[name] = [owners[n] for n in holding]
     if len(set(own)) < 2:

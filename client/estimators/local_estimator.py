@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils._param_validation import Interval
 
+from client.accountant import charge_reports
 from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS
 from ppodc.local_dp.codebook import Expectation
@@ -47,6 +48,7 @@ class LocalEstimator(KnownParameters, ClusterMixin, BaseEstimator):
 
     def _reports(self, owners: list[NDArray[np.int64]], mechanism: Mechanism) -> NDArray[Any]:
         """One report of every record, owner by owner."""
+        charge_reports(mechanism.guarantee())
         digest = mechanism.digest()
         parts = [
             mechanism.perturb(records, self._streams(records, owner, digest))

@@ -96,8 +96,8 @@ class LocalPrivateKMeans(LocalClusters):
     standard_error_ : ndarray of shape (n_clusters, columns) or None
         Standard error of each centre, from noise that is drawn again; None if it is not known.
     usable_ : bool
-        False where the centres are little but noise. Where it was True in trials, nine of ten
-        results cost less than twice what k-means does (`ppodc bench ldp usable`).
+        False where the centres may be little but noise. Where it was True in trials, more than nine
+        of ten results cost less than twice what k-means does (`ppodc bench ldp usable`).
     privacy_ : PrivacyReport
         The guarantee for one record.
     seed_ : int

@@ -6,9 +6,7 @@ here, on the records given, from the centres: `predict`, `transform` and `score`
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -19,13 +17,11 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
-from client.estimators.exact_job import exact_job, exact_parameters
 from client.estimators.given_tables import (
     LEFT_OUT,
     MISSING,
@@ -35,11 +31,13 @@ from client.estimators.given_tables import (
     tables_of,
 )
 from client.estimators.joined_tables import joined_tables
+from client.estimators.kmeans_job import joined_spec, plain_parameters, spec_of
 from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of
-from client.estimators.private_job import private_job, private_parameters
+from client.estimators.private_job import private_parameters
 from client.estimators.record_linkage import RecordLinkage
-from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from client.estimators.several_k import SeveralNumbers
+from client.platforms.jobs import PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
 from ppodc.kmeans.job import (
@@ -48,7 +46,6 @@ from ppodc.kmeans.job import (
     MAX_STARTS,
     MIN_SIZE,
     ByRecords,
-    Job,
 )
 from ppodc.kmeans.private.explain import mostly_noise
 from ppodc.kmeans.private.job import DELTA, NoisyJob
@@ -56,7 +53,6 @@ from ppodc.kmeans.private.result import PrivateResult
 from ppodc.kmeans.result import Result
 from ppodc.kmeans.suites import NAMES as SUITES
 from ppodc.linkage.joined.join import LEAST, Relation
-from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.spec import Spec
 
@@ -65,7 +61,12 @@ if TYPE_CHECKING:
 
 
 class SecureKMeans(
-    KnownParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    KnownParameters,
+    SeveralNumbers,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
@@ -123,10 +124,10 @@ class SecureKMeans(
         `bounds` must name. Its blocks cost every owner some of its privacy budget. Needs the shares
         suite.
     join : RecordLinkage or None, default=None
-        Tables are DataFrames with different columns about the same people, and all have the columns
-        that it compares. People whom all sides hold are clustered by the columns of all, which
-        `bounds` must name; nobody learns who they are. The rows of the first table count, and of
-        tables with the same columns as it. There are no labels. Needs the shares suite.
+        Tables are DataFrames or files with different columns about the same people, and all have
+        the columns that it compares. People whom all sides hold are clustered by the columns of
+        all, which `bounds` must name; nobody learns who they are. The rows of the first table
+        count, and of tables with the same columns as it. Needs the shares suite.
     relation : "1:1" or "m:1", default="1:1"
         With join: rows that have each other and nobody else, or rows of the first side that have
         one partner, which several of them may share.
@@ -135,6 +136,9 @@ class SecureKMeans(
     sizes : bool, default=True
         With join: whether owners learn sizes, and so how many rows are joined. Without, centres are
         rounded to steps of the grid.
+    labels : bool, default=False
+        With join: whether owners on the side of the first table learn which of their own rows are
+        joined, and the clusters of these. That tells them whom the other sides hold too.
     epsilon : float or None, default=None
         Noise inside the two clouds keeps (epsilon, delta)-differential privacy for one record,
         against either cloud and all other owners. Owners are charged for it, and usually allow 10.
@@ -159,9 +163,10 @@ class SecureKMeans(
     labels_ : ndarray of int
         Cluster of each record as the last iteration assigned it, table after table. If the job
         converged with tol 0 and every cluster has a centre, `predict` gives the same labels. With
-        epsilon each owner finds the nearest centre itself. With join None.
+        epsilon each owner finds the nearest centre itself. With join and labels those of the side
+        of the first table, -1 where a row is not joined; with join alone None.
     owner_labels_ : list of ndarray
-        The labels of each table; with join None.
+        The labels of each table; None for tables of other sides of a join, and with join alone.
     left_out_ : list of int
         Rows of each table that were left out, because a value is missing; their label is -1.
     privacy_ : PrivacyReport or None
@@ -221,6 +226,7 @@ class SecureKMeans(
         "relation": [StrOptions(set(get_args(Relation)))],
         "least": [Interval(Integral, 1, None, closed="left")],
         "sizes": ["boolean"],
+        "labels": ["boolean"],
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "platform": PLATFORMS,
@@ -251,6 +257,7 @@ class SecureKMeans(
         relation: Relation = "1:1",
         least: int = LEAST,
         sizes: bool = True,
+        labels: bool = False,
         epsilon: float | None = None,
         delta: float = DELTA,
         platform: Platform | None = None,
@@ -277,6 +284,7 @@ class SecureKMeans(
         self.relation = relation
         self.least = least
         self.sizes = sizes
+        self.labels = labels
         self.epsilon = epsilon
         self.delta = delta
         self.platform = platform
@@ -287,7 +295,7 @@ class SecureKMeans(
         """The estimator that asks for the very job of a spec; `rest`: its other parameters."""
         if isinstance(spec.job, NoisyJob):
             return cls(**private_parameters(spec, spec.job), **rest)
-        return cls(**exact_parameters(spec), **rest)
+        return cls(**plain_parameters(spec), **rest)
 
     def fit(
         self,
@@ -301,31 +309,11 @@ class SecureKMeans(
         self._keep(ran.spec, ran.results, tables)
         return self
 
-    def fit_each(
-        self,
-        X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
-        n_clusters: Iterable[int],
-    ) -> dict[int, Self]:
-        """A fitted estimator for each number of clusters, all from one job.
-
-        The records are taken in once; with `inertia` the results can be compared (elbow).
-        """
-        counts = sorted({int(k) for k in n_clusters})
-        if len(counts) < 2:
-            raise DataError("n_clusters must be several numbers; for a single one there is `fit`.")
-        last = clone(self).set_params(n_clusters=counts[-1])
-        ran, tables = last._run(X, counts)
-        fitted = {}
-        for k in counts:
-            fitted[k] = copy(last).set_params(n_clusters=k)
-            fitted[k]._keep(ran.spec, [result.by_k[k] for result in ran.results], tables)
-        return fitted
-
     def to_frame(self) -> "pd.DataFrame":
         """A row for each record: its owner, its label in the table, and its cluster."""
         check_is_fitted(self)
-        if self._tables is None or self.owner_labels_ is None:
-            raise DataError("with join there are no labels: they would tell who is joined.")
+        if self.owner_labels_ is None:
+            raise DataError("with join there are labels only if you ask for them: labels=True.")
         return self._tables.frame({"label": self.owner_labels_})
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
@@ -345,7 +333,7 @@ class SecureKMeans(
         with as_data_errors():
             return -self._told().inertia_of(np.concatenate(self._rows(X)))
 
-    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables | None]:
+    def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
         self._validate_params()
         if isinstance(data, Iterator):
             data = list(data)
@@ -364,7 +352,7 @@ class SecureKMeans(
             check_rows(tables, self.n_clusters)
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub, names)
-        spec = self._spec(schema, counts)
+        spec = spec_of(self, schema, counts)
         alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
         tables.check(schema)
         if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
@@ -372,14 +360,12 @@ class SecureKMeans(
         sent = tables.among(frames_of(data, spec.schema)) if by_name else tables
         return spec, tables, sent
 
-    def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, None, list[Any]]:
+    def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
         """The spec over joined columns, and what each owner uploads."""
         if self.dedup is not None or self.epsilon:
             raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
         joined = joined_tables(self, self.ub, data)
-        with as_data_errors():
-            job = replace(exact_job(self, counts), labels=False, join=joined.join, sizes=self.sizes)
-            return Spec(NAME, joined.schema, job), None, joined.tables
+        return joined_spec(self, joined, counts), joined.tables, joined.tables
 
     @property
     def _n_features_out(self) -> int:
@@ -393,9 +379,7 @@ class SecureKMeans(
         how: Any = {"missing": self.missing, "id_column": self.id_column}
         return tables_of(self, data, reset=reset, columns=self.bounds, **how)
 
-    def _keep(
-        self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables | None
-    ) -> None:
+    def _keep(self, spec: Spec, results: Sequence[Result | PrivateResult], tables: Tables) -> None:
         first = results[0]
         self.spec_, self.result_, self.seed_ = spec, first, spec.to_dict()["job"]["seed"]
         self.cluster_centers_: NDArray[np.float64] = first.cluster_centers_
@@ -408,25 +392,16 @@ class SecureKMeans(
         self.inertia_ = None if first.inertia_ is None else float(first.inertia_)
         ranges = None if self.inertia_ is None else self.inertia_ / spec.schema.ub**2
         self.inertia_in_ranges_: float | None = ranges
-        self._tables, self.left_out_ = tables, None if tables is None else tables.left_out
-        self.owner_labels_: list[NDArray[np.int64]] | None = None
-        self.labels_: NDArray[np.int64] | None = None
-        if tables is not None:
+        self._tables, self.left_out_ = tables, tables.left_out
+        labels = [result.labels_ for result in results]
+        if self.join is None:
             both = zip(results, tables, strict=True)
             labels = [first.predict(t) if r.labels_ is None else r.labels_ for r, t in both]
+        self.owner_labels_: list[NDArray[np.int64] | None] | None = None
+        self.labels_: NDArray[np.int64] | None = None
+        if any(each is not None for each in labels):
             self.owner_labels_ = tables.spread(labels, LEFT_OUT)
-            self.labels_ = np.concatenate(self.owner_labels_)
+            self.labels_ = np.concatenate([x for x in self.owner_labels_ if x is not None])
         weak = "" if self.privacy_ is None else self.privacy_.weak()
         for told in filter(None, (first.untold(), weak)):
             warnings.warn(told, stacklevel=3)
-
-    def _spec(self, schema: Schema, counts: Sequence[int] = ()) -> Spec:
-        """The spec that this estimator asks for, over these columns to cluster."""
-        with as_data_errors():
-            job: Job | NoisyJob = (
-                private_job(self, counts) if self.epsilon else exact_job(self, counts)
-            )
-            if self.dedup is not None and isinstance(job, Job):
-                schema, linkage = self.dedup.inside(schema)
-                job = replace(job, dedup=linkage)
-            return Spec(NAME, schema, job)

@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from client.data_errors import as_data_errors
+from client.data_errors import DataError, as_data_errors
 from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
+from client.estimators.histograms import Bins, Histograms, quantile
 from client.estimators.joined_tables import joined_tables
 from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import Bounds, refuse, schema_of
@@ -54,15 +55,18 @@ class SecureTotals(KnownParameters, BaseEstimator):
         With fewer records than this the job does not run. If fewer are not its own, an owner learns
         no sum: NaN. With fewer joined rows, owners are told zeros.
     join : RecordLinkage or None, default=None
-        Tables are DataFrames with different columns about the same people: the totals are of the
-        people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
+        Tables are DataFrames or files with different columns about the same people: the totals are
+        of the people whom all sides hold, and nobody learns who they are. See `SecureKMeans`.
     relation : "1:1" or "m:1", default="1:1"
         With join; see `SecureKMeans`.
     cross : bool, default=False
         With join: whether owners learn the covariance of every two columns too.
+    bins : mapping or None, default=None
+        By column the intervals to count records in: a number of equal ones, or where to cut. They
+        become columns of the spec, so that owners agree to them. Not with join.
     missing : "refuse" or "leave out", default="refuse"
         What becomes of rows with a missing value: an error that names them, or they are left out
-        and counted in `left_out_`. With join they are refused.
+        and counted in `left_out_`.
     pairs : int, default=1
         Worker pairs, if `fit` starts a platform.
     platform : LocalPlatform, ThreadPlatform, RemotePlatform or None, default=None
@@ -82,6 +86,8 @@ class SecureTotals(KnownParameters, BaseEstimator):
         Population variance of each column.
     cov_, corr_ : ndarray of shape (columns, columns) or None
         Population covariances and correlations, with cross.
+    histograms_ : dict of pandas.Series
+        With bins, by column the records in each interval.
     left_out_ : list of int
         Rows of each owner that were left out, because a value is missing.
     result_ : Totals
@@ -109,6 +115,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
         "join": [RecordLinkage, None],
         "relation": [StrOptions(set(get_args(Relation)))],
         "cross": ["boolean"],
+        "bins": [Mapping, None],
         "missing": MISSING,
         "pairs": [Interval(Integral, 1, None, closed="left")],
         "platform": PLATFORMS,
@@ -125,6 +132,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
         join: RecordLinkage | None = None,
         relation: Relation = "1:1",
         cross: bool = False,
+        bins: Bins | None = None,
         missing: Missing = "refuse",
         pairs: int = 1,
         platform: Platform | None = None,
@@ -137,6 +145,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
         self.join = join
         self.relation = relation
         self.cross = cross
+        self.bins = bins
         self.missing = missing
         self.pairs = pairs
         self.platform = platform
@@ -154,6 +163,10 @@ class SecureTotals(KnownParameters, BaseEstimator):
         spec, tables = self._plain(X) if self.join is None else self._joined(X)
         ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
         totals: Totals = ran.results[0]
+        self.histograms_ = {}
+        if self._bins is not None:
+            self.histograms_ = self._bins.counts(totals)
+            totals = self._bins.without(totals)
         self.result_, self.left_out_ = totals, tables.left_out
         self.count_: int = totals.count_
         self.sum_: NDArray[np.float64] = totals.sum_
@@ -169,9 +182,26 @@ class SecureTotals(KnownParameters, BaseEstimator):
         return self.result_.to_frame()
 
     def describe(self) -> "pd.DataFrame":
-        """As pandas' `describe`, of what totals tell: count, mean and deviation."""
+        """As pandas' `describe`, of what totals tell: count, mean and deviation.
+
+        With bins also the interval in which each quartile lies.
+        """
         check_is_fitted(self)
-        return self.result_.describe()
+        frame = self.result_.describe()
+        for q in (0.25, 0.5, 0.75) if self.histograms_ else ():
+            found = self.quantile(q)
+            frame.loc[f"{q:.0%}", list(found.index)] = found.to_numpy()
+        return frame
+
+    def quantile(self, q: float) -> "pd.Series[Any]":
+        """Of each column with bins the interval in which this quantile lies; exact."""
+        import pandas as pd
+
+        check_is_fitted(self)
+        found = {name: quantile(counts, q) for name, counts in self.histograms_.items()}
+        return pd.Series(found, dtype=object, name=q)
+
+    _bins: Histograms | None
 
     def _plain(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over tables of the same columns, and what each owner uploads."""
@@ -182,19 +212,27 @@ class SecureTotals(KnownParameters, BaseEstimator):
             schema = replace(schema, ub=_whole_steps(schema))
         tables.check(schema)
         _warn_of_rounding(tables, schema)
+        self._bins = None
+        if self.bins is not None:
+            self._bins = Histograms.of(self.bins, schema)
+            schema = self._bins.schema(schema)
+            tables[:] = [self._bins.rows(rows) for rows in tables]
         with as_data_errors():
             job = Job(variance=self.variance, least=self.least, cross=self.cross)
             return Spec(NAME, schema, job), tables
 
     def _joined(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over joined columns, and what each owner uploads."""
+        if self.bins is not None:
+            raise DataError("bins does not go with join: leave out one of them.")
+        self._bins = None
         joined = joined_tables(self, self.ub or _UB, data)
         if self.ub is None:
             ub = _whole_steps(joined.schema.used_to("cluster"))
             joined = joined_tables(self, ub, data)
         with as_data_errors():
             job = Job(variance=self.variance, join=joined.join, cross=self.cross)
-            return Spec(NAME, joined.schema, job), Tables(joined.tables)
+            return Spec(NAME, joined.schema, job), joined.tables
 
 
 def _whole_steps(schema: Schema) -> int:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+from client.accountant import charge_job
 from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
 from client.platforms.local import SMALL, run_locally
@@ -59,6 +60,7 @@ def run_job(
 ) -> Outcome:
     """Run the job on the platform, or on this machine if there is none."""
     if isinstance(platform, RemotePlatform):
+        charge_job(spec)
         return platform.run(spec, tables, verbose)
     with as_data_errors():  # before anything starts
         names = owner_names(platform, len(tables))
@@ -67,6 +69,7 @@ def run_job(
         ]
         rows, chosen = sum(map(len, tables)), spec.kind.suite(suite)
         cloud_side(spec).check(rows, chosen, _KEY_BITS)
+    charge_job(spec)
     if platform is None and pairs == 1 and rows <= SMALL:
         log.info("%d rows and no platform: both clouds run as threads of this process", rows)
         platform = ThreadPlatform()

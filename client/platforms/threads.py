@@ -13,11 +13,10 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppodc.crypto.paillier import PublicKey, SecretKey, generate, generate_insecure
 from ppodc.errors import ChannelError
 from ppodc.kinds import cloud_side, owner_side
 from ppodc.pairs.cloud_side import Material
@@ -31,6 +30,9 @@ from ppodc.records.upload_form import Cloud
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel, memory_pair
+
+if TYPE_CHECKING:
+    from ppodc.crypto.paillier import PublicKey, SecretKey
 
 _NO_LIMIT = Fraction(10**9)
 _PATIENCE = 3600.0  # the other thread may compute for long; one that fails closes the channel
@@ -102,7 +104,9 @@ class ThreadPlatform:
         sides = map(owner_side(spec).of, places)
         return [side.open_result(each) for side, each in zip(sides, opened, strict=True)]
 
-    def _key(self) -> SecretKey:
+    def _key(self) -> "SecretKey":
+        from ppodc.crypto.paillier import generate, generate_insecure
+
         with self._lock:
             if self._secret is None:
                 weak = self._insecure_bits
@@ -121,7 +125,7 @@ def _walked(
     uploads: Sequence[PreparedUpload],
     role: Cloud,
     channel: Channel,
-    key: PublicKey | SecretKey | None,
+    key: "PublicKey | SecretKey | None",
     progress: Listener,
 ) -> ResultShare:
     """One cloud's share of the result; its channel is closed at the end, whatever happens."""

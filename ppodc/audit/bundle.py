@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.audit.given_halves import check_given
 from ppodc.audit.replay import JobRecord, PairRecord, SessionRecord, Verdict, replay
 from ppodc.audit.testimony import Audited, Examined, Testimony, examine, shown_entries, told
 from ppodc.errors import DeviationError, InputError
@@ -182,7 +183,14 @@ class Bundle:
             for at in self._facts.sessions
         ]
         job = JobRecord(self.spec, self.sealed, self.role, self._rows, sessions)
-        return replace(replay(job, progress), doubts=tuple(found.doubts))
+        verdict = replace(replay(job, progress), doubts=tuple(found.doubts))
+        if verdict.deviation:
+            return verdict
+        try:
+            check_given(self.spec.name, self._facts.ledger, self.sealed, verdict.result)
+        except DeviationError as error:
+            return replace(verdict, deviation=f"after the replay: {error}")
+        return verdict
 
     def _record(self, pair: AuditPair) -> Path:
         return self._folder / Path(pair.file).name

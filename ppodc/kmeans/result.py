@@ -85,7 +85,8 @@ class Result(ShownInNotebooks):
     ) -> "Axes":
         """The centres over two columns, by number; with the owner's records, coloured by cluster.
 
-        Needs at least two columns; draws into `axes`, or into a new figure.
+        Records are a table or a list of tables. Needs at least two columns; draws into `axes`, or
+        into a new figure.
         """
         from ppodc.kmeans.result_plot import draw
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.extras import named_if_missing
@@ -29,7 +30,9 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
 
         axes = pyplot.subplots(figsize=(7, 5), layout="constrained")[1]
     if data is not None:
-        labels, values = result.predict(data), read(data).values
+        tables = data if isinstance(data, list | tuple) else [data]
+        labels = np.concatenate([result.predict(table) for table in tables])
+        values = np.concatenate([_values(result, table) for table in tables])
         for h in np.unique(labels).tolist():
             own, marker = values[labels == h], _MARKERS[h % len(_MARKERS)]
             axes.scatter(own[:, x], own[:, y], s=14, marker=marker, alpha=0.6, label=f"cluster {h}")
@@ -39,6 +42,13 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
     axes.set_ylabel(result.columns[y])
     axes.legend()
     return axes
+
+
+def _values(result: "Result", data: Any) -> NDArray[np.float64]:
+    """The values of the result's columns, in its order."""
+    table = read(data)
+    names = list(result.columns)
+    return table.values if table.names is None else table.some_columns(names).values
 
 
 def draw_elbow(results: "ResultsByK", file: Path) -> None:

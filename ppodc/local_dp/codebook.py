@@ -49,6 +49,7 @@ class Codebook:
     points: NDArray[np.int64]
     oracle: Oracle
     settle: Settle | None = None  # where not every point of the domain may be a centre
+    cell: NDArray[np.float64] | None = None  # as `stability` takes it
     attributes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +108,9 @@ class Codebook:
         """How far these centres depend on the noise of the counts."""
         deviation = math.sqrt(n * self.oracle.variance)
         points = self.points.astype(np.float64)
-        return shaken(points, self.weights(counts, n), deviation, centres, seed, self.settle)
+        return shaken(
+            points, self.weights(counts, n), deviation, centres, seed, self.settle, self.cell
+        )
 
     def expectation(self, n: int, k: int) -> "Expectation":
         """The expected quality for n records."""

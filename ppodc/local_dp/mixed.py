@@ -27,7 +27,7 @@ from ppodc.local_dp.categories import values_of
 from ppodc.local_dp.codebook import MAX_POINTS, Codebook, Expectation
 from ppodc.local_dp.mechanism import Clusters, NearestPoint
 from ppodc.local_dp.oracles import oracle
-from ppodc.local_dp.stability import Stability
+from ppodc.local_dp.stability import SPREAD, Stability
 from ppodc.local_dp.tallies import Reports
 from ppodc.privacy.spread_points import spread_points
 from ppodc.privacy.weighted_kmeans import nearest
@@ -89,6 +89,15 @@ class Layout:
                 out[:, block.start] = records[:, place]
         return out
 
+    def cell(self, points: int) -> Reals | None:
+        """Deviation of a record from its point: none of words, if all combinations have points."""
+        if self.combinations > points:
+            return None
+        width = (points / self.combinations) ** (-1 / len(self.numbers)) / math.sqrt(12)
+        return np.concatenate(
+            [np.zeros(size) if size else [self.ub * width] for size in self.sizes]
+        )
+
     def settle(self, centres: Reals) -> Reals:
         """Every block of words on its heaviest one, the lowest on ties."""
         return np.asarray(self.spread(self.back(centres)), np.float64)
@@ -104,7 +113,7 @@ class Layout:
     def errors(self, errors: Reals) -> Reals:
         """Standard errors of numbers; of words the share of draws in which another one wins."""
         columns = [
-            np.minimum(1.0, (errors[:, block] ** 2).sum(axis=1) / (2 * self.step**2))
+            np.minimum(1.0, (errors[:, block] ** 2).sum(axis=1) / (2 * (SPREAD * self.step) ** 2))
             if size
             else errors[:, block.start]
             for _, size, block in self._blocks()
@@ -141,7 +150,8 @@ class NearestMixed(NearestPoint):
     def of(cls, layout: Layout, epsilon: float, points: int, seed: int) -> "NearestMixed":
         """Points over all columns by the public seed."""
         made = mixed_points(layout, points, seed)
-        return cls(Codebook(made, oracle(len(made), epsilon), layout.settle), layout)
+        cell = layout.cell(len(made))
+        return cls(Codebook(made, oracle(len(made), epsilon), layout.settle, cell), layout)
 
     def cells(self, records: NDArray[Any]) -> Integers:
         return self.book.cells(self.layout.spread(records))

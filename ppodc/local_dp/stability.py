@@ -30,7 +30,7 @@ from ppodc.privacy.weighted_kmeans import Settle, nearest, weighted_kmeans
 FACTOR = 2.0  # times the cost of k-means that a usable result should stay below in nine runs of ten
 _MOST_LOSS = 1.75  # by noise drawn again and by the grain of the points
 _GRAIN = 3.0  # how often the grain counts in the loss
-_SPREAD = 1.5  # standard errors by noise, over the movement of a draw
+SPREAD = 1.5  # standard errors by noise, over the movement of a draw
 _MOST_NOISE = 1.0  # of an even cluster: centres are no better than ones placed without data
 _DRAWS, _STARTS = 8, 10
 _BEYOND = 1e6  # a loss of clusters without any width, of which nothing can be said
@@ -71,8 +71,12 @@ def shaken(
     centres: Reals,
     seed: int,
     settle: Settle | None = None,
+    cell: Reals | None = None,
 ) -> Stability:
-    """Of centres of points with these weights, whose counts have this standard deviation."""
+    """Of centres of points with these weights, whose counts have this standard deviation.
+
+    `cell`: deviation of a record from its point by coordinate, if points are not spread evenly.
+    """
     noise, k = SecureRandom.public(seed), len(centres)
     before = _cost(points, weights, centres)
     losses, moved = [], []
@@ -85,12 +89,13 @@ def shaken(
         losses.append(_cost(points, weights, found) / before if before else _BEYOND)
         moved.append(found[nearest(centres, found)] - centres)
     spread = np.sqrt(np.mean(np.square(moved), axis=0))
-    span = points.max(axis=0) - points.min(axis=0)
-    cell = span * len(points) ** (-1 / points.shape[1]) / math.sqrt(12)
+    if cell is None:
+        span = points.max(axis=0) - points.min(axis=0)
+        cell = span * len(points) ** (-1 / points.shape[1]) / math.sqrt(12)
     within = before / weights.sum()
     grain = float((cell**2).sum() / within) if within else _BEYOND
     loss = float(np.median(losses)) * (1 + _GRAIN * grain)
-    return Stability(loss, np.hypot(_SPREAD * spread, cell))
+    return Stability(loss, np.hypot(SPREAD * spread, cell))
 
 
 def _cost(points: Reals, weights: Reals, centres: Reals) -> float:

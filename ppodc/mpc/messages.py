@@ -89,6 +89,12 @@ class PeerLink:
         self.turn()
         return self.receive(kind, array.dtype.type, *array.shape)
 
+    def exchange_all(self, kind: str, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """`exchange` of several arrays in one message."""
+        self.send(kind, *arrays)
+        self.turn()
+        return self.receive_all(kind, *((array.dtype.type, array.shape) for array in arrays))
+
     def exchange_body(self, kind: str, body: B, body_type: type[B]) -> B:
         """Send a body and receive the peer's."""
         self.channel.send(kind, body)

@@ -8,20 +8,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.crypto.paillier import PublicKey, SecretKey
-from ppodc.crypto.split_paillier import KeyShare
-from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.pairs.plan import JobFacts, Plan, Progress, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.upload_form import Cloud
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
+
+if TYPE_CHECKING:  # who plans a job needs neither Paillier nor the engine's kernels
+    from ppodc.crypto.paillier import PublicKey, SecretKey
+    from ppodc.crypto.split_paillier import KeyShare
+    from ppodc.mpc.session_secrets import SessionSecrets
 
 
 class PairHalf(ABC):
@@ -60,9 +62,9 @@ class Material:
     one; the paillier suite alone needs it.
     """
 
-    key: PublicKey | SecretKey | KeyShare | None = field(default=None, repr=False)
+    key: "PublicKey | SecretKey | KeyShare | None" = field(default=None, repr=False)
     pools: Path | None = None  # this pair's folder of supplies made ahead
-    secrets: SessionSecrets | None = None  # of the session, where an auditor may ask for them
+    secrets: "SessionSecrets | None" = None  # of the session, where an auditor may ask for them
 
 
 class CloudSide(ABC):

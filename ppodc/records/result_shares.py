@@ -5,6 +5,7 @@ width, little endian. Alone it is a random number. The value is (half of C1 + ha
 modulus.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -173,6 +174,15 @@ def unpack_facts(packed: bytes) -> dict[str, Any]:
     if not isinstance(facts, dict):
         raise WireError("the facts of a result do not decode.")
     return facts
+
+
+def halves_digest(halves: Mapping[str, OutputShare], facts: bytes = b"") -> str:
+    """A digest of what a cloud hands to an owner; it stands in the ledger of an audited job."""
+    hasher = hashlib.sha256(b"ppodc halves 1" + hashlib.sha256(facts).digest())
+    for name, half in sorted(halves.items()):
+        told = f"{name} {half.modulus} {len(half)} ".encode()
+        hasher.update(len(told).to_bytes(8, "big") + told + half.data.tobytes())
+    return hasher.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

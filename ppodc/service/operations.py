@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ppodc.errors import AccessError, ProtocolError, StateError, without_places
-from ppodc.records.result_shares import modulus_to_bytes, pack_facts
+from ppodc.records.result_shares import halves_digest, modulus_to_bytes, pack_facts
 from ppodc.service.job_state import JobState
 from ppodc.service.ledger_entries import FOR_OPERATORS, HALF_GIVEN, LEFT_OUT, Entry
 from ppodc.service.messages import (
@@ -204,12 +204,14 @@ class _Operations:
             return ResultReply(job.state, job.iteration, message, False, interrupted=alone), ()
         result = self._store.results.half(body.dataset, owner)
         learnt = "this owner, with the other cloud's half: the result"
-        self._store.ledger.append(f"result {HALF_GIVEN}", body.dataset, {"owner": owner}, learnt)
+        facts, detail = pack_facts(result.facts), {"owner": owner}
+        if self._store.datasets.spec(body.dataset).audit:
+            detail["half"] = halves_digest(result.halves, facts)
+        self._store.ledger.append(f"result {HALF_GIVEN}", body.dataset, detail, learnt)
         names = tuple(
             ShareName(name, modulus_to_bytes(half.modulus)) for name, half in result.halves.items()
         )
         session_id = self._store.results.session_id(body.dataset)
-        facts = pack_facts(result.facts)
         reply = ResultReply(job.state, job.iteration, message, True, session_id, facts, names)
         return reply, [half.data for half in result.halves.values()]
 
@@ -225,6 +227,8 @@ class _Operations:
             body.dataset, body.name, body.upload_id, body.first_row, ROWS_PIECE
         )
         detail = {"owner": owner, "upload": body.upload_id, "first_row": body.first_row}
+        if spec.audit:
+            detail["half"] = halves_digest({body.name: half})
         learnt = f"this owner, with the other cloud's half: {body.name} of its own records"
         self._store.ledger.append(f"{body.name} {HALF_GIVEN}", body.dataset, detail, learnt)
         return RowsReply(modulus_to_bytes(half.modulus)), (half.data,)

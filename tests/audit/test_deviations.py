@@ -1,22 +1,28 @@
 """Each way to cheat is caught at its message; an honest cloud with a cheating peer passes."""
 
 import re
+import threading
 from contextlib import suppress
 
 import pytest
 
+from ppodc.errors import ProtocolError
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.shares import output, scaling
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.mpc.lattice.products import LatticePair
 from ppodc.mpc.shares import look_up, select
 from ppodc.mpc.shares.additive import U64
+from ppodc.records.result_shares import OutputShare
+from ppodc.service import operations
+from ppodc.service.store.results import Results
 from ppodc.spec import Spec
 from ppodc.totals.half import TotalsHalf
 from ppodc.totals.job import Job as Totals
 from tests.audit.audited_jobs import AuditedJob
 from tests.audit.test_replay import SCHEMA, TABLES
 
+LABELLED = Job(k=2, seed=3, iterations=1, labels=True, min_size=2)
 KMEANS = Job(k=2, seed=3, iterations=1, products="lattice", min_size=2)
 
 
@@ -125,6 +131,31 @@ def test_a_cheating_cloud_is_caught_and_its_peer_passes(name, cheat, tmp_path):
         rf"message \d+ of lane 0, recorded as '{kind}[^']*', is not what the protocol sends there"
     )
     assert re.match(where, found.deviation), found.deviation
+
+
+def test_a_wrong_half_for_an_owner_is_found_by_the_auditor_or_the_owner(tmp_path, monkeypatch):
+    """A cloud writes down what it hands out, and is caught; or it does not, and is caught."""
+    job = AuditedJob(tmp_path, Spec("d", SCHEMA, LABELLED), TABLES).run()
+    assert not job.verdict.bad, job.verdict.notes
+    assert [job.audit(cloud).deviation for cloud in (1, 2)] == ["", ""]
+
+    def fetch(name):
+        job.campaign.result(job.world, job.schedule, name, threading.Event())
+
+    rows = Results.own_rows
+
+    def other_rows(self, *arguments, **options):
+        half = rows(self, *arguments, **options)
+        return OutputShare.of(half.modulus, [(v + 1) % half.modulus for v in half.values])
+
+    monkeypatch.setattr(Results, "own_rows", other_rows)
+    with suppress(ProtocolError):  # made-up labels need not fit each other
+        fetch("owner1")
+    found = job.audit(2).deviation
+    assert re.match(r"after the replay: the half of \w+ that it gave to owner1, by entry", found)
+    monkeypatch.setattr(operations, "halves_digest", lambda *_: "0" * 64)
+    with pytest.raises(ProtocolError, match="than its ledger says"):
+        fetch("owner2")
 
 
 def test_what_is_found_is_the_first_message_that_differs(tmp_path):

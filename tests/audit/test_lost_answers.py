@@ -16,7 +16,7 @@ from ppodc.audit import bundle, testimony
 from ppodc.audit.bundle import Bundle
 from ppodc.audit.replay import Verdict
 from ppodc.cli import app
-from ppodc.errors import InputError, StateError
+from ppodc.errors import InputError, ProtocolError, StateError
 from ppodc.service.ledger_entries import NOTED, START, Entry
 from ppodc.spec import Spec
 from ppodc.totals.half import TotalsHalf
@@ -199,6 +199,7 @@ LIES = [
 def test_a_peer_that_lies_leaves_a_doubt_and_no_deviation(job, lie, monkeypatch):
     """Replaying is not needed to see it: it does not depend on the peer's testimony."""
     monkeypatch.setattr(bundle, "replay", lambda *_: Verdict(0, 0, 0))
+    monkeypatch.setattr(bundle, "check_given", lambda *_: None)
     for cloud in (1, 2):
         honest = Bundle(job.bundle(cloud))
         assert honest.check(job.testimony(3 - cloud)) == Verdict(0, 0, 0)
@@ -297,6 +298,15 @@ def test_a_message_that_breaks_the_half_is_no_deviation(tmp_path):
         due.append(1)
         assert job.audit(1).deviation == ""
         assert not due
+
+
+def test_a_session_cannot_take_the_name_of_an_earlier_one(job):
+    """Signatures of the earlier one would then seem to be under steps of this one."""
+    with job.store(1) as store:
+        before = store.audits.sessions("d")
+        with pytest.raises(ProtocolError, match="name of another one"):
+            store.audits.begin("d", before[0], [], {"session": before[0].session_id})
+        assert store.audits.sessions("d") == before
 
 
 def test_a_record_is_not_erased_while_the_job_can_go_on(tmp_path):

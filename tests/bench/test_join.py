@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ppodc.bench.linkage.join import make, run_case
+from ppodc.bench.linkage.join import make, run_case, whole
 
 
 def test_a_join_is_exact_and_a_wrong_value_is_seen():
@@ -14,3 +14,10 @@ def test_a_join_is_exact_and_a_wrong_value_is_seen():
     assert costs["exact"]
     assert costs["joined"] > 0
     assert costs["join_bytes"] > 0
+
+
+def test_the_whole_job_gives_what_scikit_learn_gives():
+    case = make(40, 2, "m:1")
+    assert whole(case, "m:1")["whole_same"]
+    other = case.tables[1].assign(i0=case.tables[1]["i0"] + 1)
+    assert not whole(replace(case, tables=[case.tables[0], other]), "m:1")["whole_same"]

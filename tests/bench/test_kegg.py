@@ -55,7 +55,15 @@ def test_a_whole_iteration_in_parts_keeps_each_of_them(table, tmp_path):
     (whole,) = [p for p in document["points"] if p["suite"] == "paillier"]
     assert (whole["parts"], whole["exact"]) == (2, True)
     assert "measured in 2 parts" in str(document["tables"])
-    assert points.path.read_text().count('"start"') == 4  # of the parameters and of the value
+    text = points.path.read_text()
+    assert text.count('"start"') == 4  # of the parameters and of the value
+    assert kegg.finished(points.path)["points"] == [whole]
+    points.path.write_text("\n".join(text.splitlines()[:-1]))  # before the last part was done
+    shown = kegg.finished(points.path)
+    assert "4 of 9 records so far" in str(shown["tables"])
+    points.path.write_text("{}")
+    with pytest.raises(InputError, match="no file of measured points"):
+        kegg.finished(points.path)
 
 
 def test_what_is_no_such_table_is_refused(tmp_path):

@@ -105,6 +105,7 @@ def joined_job(
             seed=chance.randrange(1 << 30),
             min_size=chance.randint(1, 3),
             join=join,
+            labels=True,
         )
         job = with_starts(means, chance) if chance.random() < 0.5 else means
     rows = (chance.randint(3, 9) for _ in range(owners))

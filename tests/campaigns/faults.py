@@ -81,7 +81,7 @@ COUNTS = ("wrong", "lost_uploads", "doubled_uploads", "reused_rows", "broken_led
 class Campaign:
     """Keys and configurations that many schedules share."""
 
-    def __init__(self, folder: Path, tries: int) -> None:
+    def __init__(self, folder: Path, tries: int = _TRIES) -> None:
         self._folder, self._tries = folder, tries
         made = deployment.create(
             folder / "keys",

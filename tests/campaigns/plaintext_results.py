@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,10 +64,16 @@ def _exact_join(spec: Spec, tables: Tables, results: list[Any]) -> bool:
     if isinstance(job, TotalsJob):
         plain = totals(spec, records[keep])
         return all(_same_totals(result, plain) for result in results)
-    if keep.sum() < join.least:
-        opened = [one for r in results for one in ([*r.by_k.values()] if job.ks else [r])]
-        return not any(one.sizes_.any() or one.sums_.any() for one in opened)
-    return is_exact(job, results, expected(job, records, keep=keep))
+    plain = expected(job, records, keep=keep)
+    told = keep & (keep.sum() >= join.least)
+    for k in job.clusters:
+        opened = [r.by_k[k] if job.ks else r for r in results]
+        labels = np.concatenate([one.labels_ for one in opened if one.labels_ is not None])
+        if not np.array_equal(labels, np.where(told, plain.by_k[k].labels, -1)):
+            return False
+        if not told.any() and any(one.sizes_.any() or one.sums_.any() for one in opened):
+            return False
+    return not told.any() or is_exact(replace(job, labels=False), results, plain)
 
 
 def as_noisy(

@@ -12,7 +12,7 @@ from tests.client.two_gateways import finish_job, table
 
 ALONE = [
     "SecureKMeans", "SecureTotals", "RecordLinkage", "LocalPrivateKMeans", "LocalPrivateKModes",
-    "LocalPrivateKPrototypes", "LocalPrivateDBSCAN", "ThreadPlatform",
+    "LocalPrivateKPrototypes", "LocalPrivateSplitKMeans", "LocalPrivateDBSCAN", "ThreadPlatform",
 ]  # fmt: skip
 DEPLOYED = ["Owner", "Operator", "RemotePlatform"]
 DOCUMENTED = [*ALONE, *DEPLOYED, "LocalPlatform", "link_with"]

@@ -58,8 +58,43 @@ def test_the_columns_of_both_are_clustered():
     assert model.labels_ is None
     assert model.owner_labels_ is None
     assert model.predict(pd.DataFrame({"stay": [1], "cost": [2]})).shape == (1,)
+    with pytest.raises(DataError, match="only if you ask for them"):
+        model.to_frame()
     again = SecureKMeans.from_spec(model.spec_, platform=ThreadPlatform())
     assert again.fit([clinic, insurer]).spec_ == model.spec_
+
+
+def test_files_missing_values_and_labels(tmp_path):
+    """As DataFrames give: rows that lack a value are left out, and labels tell who is joined."""
+    clinic, insurer = tables()
+    clinic["stay"] = clinic["stay"].astype(float)
+    clinic.loc[4, "stay"] = np.nan
+    files = [tmp_path / "clinic.csv", tmp_path / "insurer.csv"]
+    for table, file in zip((clinic, insurer), files, strict=True):
+        table.assign(id=[f"p{i}" for i in range(len(table))], remark="secret").to_csv(
+            file, index=False
+        )
+    given = {"clinic": files[0], "insurer": files[1]}
+    how = {"missing": "leave out", "id_column": "id", "labels": True}
+    model = estimator(**how).fit(given)
+    assert model.left_out_ == [1, 0]
+    own, theirs = model.owner_labels_
+    assert theirs is None
+    assert [i for i in range(8) if own[i] >= 0] == [3, 5, 6, 7]
+    assert model.labels_.tolist() == own.tolist()
+    assert np.bincount(own[own >= 0], minlength=2).tolist() == model.sizes_.tolist()
+    assert model.to_frame().row.tolist() == [f"p{i}" for i in range(8)]
+    assert set(model.to_frame().owner) == {"clinic"}
+    again = SecureKMeans.from_spec(
+        model.spec_, platform=ThreadPlatform(), missing="leave out", id_column="id"
+    )
+    assert again.fit(given).labels_.tolist() == own.tolist()
+    refused("row 4, column 'stay': missing", [clinic, insurer])
+    refused("labels would tell how many", sizes=False, labels=True)
+    clinic["stay"] = clinic["stay"].astype(object)
+    clinic.loc[4, "stay"] = "long"
+    clinic.to_csv(files[0], index=False)
+    refused("not a number", files, missing="leave out")
 
 
 def test_numbers_join_too():
@@ -83,8 +118,9 @@ def test_what_is_refused_before_anything_runs():
     refused("owner 2 has no column 'year'", [clinic, insurer.drop(columns="year")])
     refused("owner 2 has none of the columns", [clinic, insurer.drop(columns="cost")])
     refused("nothing to join", [clinic, clinic], bounds={"stay": (0, 10)})
-    refused("list of DataFrames", clinic)
-    refused("list of DataFrames", [clinic.to_numpy(), insurer])
+    refused("list of tables, one for each owner", clinic)
+    refused("must be a DataFrame, or the path of a file", [clinic.to_numpy(), insurer])
+    refused("has no rows", [clinic, insurer[:0]])
     refused("bounds must name", bounds=(0, 10))
     refused("other bounds to link than to cluster", bounds={**BOUNDS, "year": (0, 3000)})
     refused("hold texts", bounds={**BOUNDS, "name": (0, 1)})

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from client import RecordLinkage, SecureKMeans
+from client.estimators.kmeans_job import spec_of
 from ppodc import rules
 from ppodc.kmeans.reference import kmeans
 from ppodc.records.encode import encode
@@ -90,14 +91,14 @@ def test_each_person_counts_once(threads):
 
 def test_the_estimator_of_a_spec_asks_for_that_spec(threads):
     schema = Schema(tuple(Column(name, *pair) for name, pair in BOUNDS.items()))
-    spec = model(threads, random_state=3)._spec(schema)
+    spec = spec_of(model(threads, random_state=3), schema)
     uses = {column.name: column.use for column in spec.schema.columns}
     assert uses == {"height": "both", "pressure": "cluster", "birth_year": "link"}
     again = SecureKMeans.from_spec(spec)
-    assert again._spec(schema) == spec
+    assert spec_of(again, schema) == spec
     trees = RecordLinkage(theta="1/9", blocks=rules.adtree(epsilon=1, delta=1e-3))
-    spec = model(threads, dedup=trees, random_state=3)._spec(schema)
-    assert SecureKMeans.from_spec(spec)._spec(schema) == spec
+    spec = spec_of(model(threads, dedup=trees, random_state=3), schema)
+    assert spec_of(SecureKMeans.from_spec(spec), schema) == spec
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from client.estimators.exact_job import exact_job
+from client.estimators.kmeans_job import job_for, spec_of
 from ppodc import RecordLinkage, SecureKMeans, SecureTotals, Spec
 from ppodc.errors import InputError
 from tests.client.points import BOUNDS, SCHEMA, equals_plaintext, points
@@ -117,11 +117,11 @@ def test_several_numbers_of_clusters_from_one_job(threads):
 
 
 def test_tol_and_beta_are_the_same_in_two_units():
-    spec = Spec("any", SCHEMA, exact_job(SecureKMeans(3, tol=1e-4)))
+    spec = Spec("any", SCHEMA, job_for(SecureKMeans(3, tol=1e-4)))
     assert spec.job.beta == 100  # of ub = 1000
-    assert exact_job(SecureKMeans(3, beta="1/3")).beta.denominator == 3
+    assert job_for(SecureKMeans(3, beta="1/3")).beta.denominator == 3
     with pytest.raises(ValueError, match="give one of them"):
-        exact_job(SecureKMeans(3, tol=1, beta=1))
+        job_for(SecureKMeans(3, tol=1, beta=1))
 
 
 def test_a_drawn_seed_is_kept(threads):
@@ -132,12 +132,13 @@ def test_a_drawn_seed_is_kept(threads):
 
 
 def test_the_estimator_of_a_spec_asks_for_that_spec():
-    spec = SecureKMeans(
+    asking = SecureKMeans(
         3, beta="1/3", random_state=8, min_size=2, n_init=4, inertia=True,
         dedup=RecordLinkage(theta="1/7", weights=[2, 1]),
-    )._spec(SCHEMA)  # fmt: skip
+    )  # fmt: skip
+    spec = spec_of(asking, SCHEMA)
     again = SecureKMeans.from_spec(spec, verbose=True)
-    assert again._spec(SCHEMA) == spec
+    assert spec_of(again, SCHEMA) == spec
     assert again.verbose
 
 
@@ -147,7 +148,7 @@ def test_a_fixed_number_of_iterations_gives_the_centres_at_rest(model, threads):
     ).fit(OWNERS)
     assert np.array_equal(fixed.cluster_centers_, model.cluster_centers_)
     assert fixed.n_iter_ == model.n_iter_ + 2
-    assert SecureKMeans.from_spec(fixed.spec_)._spec(SCHEMA) == fixed.spec_
+    assert spec_of(SecureKMeans.from_spec(fixed.spec_), SCHEMA) == fixed.spec_
     with pytest.raises(ValueError, match="leave out max_iter, tol and beta"):
         SecureKMeans(3, bounds=BOUNDS, iterations=4, max_iter=9, platform=threads).fit(OWNERS)
 
@@ -273,7 +274,7 @@ def test_weights_in_a_search_are_refused_with_the_reason():
 def test_auto_is_the_number_of_starts_that_scikit_learn_makes(init, starts):
     model = SecureKMeans(1, init=init, n_init="auto")
     model._validate_params()
-    assert exact_job(model).n_init == starts
+    assert job_for(model).n_init == starts
 
 
 def test_bounds_that_miss_a_column_or_name_another_say_which(threads):

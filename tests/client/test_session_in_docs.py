@@ -13,7 +13,10 @@ PAGES = [DOCS / "from_scikit_learn.md", *sorted(DOCS.glob("tutorials/*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_session_gives_what_it_shows(page: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_session_gives_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)  # for files that a session writes
     # nothing in it depends on the size of the key, and a small one is quick
     monkeypatch.setattr(threads, "generate", lambda _bits: generate_insecure(256))
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

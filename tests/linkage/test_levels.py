@@ -99,6 +99,7 @@ def test_every_match_bit_is_the_oracles(pair, name):
         ("date", "19840303", "19840303", 6),
         ("date", "19840203", "19990203", 3),
         ("date", "19840203", None, 1),
+        ("date", "19840203", "", 1),
         ("swapped", ("ann", "lee"), ("lee", "ann"), 5),
         ("swapped", ("ann", "lee"), ("ann", "lee"), 0),
         ("swapped", ("ann", None), (None, "ann"), 0),

@@ -1,6 +1,8 @@
 """Select, multiply, compare, widen, AND and unmask against plaintext."""
 
 import random
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from ppodc.mpc.shares import (
     additive,
     and_bits,
     compare,
+    join_three,
     look_up,
     multiply,
     quotient,
@@ -61,11 +64,46 @@ def test_scale_multiplies_columns_by_a_scalar(pair, limbs):
 @pytest.mark.parametrize(
     ("limbs", "width"), [(1, 1), (1, 4), (1, 5), (1, 63), (2, 64), (2, 117), (3, 191), (20, 1279)]
 )
-def test_sign_of_edges_and_random_numbers(pair, limbs, width):
+@pytest.mark.parametrize("slow", [False, True])
+def test_sign_of_edges_and_random_numbers(pair, limbs, width, slow):
     g, most = random.Random(width), (1 << width) - 1
     values = [0, 1, -1, most, -most, *(g.randrange(-most, most + 1) for _ in range(150))]
-    first, second = pair.run(compare.sign, share(values, limbs), (width, width))
+    quick = partial(compare.sign, slow=slow)
+    first, second = pair.run(quick, share(values, limbs), (width, width))
     assert (first ^ second).unpack(len(values)).tolist() == [int(x < 0) for x in values]
+
+
+def test_three_digits_are_joined_for_all_their_bits(pair):
+    """Every digit less, equal or greater: all 27 nodes, and shares of their bits drawn anew."""
+    bits = np.array(list(product([(0, 0), (0, 1), (1, 0)], repeat=3)), np.uint8)  # (g, e) by digit
+    planes = pack(np.ascontiguousarray(bits.transpose(2, 1, 0)))  # (2, digits, words)
+    masks = SecureRandom().uint64(planes.shape)
+
+    def join(session, own):
+        nodes = join_three.Nodes(session, 1, planes.shape[2])
+        peers = session.link.exchange("first", nodes.first())
+        nodes.finish(session.link.exchange("second", nodes.second(peers)))
+        return nodes.join(session, slice(0, 1), "join", (XorShare(own[0]), XorShare(own[1])))
+
+    (g1, e1), (g2, e2) = pair.run(join, (masks, masks ^ planes))
+    found = np.stack([(g1 ^ g2).unpack(27)[0], (e1 ^ e2).unpack(27)[0]], axis=1)
+    # the highest digit that differs decides
+    expected = [next((d for d in node[::-1].tolist() if not d[1]), [0, 1]) for node in bits]
+    assert found.tolist() == expected
+
+
+def test_needs_of_a_comparison_are_what_it_takes(pair):
+    def work(session, slow):
+        needs = compare.needs(100, 76, slow=slow)
+        session.supplies.reserve(needs)
+        before = session.supplies.available()
+        rounds = session.link.channel.traffic.rounds
+        compare.sign(session, AdditiveShare(np.zeros((100, 2), np.uint64)), 76, slow=slow)
+        assert session.supplies.available() == before - needs
+        return session.link.channel.traffic.rounds - rounds, compare.rounds(100, 76, slow=slow)
+
+    for slow, wanted in ((False, 7), (True, 5)):
+        assert pair.run(work, (slow, slow)) == ((wanted, wanted), (wanted, wanted))
 
 
 def test_sign_when_shares_are_extreme(pair):

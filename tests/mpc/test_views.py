@@ -44,6 +44,10 @@ def zero_compare(session):
     return compare.sign(session, AdditiveShare(np.zeros((1024, 2), np.uint64)), 100)
 
 
+def zero_quick_compare(session):
+    return compare.sign(session, AdditiveShare(np.zeros((1024, 2), np.uint64)), 100, slow=True)
+
+
 def zero_bounded(session):
     return bounded.bounded(session, np.zeros(8192, np.uint64), 10, 1000, 1, 8)
 
@@ -67,13 +71,14 @@ def zero_lattice(session):
     return pair.products(session, table, range(1), AdditiveShare(np.zeros((1, 1, 2), np.uint64)))
 
 
-SUPPLIES = Needs(leaves=25 * 512 * 2, pairs=500, transfers=3 * 4096)  # for any one of these
+SUPPLIES = Needs(leaves=25 * 512 * 2, pairs=900, transfers=3 * 4096)  # for any one of these
 ZERO_STEPS = pytest.mark.parametrize(
     ("step", "kinds"),
     [
         (zero_select, ["shares.choices", "shares.correlated"]),
         (zero_multiply, ["shares.choices", "shares.correlated"]),
         (zero_compare, ["shares.digits", "shares.tables"]),
+        (zero_quick_compare, ["shares.digits", "shares.tables"]),
         (zero_bounded, ["shares.digits", "shares.tables", "shares.choices", "shares.correlated"]),
         (zero_extension, ["shares.extension"]),
         (zero_look_up, ["shares.table"]),
@@ -104,10 +109,13 @@ def test_no_mask_is_used_twice(pair, step, kinds):
         assert_never_again(np.concatenate(words), kind)
 
 
-def test_no_and_mask_is_used_twice(pair):
+@pytest.mark.parametrize(
+    ("step", "kind"), [(zero_compare, "shares.and"), (zero_quick_compare, "shares.join")]
+)
+def test_no_and_mask_is_used_twice(pair, step, kind):
     """Every digit of zeros is neither greater nor equal, so what is opened is the mask."""
-    run_twice(pair, zero_compare)
-    first, second = (whole_words(recorder.bytes_of("shares.and")) for recorder in pair.channels)
+    run_twice(pair, step)
+    first, second = (whole_words(recorder.bytes_of(kind)) for recorder in pair.channels)
     assert len(first) > 1000
     assert_never_again(first ^ second)
     assert_balanced(first ^ second)

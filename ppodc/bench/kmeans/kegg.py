@@ -1,10 +1,10 @@
 """`ppodc bench kegg`: a real data set to convergence, every iteration checked against plaintext.
 
-The data are KEGG Metabolic Reaction Network (Undirected), given as a file without header. The file
-of the UCI repository (65,554 rows: a pathway's name, then 28 numbers, `?` where one is missing)
-loses its names and the rows with a missing value, which leaves the 64,608 records of the chapter.
-The stored results are of another common version of the set: 63,608 records, 28 centred columns. The
-first 27 columns are scaled to whole numbers 0..1,000, each by its own smallest and largest value.
+The data are KEGG Metabolic Reaction Network (Undirected), given as a file without header. A first
+column that holds names is left out, and so are rows with a missing value (`?`): this is how the
+chapter came from 65,554 records to 64,608, of 29 attributes. The stored results are of another
+version of the set: 63,608 records, 28 columns of centred numbers, no value missing. The first 27
+columns are scaled to whole numbers 0..1,000, each by its own smallest and largest value.
 Samples are rows drawn at random with a fixed seed. The shares suite runs every job to the end.
 
 The paillier suite runs one iteration over a few records of a job, at the widths of the whole job;
@@ -159,6 +159,10 @@ def run(
         typer.Option(min=0, help="Take the paillier suite through all records, so many at a time."),
     ] = 0,
     key_bits: options.ManyKeyBits = (1024, 2048),
+    kept: Annotated[
+        Path | None,
+        typer.Option(help="Measure nothing: how far --paillier-part came, from its points file."),
+    ] = None,
     *,
     points: options.KeptPoints,
 ) -> Document:
@@ -167,6 +171,8 @@ def run(
     Without --m: m, l and k vary one at a time around 10,000 records, 10 attributes, 4 clusters, and
     all records run with 27 and 10 attributes. With --m: every combination of the lists.
     """
+    if kept is not None:
+        return finished(kept)
     if data is None:
         notices.print("These results are stored with this release. Name the data set to measure.")
         return stored()
@@ -220,6 +226,27 @@ def stored() -> Document:
     return {**document, "tables": _tables(document)}
 
 
+def finished(file: Path) -> Document:
+    """The parts of the paillier suite that a file of points holds, added up; of any release."""
+    try:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        runs = [line["value"] for line in lines if line["key"].get("start") is not None]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file} is no file of measured points: {error}") from None
+    jobs: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for value in runs:
+        job = tuple(value[name] for name in ("m", "l", "k", "key_bits"))
+        jobs.setdefault(job, []).append(value)
+    return document.make(
+        "kegg",
+        _tables,
+        parameters={"pairs": 1, "ub": UB},
+        points=[_added(Shape(m, l, k), bits, found) for (m, l, k, bits), found in jobs.items()],
+        published=list(published.ITERATION_MINUTES),
+        notes=[PARTS_NOTE, "Of a run that is not finished only the parts that are, and no more."],
+    )
+
+
 def _task(
     label: str, records: NDArray[np.int64], shape: Shape, job: Run, few: slice, **more: int
 ) -> Task:
@@ -260,13 +287,18 @@ def _whole(
         job = Run("paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits)
         which = {"start": start, "rows": end - start, "key_bits": key_bits}
         tasks.append(_task(label, records, shape, job, slice(start, end), **which))
-    runs = measure("kegg, paillier in parts", tasks, points)
+    return _added(shape, key_bits, measure("kegg, paillier in parts", tasks, points))
+
+
+def _added(shape: Shape, key_bits: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Some parts of an iteration together."""
     return {
         "suite": "paillier",
         **asdict(shape),
         "pairs": 1,
         "key_bits": key_bits,
         "parts": len(runs),
+        "done": sum(run["rows"] for run in runs),
         "total_s": sum(run["total_s"] for run in runs),
         "cpu_s": sum(both_clouds(run)["cpu_s"] for run in runs),
         "exact": all(run["exact"] for run in runs),
@@ -321,14 +353,20 @@ def _tables(result: Document) -> list[Table]:
         for bits in dict.fromkeys(p["key_bits"] for p in slow)
     ]
     title = "Published: one iteration, key of 1,024 bits"
-    return [shares, *by_key, published.minutes_table(title, result["published"])]
+    return [
+        *([shares] if shares["rows"] else []),
+        *by_key,
+        published.minutes_table(title, result["published"]),
+    ]
 
 
 def _few_words(p: dict[str, Any]) -> dict[str, Any]:
     """A run over few records, or what these runs imply for all."""
     if "parts" in p:
         how = f"measured in {plural(p['parts'], 'part')}"
-        return {**p, "rows": p["m"], "how": how, "exact": document.yes(p["exact"])}
+        if p["done"] < p["m"]:
+            how += f", {p['done']:,} of {p['m']:,} records so far"
+        return {**p, "rows": p["done"], "how": how, "exact": document.yes(p["exact"])}
     if "rows" in p:
         return {**p, "how": "measured", "exact": document.yes(p["exact"])}
     return {**p, "rows": p["m"], "how": "extrapolated", "exact": "-"}

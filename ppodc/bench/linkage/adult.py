@@ -361,14 +361,6 @@ def draw(result: Document, file: plot.File) -> None:
             lines.append(Series("published", at, values, published=True))
         label = {"leaves": "leaves of a tree", "dummies": "dummies of an owner"}.get(what, what)
         panels.append(Panel("", labels.get(name, name), label, lines))
-    kd_rows = kdtree.by_height(result["adult"])
-    trees = [
-        Series(f"{method}, epsilon {epsilon}", list(row), list(row.values()))
-        for (method, n, epsilon, values, median), row in kd_rows.items()
-        if (int(n), values, median) == (6_000, "scaled", kdtree.MEDIAN[method])
-    ]
-    if trees:
-        panels.append(Panel("", "height of a kd-tree", "reduction", trees))
     for n, line in by_tree(result["adult"]).items():
         names = [name for name in (*kdtree.METHODS, *other_trees.METHODS) if len(line) > 1]
         drawn = [
@@ -378,4 +370,14 @@ def draw(result: Document, file: plot.File) -> None:
         ]
         if len(drawn) > 1:
             panels.append(Panel(f"N = {n:,}", "epsilon", "reduction", drawn))
+    kd_rows = kdtree.by_height(result["adult"])
+    longest = max(map(len, kd_rows.values()), default=0)
+    trees = [
+        Series(f"{method}, epsilon {epsilon}", list(row), list(row.values()))
+        for (method, n, epsilon, values, median), row in kd_rows.items()
+        if (int(n), values, median) == (6_000, "scaled", kdtree.MEDIAN[method])
+        and len(row) == longest > 1
+    ]
+    if trees:
+        panels.append(Panel("", "height of a kd-tree", "reduction", trees))
     plot.lines(file, panels, "Pairs that need not be compared: Adult", columns=min(3, len(panels)))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document
 from ppodc.bench.document import Document, Table
+from ppodc.bench.linkage.join_whole import beside, merged
 from ppodc.bench.machine import watched
 from ppodc.bench.options import KeptPoints
 from ppodc.bench.points import Task, Tell, measure
@@ -41,6 +42,7 @@ ORDER, OUTLINE, JOINED = "order.json", "outline-{}.npy", "joined.npz"
 SIDES = ("hospital", "insurer")
 UB, COLUMNS = 1000, 5
 TARGET_BYTES, TARGET_SECONDS = 20, 0.25e-6  # a pair, 1:1, beyond comparing
+STEPS = ("taking in", "comparing", "taking in to join", "comparing and fetching", "joining")
 _PROGRAM = "ppodc.bench.linkage.join_process"
 NOTES = (
     f"To be reached beyond comparing, 1:1: {TARGET_BYTES} bytes each way and "
@@ -66,6 +68,7 @@ class Case:
     outlines: list[Outline | None]
     values: NDArray[np.int64]
     keep: NDArray[np.bool_]
+    tables: list[Any]  # DataFrames, as the owners have them
 
 
 def sealed(spec: Spec, rows: tuple[int, int], outlines: list[Outline | None]) -> Sealed:
@@ -98,7 +101,7 @@ def make(rows: int, cells: int, relation: str) -> Case:
     people = np.column_stack(
         [random.integers(0, cells, 2 * rows), random.integers(0, UB + 1, (2 * rows, COLUMNS - 1))]
     )
-    tables, sent, outlines = [], [], list[Outline | None]()
+    tables, frames, sent, outlines = [], list[Any](), [], list[Outline | None]()
     for number, side in enumerate(SIDES):
         who = random.permutation(np.arange(rows) + number * (rows // 2))
         who[: max(1, rows // 30)] = who[-max(1, rows // 30) :]  # some twice
@@ -106,13 +109,14 @@ def make(rows: int, cells: int, relation: str) -> Case:
         names = ["cell", *(f"x{i}" for i in range(1, COLUMNS)), *_held(side)]
         table = np.column_stack([people[who], own])
         owner = owner_side(spec).of(side)
-        values = owner.encode(pd.DataFrame(table, columns=names))
+        frames.append(pd.DataFrame(table, columns=names))
+        values = owner.encode(frames[-1])
         with tempfile.TemporaryDirectory(prefix="ppodc-bench-") as folder:
             arranged, outline = owner.arrange(values, None, Path(folder), Fraction(100))
         tables.append(table)
         sent.append(arranged)
         outlines.append(outline)
-    return Case(spec, sent, outlines, *_plain(spec, tables, sent, outlines, relation))
+    return Case(spec, sent, outlines, *_plain(spec, tables, sent, outlines, relation), frames)
 
 
 def _held(side: str) -> list[str]:
@@ -159,7 +163,7 @@ def run_case(case: Case, tell: Tell) -> dict[str, Any]:
                 np.save(folder / OUTLINE.format(number), np.asarray(outline))
         costs: dict[str, dict[str, Any]] = {}
         with started(folders, _PROGRAM) as pair:
-            for what in ("taking in", "comparing", "comparing and fetching", "joining"):
+            for what in STEPS:
                 tell(what)
                 both = [pair.answer(role) for role in ROLES]
                 costs[what] = {n: max(c[n] for c in both) for n in ("cpu_s", "bytes", "peak_mb")}
@@ -186,15 +190,26 @@ def run_case(case: Case, tell: Tell) -> dict[str, Any]:
     }
 
 
+def whole(case: Case, relation: str) -> dict[str, Any]:
+    """Run all of k-means over the joined columns, and the same in the clear."""
+    keys = ["cell", *(f"x{i}" for i in range(1, COLUMNS))]
+    spec, plain = merged(case.spec, case.tables, keys, relation)
+    rows = len(case.sent[0]), len(case.sent[1])
+    return beside(spec, sealed(spec, rows, case.outlines), case.sent, plain)
+
+
 def run(
     rows: Annotated[int, typer.Option(min=20, help="Rows of each owner.")] = 6000,
     cells: Annotated[int, typer.Option(min=2, help="Values of the key.")] = 58,
     relation: Annotated[str, typer.Option(help="1:1, m:1 or both.")] = "both",
+    clusters: Annotated[
+        bool, typer.Option(help="Run k-means too, beside pandas.merge and scikit-learn.")
+    ] = True,
     *,
     points: KeptPoints,
 ) -> Document:
     """The cost of joining columns beyond comparing. Every joined value is checked."""
-    sizes = {"rows": rows, "cells": cells}
+    sizes = {"rows": rows, "cells": cells, "clusters": clusters}
     known = get_args(Relation)
     if relation not in (*known, "both"):
         raise InputError("--relation must be 1:1, m:1 or both.")
@@ -202,7 +217,7 @@ def run(
         Task(
             each,
             {"bench": "join", "relation": each, **sizes},
-            partial(_measured, rows, cells, each),
+            partial(_measured, rows, cells, each, clusters),
         )
         for each in (known if relation == "both" else (relation,))
     ]
@@ -210,9 +225,14 @@ def run(
     return document.make("join", _tables, parameters=sizes, points=values, notes=NOTES)
 
 
-def _measured(rows: int, cells: int, relation: str, tell: Tell) -> dict[str, Any]:
+def _measured(rows: int, cells: int, relation: str, clusters: bool, tell: Tell) -> dict[str, Any]:
     tell("plaintext")
-    return {"relation": relation, **run_case(make(rows, cells, relation), tell)}
+    case = make(rows, cells, relation)
+    found = {"relation": relation, **run_case(case, tell)}
+    if clusters:
+        tell("the whole job")
+        found |= whole(case, relation)
+    return found
 
 
 def _tables(result: Document) -> list[Table]:
@@ -223,7 +243,7 @@ def _tables(result: Document) -> list[Table]:
             each[f"{name}_each"] = point[f"{name}_bytes"] / pairs
             each[f"{name}_us"] = point[f"{name}_cpu_s"] / pairs * 1e6
         lines.append({**point, **each})
-    return [
+    tables = [
         document.table_of(
             "Joining five columns, two processes on loopback",
             "relation | pairs | joined | exact | bytes to compare | to join | us to compare | to "
@@ -233,3 +253,15 @@ def _tables(result: Document) -> list[Table]:
             lines,
         )
     ]
+    if whole_ones := [line for line in lines if "whole_same" in line]:
+        tables.append(
+            document.table_of(
+                "The whole job, k = 4, beside pandas.merge and scikit-learn from the same centres",
+                "relation | joined | same sizes and centres | iterations | CPU s of both clouds | "
+                "in the clear",
+                "{relation} | {joined:,} | {whole_same:yes} | {whole_iterations} | "
+                "{whole_cpu_s:.1f} | {plain_cpu_s:.2f}",
+                whole_ones,
+            )
+        )
+    return tables

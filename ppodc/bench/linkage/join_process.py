@@ -33,15 +33,20 @@ def work(cloud: LocalCloud) -> None:
     clock = ProcessClock(cloud)
     session = Session.start(cloud.setting.role, cloud.channel, "join bench")
     joiner, alone = Joiner(session, columns), Comparisons(session, columns.job, columns.spec.schema)
-    for number, rows in enumerate(join.uploads.rows):
-        shard = shard_name(number, RIGHT if rows.owner else LEFT)
-        own = share[rows.first : rows.first + rows.count]
-        joiner.take_in(shard, own)
+    shards = {
+        shard_name(number, RIGHT if rows.owner else LEFT): share[rows.first :][: rows.count]
+        for number, rows in enumerate(join.uploads.rows)
+    }
+    for shard, own in shards.items():
         alone.take_in(shard, own, columns.layout)
     clock.tell("taking in")
     for _ in alone.matched(join.work, lambda _: Needs(), 1, lambda _: None):
         pass
     clock.tell("comparing")
+    alone.close()  # a worker holds the rows once
+    for shard, own in shards.items():
+        joiner.take_in(shard, own)
+    clock.tell("taking in to join")
     found = joiner.link(join.work, join.uploads, 1, lambda _: None)
     clock.tell("comparing and fetching")
     joined = joiner.join(found, join.work, join.uploads)

@@ -169,7 +169,9 @@ def by_height(points: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], dict
 def tables(points: Sequence[Mapping[str, Any]]) -> list[Table]:
     """A line for each tree: every height, the best one, and the published reduction."""
     columns = ["tree", "N", "epsilon", "values", "median", *map(str, HEIGHTS), "best", "published"]
-    rows = [_line(names, row) for names, row in by_height(points).items()]
+    found = by_height(points)
+    longest = max(map(len, found.values()), default=0)
+    rows = [_line(names, row) for names, row in found.items() if len(row) == longest]
     title = "Adult: reduction of kd-trees over height"
     return [document.table(title, columns, rows)] if rows else []
 

@@ -25,6 +25,7 @@ from ppodc.local_dp.published.bit_estimates import bit_shares, centres_of, ones_
 from ppodc.local_dp.published.bit_reports import ldpseg, privbv
 from ppodc.local_dp.published.kcluster import kcluster_linear
 from ppodc.local_dp.report_streams import insecure_streams
+from ppodc.local_dp.split_columns import SplitColumns
 from ppodc.privacy.spread_points import spread_points
 from ppodc.privacy.weighted_kmeans import mean_squared_distance, weighted_kmeans
 
@@ -46,6 +47,16 @@ def by_codebook(records: Integers, k: int, epsilon: float, run: int) -> Reals:
     book = Codebook.of(records.shape[1], UB, epsilon, points, run)
     reports = book.perturb(records, insecure_streams(len(records), run))
     return book.centres(book.count(reports), len(records), k, run)[0]
+
+
+def by_split_columns(records: Integers, k: int, epsilon: float, run: int) -> Reals:
+    """The first half of the columns at one owner, the others at another."""
+    n, half = len(records), records.shape[1] // 2
+    owners = records[:, :half], records[:, half:]
+    made = SplitColumns.of([own.shape[1] for own in owners], UB, epsilon, n, k, run)
+    reports = [made.perturb(i, own, insecure_streams(n, 2 * run + i))
+               for i, own in enumerate(owners)]  # fmt: skip
+    return made.collect(reports, k, run).centres
 
 
 def by_two_clouds(records: Integers, k: int, epsilon: float, run: int) -> Reals:
@@ -76,6 +87,7 @@ def by_ldpseg(records: Integers, k: int, epsilon: float, run: int) -> Reals:
 
 METHODS: dict[str, Method] = {
     "codebook": by_codebook,
+    "columns split": by_split_columns,
     "two-cloud": by_two_clouds,
     "PrivBV, 8 bits": by_privbv,
     "LDPseg, 10 bits": by_ldpseg,
@@ -130,7 +142,7 @@ def _one_set(
     shape = {"set": name, "m": len(records), "columns": columns, "k": k, "nicv": reference}
     points = [{**shape, "method": "no data", "epsilon": e, "ratio": ratio} for e in epsilons]
     for method, centres in METHODS.items():
-        repeats = runs if method in ("codebook", "two-cloud") else published_runs
+        repeats = published_runs if method.startswith(("PrivBV", "LDPseg")) else runs
         for epsilon in epsilons if repeats else ():
             notices.print(f"{name}: {method}, epsilon {epsilon:g}", markup=False)
             values = [

@@ -219,7 +219,7 @@ def _tables(result: Document) -> list[Table]:
         tables.append(_by_method(title, points["NIVC"], figure, "{set}, eps {epsilon:g}"))
     shown = document.table_of(
         "mixed: numbers and words of Adult, cost over k-prototypes",
-        "epsilon | points | mean | worst run | noise drawn again | no data",
+        "epsilon | points | mean | worst run | loss that it tells | no data",
         "{epsilon:g} | {points} | {loss:.2f} | {most:.2f} | {shaken:.2f} | {blind:.2f}",
         points["mixed"],
     )

@@ -17,6 +17,7 @@ from ppodc.mpc.supplies import Needs
 
 CHUNK_ROWS = 16 * DEGREE  # some blocks of encrypted records, or a part of one: all go in step
 _CHUNK_BYTES = 1 << 27  # of a chunk's distances and supplies
+_LAST_PARTS = 5  # waits that supplies take behind their last messages, for their checks
 _DIGIT_BYTES = 12  # of supplies per digit of a comparison: leaves and AND pairs
 
 
@@ -26,6 +27,7 @@ class Demand:
     def __init__(self, parameters: Parameters, rings: Rings, *, bits: bool = False) -> None:
         """With `bits`, the records' bits are made when they are taken in."""
         self._p, self._rings, self._bits = parameters, rings, bits
+        self.slow = False  # the link, once it is known
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
         """Stretches of 2^i rows and a rest; distances and supplies of one fit in memory.
@@ -40,7 +42,8 @@ class Demand:
 
     def chunk(self, rows: int, k: int) -> Needs:
         """Supplies for assigning a chunk of this many records to k clusters."""
-        return smin_k.needs(rows, k, self._rings.distance_bits) + sums.needs(rows, k)
+        compared = smin_k.needs(rows, k, self._rings.distance_bits, slow=self.slow)
+        return compared + sums.needs(rows, k)
 
     def widening(self, k: int) -> Needs:
         """Supplies for k clusters in the wide ring."""
@@ -79,6 +82,15 @@ class Demand:
             for start, end in self.chunks(rows):
                 total += self.chunk(end - start, k)
         return total
+
+    def beside(self, rows: int, after: int, k: int) -> tuple[Needs, int]:
+        """Supplies at hand so that none are missing behind a chunk, and waits to make them in.
+
+        For a chunk of `rows` records, the one `after` it, an update and an output.
+        """
+        needs = self.iteration([], k) + self.widening(k)
+        waits = smin_k.waits(rows, k, self._rings.distance_bits, slow=True)
+        return needs + self.chunk(rows, k) + self.chunk(after, k), waits - _LAST_PARTS
 
     def ingest(self, shards: Sequence[int]) -> Needs:
         """Supplies for taking in shards of these sizes."""

@@ -6,7 +6,9 @@ m; supplies for a chunk come from what was made ahead and are made on the spot w
 After any error the session is over, and a new pair starts with new secrets.
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,15 @@ from ppodc.kmeans.shares import sums as summing
 from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.fixed_point import MARGIN
 from ppodc.kmeans.shares.ingest import Shard
-from ppodc.kmeans.shares.products import ProductsAhead, RandomProducts, ShardProducts, product_step
-from ppodc.kmeans.shares.ring_sizes import Rings, cut
+from ppodc.kmeans.shares.products import (
+    Making,
+    ProductsAhead,
+    RandomProducts,
+    ShardProducts,
+    product_step,
+    products_beside,
+)
+from ppodc.kmeans.shares.ring_sizes import Rings, checked, cut
 from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
@@ -41,8 +50,9 @@ from ppodc.pairs.plan import Progress
 from ppodc.records.result_shares import OutputShare
 from ppodc.transport.channel import Channel
 
+log = logging.getLogger(__name__)
+
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
-_LAST_PARTS = 5  # waits that supplies take behind their last messages, for their checks
 AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made when they are needed
 
 
@@ -78,12 +88,19 @@ class SharesHalf(Half):
         self._session = Session.start(
             role, channel, job, pools=pools, secrets=secrets, silent=silent
         )
+        self._demand.slow = self._session.slow
+        log.info(
+            "the link is %s; products with records by %s",
+            "slow, fewer rounds for more bytes" if self._session.slow else "fast",
+            "transfers" if self._products.exact else "lattice encryption",
+        )
         self._states = ScaledStates(self._session, self._rings, self._demand)
         self._starts = Starts(
             self._session,
             p,
             self._demand,
             self._random,
+            self._making,
             self._budget,
             exact=self._products.exact,
         )
@@ -161,11 +178,11 @@ class SharesHalf(Half):
 
     def join(self, states: Sequence[State]) -> State:
         """Clusters from several `records` calls, one behind the other. Local."""
-        return np.concatenate([_checked(state) for state in states])
+        return np.concatenate([checked(state) for state in states])
 
     def add(self, states: Sequence[State]) -> State:
         """The sum of partial sums. Local."""
-        total: U64Array = np.sum([_checked(state) for state in states], axis=0, dtype=U64)
+        total: U64Array = np.sum([checked(state) for state in states], axis=0, dtype=U64)
         return total
 
     def assign(
@@ -191,11 +208,12 @@ class SharesHalf(Half):
                 ready = ready or self._all_products(shard)
             for number, (start, end) in enumerate(chunks):
                 self._session.supplies.reserve(self._demand.chunk(end - start, k))
-                if beside and more and ready and not number:
+                if beside and more and ready and not number and not self._products.exact:
                     self._products_beside(shard)
                 if beside and (more or end < held.rows):
                     after = chunks[(number + 1) % len(chunks)]
-                    self._supplies_beside((end - start, after[1] - after[0]), k)
+                    beside_it = self._demand.beside(end - start, after[1] - after[0], k)
+                    self._session.supplies.make_beside(*beside_it)
                 if centres is None:
                     hot = [smin_k.always(self.role, end - start)]
                 else:
@@ -220,7 +238,7 @@ class SharesHalf(Half):
 
     def take_scaled(self, clusters: State, scaled: State) -> None:
         """Remember what another pair's `scaled` gave for clusters that its `update` made. Local."""
-        state, centres, limbs = self._clusters(clusters), _checked(scaled), self._rings.distance
+        state, centres, limbs = self._clusters(clusters), checked(scaled), self._rings.distance
         wanted = (self._p.l + 1, (len(state) - 1) * limbs)
         if len(state) < 2 or centres.shape != wanted:
             raise InputError(f"centres of {len(state)} clusters cannot have {centres.shape} words.")
@@ -296,9 +314,9 @@ class SharesHalf(Half):
             k, columns = told.shape
             counts = np.tile(told[:, -1], (owners, 1))
             if members is not None:
-                counts = counts - _checked(members).T
+                counts = counts - checked(members).T
             if squares is not None:
-                told = np.hstack([told, _checked(squares)])
+                told = np.hstack([told, checked(squares)])
             if least > 1:
                 self._session.supplies.reserve(update.small_needs(owners * k))
                 by_owner = giving_out.large(self._session, told, counts, least)
@@ -319,12 +337,12 @@ class SharesHalf(Half):
     def spread(self, shard: str, chosen: State, start: int) -> State:
         """The sum of the records' squared distances to the nearest of those chosen so far."""
         with self._session.step("spread"):
-            return self._starts.total(shard, self._shard(shard), _checked(chosen), start)
+            return self._starts.total(shard, self._shard(shard), checked(chosen), start)
 
     def pick(self, shard: str, totals: State, number: int, word: int, *, last: bool) -> State:
         """The record that k-means++ chooses next, a cluster of count 1, or zeros (`spread`)."""
         with self._session.step("pick"):
-            held, all_totals = self._shard(shard), _checked(totals)
+            held, all_totals = self._shard(shard), checked(totals)
             return self._starts.pick(shard, held, all_totals, number, word, last=last)
 
     def squares(self, shard: str) -> State:
@@ -346,10 +364,10 @@ class SharesHalf(Half):
         """Of two starts, states of which the first are the sums, those of the less inertia."""
         with self._session.step("better"):
             rings = inertia.ScoreRings.of(self._p)
-            before, after = (cut(_checked(states[0]), rings.sums) for states in (old, new))
+            before, after = (cut(checked(states[0]), rings.sums) for states in (old, new))
             bit = inertia.better(self._session, before, after, rings)
             pairs = zip(old, new, strict=True)
-            return [inertia.chosen(self._session, bit, _checked(a), _checked(b)) for a, b in pairs]
+            return [inertia.chosen(self._session, bit, checked(a), checked(b)) for a, b in pairs]
 
     def labels(self, shard: str) -> OutputShare:
         """This cloud's half of the labels of the shard's last `assign`."""
@@ -390,36 +408,15 @@ class SharesHalf(Half):
             return missing
         return missing.within(AHEAD_BYTES - ready.size)
 
-    def _supplies_beside(self, rows: tuple[int, int], k: int) -> None:
-        """Make in the waits of one chunk what the next one, an update and an output take."""
-        needs = self._demand.iteration([], k) + self._demand.widening(k)
-        for each in rows:
-            needs += self._demand.chunk(each, k)
-        parts = smin_k.waits(k, self._rings.distance_bits) - _LAST_PARTS
-        self._session.supplies.make_beside(needs, parts)
-
     def _products_beside(self, shard: str) -> None:
         """Make the products of the next shard in the waits of this one."""
         names = list(self._shards)
         after = names[(names.index(shard) + 1) % len(names)]
         if self._ahead.fits(self._shards[after]) and not self._ahead.count(after):
-            self._session.link.do_beside(self._making_products(after))
-
-    def _making_products(self, name: str) -> Iterator[None]:
-        made: list[RandomProducts] = []
-        for start, end in self._demand.chunks(self._shards[name].rows):
-            run = self._makers[name].making(self._session, start, end, self._p.k - 1)
-            over = False
-            while not over:
-                with self.meter.step("products", offline=True):
-                    try:
-                        next(run)
-                    except StopIteration as found:
-                        made.append(found.value)
-                        over = True
-                if not over:
-                    yield
-        self._ahead.add(name, made)
+            chunks = self._demand.chunks(self._shards[after].rows)
+            runs = (self._making(after, *chunk, self._p.k - 1) for chunk in chunks)
+            made = partial(self._ahead.add, after)
+            self._session.link.do_beside(products_beside(self.meter, runs, made))
 
     def _nearest(
         self, shard: Shard, start: int, end: int, centres: Centres, products: RandomProducts
@@ -428,11 +425,15 @@ class SharesHalf(Half):
         with self.meter.step("SSED_OP"):
             distances = ssed_op(self._session, shard, start, end, centres, products, self._rings)
         with self.meter.step("SMIN_k"):
-            return smin_k.smin_k(self._session, distances, self._rings.distance_bits, MARGIN)
+            bits, slow = self._rings.distance_bits, self._session.slow
+            return smin_k.smin_k(self._session, distances, bits, MARGIN, slow=slow)
 
     def _random(self, name: str, start: int, end: int, columns: int) -> RandomProducts:
         with self.meter.step("products", offline=True):
             return self._makers[name].make(self._session, start, end, columns)
+
+    def _making(self, name: str, start: int, end: int, columns: int) -> Making:
+        return self._makers[name].making(self._session, start, end, columns)
 
     def _all_products(self, name: str) -> list[RandomProducts]:
         """The random products of one iteration over a shard, by chunk."""
@@ -447,18 +448,11 @@ class SharesHalf(Half):
 
     def _clusters(self, state: State, k: int | None = None) -> U64Array:
         """A state of k clusters, or of any number that the job has, in the ring of sums."""
-        checked, wanted = _checked(state), self._p.k if k is None else k
-        fits = len(checked) == k if k else 1 <= len(checked) <= self._p.k
-        if not fits or checked.shape[1] != self._p.l + 1:
+        found, wanted = checked(state), self._p.k if k is None else k
+        fits = len(found) == k if k else 1 <= len(found) <= self._p.k
+        if not fits or found.shape[1] != self._p.l + 1:
             raise InputError(
                 f"a state of {wanted} clusters has the shape {(wanted, self._p.l + 1)}, "
-                f"not {checked.shape}."
+                f"not {found.shape}."
             )
-        return cut(checked, self._rings.sum_bits)
-
-
-def _checked(state: State) -> U64Array:
-    """A state of this suite; one of the other suite has another type."""
-    if state.dtype != np.uint64 or state.ndim != 2:
-        raise InputError("this state does not belong to the shares suite.")
-    return state.astype(U64, copy=False)
+        return cut(found, self._rings.sum_bits)

@@ -9,7 +9,7 @@ Who learns what: nothing, whichever way is chosen.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,13 +20,16 @@ from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.lattice import parameters
 from ppodc.mpc.lattice.parameters import DEGREE, LatticeParameters
 from ppodc.mpc.lattice.products import EncryptedTable, LatticePair
+from ppodc.mpc.meter import Meter
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import table_products
 from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare
 from ppodc.mpc.spill import Budget
 
 AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
-_LATTICE_ROWS = 1000  # a job of fewer records takes fewer bytes by transfers
+# A job of fewer records takes transfers. Rounds are the same both ways, so a link's delay decides
+# nothing; docs/measured.md has bytes and CPU on either side of the border.
+_LATTICE_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,6 +48,9 @@ class RandomProducts:
         return RandomProducts(self.matrix, self.products[start:end])
 
 
+Making = Generator[None, None, RandomProducts]  # products that are made in the waits of a step
+
+
 class ShardProducts(Protocol):
     """Where the random products of one shard come from."""
 
@@ -54,9 +60,7 @@ class ShardProducts(Protocol):
         Chunks are asked for in order from the first, all of a shard for the same centres.
         """
 
-    def making(
-        self, session: Session, start: int, end: int, columns: int
-    ) -> Generator[None, None, RandomProducts]:
+    def making(self, session: Session, start: int, end: int, columns: int) -> Making:
         """`make` with stops, in each of which the peer's messages are on their way."""
 
     def close(self) -> None:
@@ -143,9 +147,7 @@ class _LatticeShard:
             self._made = RandomProducts(matrix, products)
         return self._part(start, end, columns)
 
-    def making(
-        self, session: Session, start: int, end: int, columns: int
-    ) -> Generator[None, None, RandomProducts]:
+    def making(self, session: Session, start: int, end: int, columns: int) -> Making:
         """`make` block by block, in the waits of other steps."""
         if start % DEGREE == 0:
             matrix = _random_matrix(session, self._shard, columns)
@@ -202,15 +204,32 @@ class _TransferShard:
         found = table_products.products(session, table, start, end, matrix, width)
         return RandomProducts(matrix, found)
 
-    def making(
-        self, session: Session, start: int, end: int, columns: int
-    ) -> Generator[None, None, RandomProducts]:
+    def making(self, session: Session, start: int, end: int, columns: int) -> Making:
         """`make` without a stop."""
         yield from ()
         return self.make(session, start, end, columns)
 
     def close(self) -> None:
         """The keys belong to the shard."""
+
+
+def products_beside(
+    meter: Meter, runs: Iterable[Making], made: Callable[[list[RandomProducts]], None]
+) -> Iterator[None]:
+    """Work beside other steps: these products, one behind the other; `made` gets all of them."""
+    found: list[RandomProducts] = []
+    for run in runs:
+        over = False
+        while not over:
+            with meter.step("products", offline=True):
+                try:
+                    next(run)
+                except StopIteration as end:
+                    found.append(end.value)
+                    over = True
+            if not over:
+                yield
+    made(found)
 
 
 class ProductsAhead:

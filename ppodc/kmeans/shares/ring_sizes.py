@@ -8,8 +8,9 @@ takes numbers that grow with k.
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ppodc.errors import WidthError
+from ppodc.errors import InputError, WidthError
 from ppodc.kmeans import widths
+from ppodc.kmeans.half import State
 from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares.fixed_point import FixedPoint
 from ppodc.mpc.ot.correlated_ot import top_bytes
@@ -102,3 +103,10 @@ def cut(state: U64Array, bits: int) -> U64Array:
 
 def _limbs(bits: int) -> int:
     return -(-bits // LIMB_BITS)
+
+
+def checked(state: State) -> U64Array:
+    """A state of this suite; one of the other suite has another type."""
+    if state.dtype != U64 or state.ndim != 2:
+        raise InputError("this state does not belong to the shares suite.")
+    return state.astype(U64, copy=False)

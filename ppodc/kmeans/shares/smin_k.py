@@ -31,13 +31,13 @@ class Player:
     hot: list[XorShare]
 
 
-def needs(rows: int, k: int, width: int) -> Needs:
-    """Supplies for `rows` records."""
+def needs(rows: int, k: int, width: int, *, slow: bool = False) -> Needs:
+    """Supplies for `rows` records; over a `slow` link `smin_k` takes more, for fewer rounds."""
     rows = padded(rows, compare.UNIT)
     total, sizes = Needs(), [1] * k
     while len(sizes) > 1:
         matches = list(zip(sizes[0::2], sizes[1::2], strict=False))
-        total += compare.needs(len(matches) * rows, width)
+        total += compare.needs(len(matches) * rows, width, slow=slow)
         members = sum(-(-(left + right - 2) // 2) for left, right in matches)
         total += Needs(pairs=members * rows // WORD)
         last = len(sizes) == 2
@@ -46,9 +46,13 @@ def needs(rows: int, k: int, width: int) -> Needs:
     return total
 
 
-def waits(k: int, width: int) -> int:
+def waits(rows: int, k: int, width: int, *, slow: bool = False) -> int:
     """How often `smin_k` waits for the peer."""
-    return (k - 1).bit_length() * (compare.rounds(width) + 1)
+    total, rows = 0, padded(rows, compare.UNIT)
+    while k > 1:
+        total += compare.rounds(k // 2 * rows, width, slow=slow) + 1
+        k -= k // 2
+    return total
 
 
 def always(role: int, rows: int) -> XorShare:
@@ -57,7 +61,7 @@ def always(role: int, rows: int) -> XorShare:
 
 
 def smin_k(
-    session: Session, differences: AdditiveShare, width: int, margin: int = 0
+    session: Session, differences: AdditiveShare, width: int, margin: int = 0, *, slow: bool = False
 ) -> list[XorShare]:
     """The one-hot of the least of (0, differences[:, 0], ...): k rows of bits, padded to a UNIT.
 
@@ -70,17 +74,19 @@ def smin_k(
     sure = [always(session.role, rows)]
     players = [Player(AdditiveShare(column), sure) for column in columns]
     while len(players) > 1:
-        players = _level(session, players, width, margin)
+        players = _level(session, players, width, margin, slow)
     return players[0].hot
 
 
-def _level(session: Session, players: list[Player], width: int, margin: int) -> list[Player]:
+def _level(
+    session: Session, players: list[Player], width: int, margin: int, slow: bool
+) -> list[Player]:
     """One round of matches."""
     left, right = players[0:-1:2], players[1::2]
     gaps = AdditiveShare.concat([b.value - a.value for a, b in zip(left, right, strict=True)])
     # c = [b - a + margin < 0]
     lead = gaps + public([margin], gaps.length, session.role)
-    wins = compare.sign(session, lead, width)
+    wins = compare.sign(session, lead, width, slow=slow)
     right_wins = XorShare(wins.words.reshape(len(left), -1))
     if len(players) > 2:
         # a + c (b - a)

@@ -110,9 +110,9 @@ def counted(session: Session, keep: Bits, distances: AdditiveShare) -> AdditiveS
     return select.select(session, keep, distances.reshape(-1, 1)).reshape(-1)
 
 
-def nearer_needs(rows: int, bits: SpreadBits, *, exact: bool) -> Needs:
-    """Supplies of `distances`, `nearer` and `widened`."""
-    both = compare.needs(rows, bits.distance) + select.needs(rows)
+def nearer_needs(rows: int, bits: SpreadBits, *, exact: bool, slow: bool) -> Needs:
+    """Supplies of `distances`, `nearer` and `widened`; more over a `slow` link (`compare`)."""
+    both = compare.needs(rows, bits.distance, slow=slow) + select.needs(rows)
     divided = Needs() if exact else quotient.needs(rows)
     return both + divided + (select.needs(rows) if _is_widened(bits, exact) else Needs())
 
@@ -142,15 +142,15 @@ def nearer(
     """The lesser of two distances of each record: (n)."""
     # D + [d - D < 0] (d - D)
     gap = new - old
-    wins = compare.sign(session, gap, bits.distance).unpack(len(gap.limbs))
+    wins = compare.sign(session, gap, bits.distance, slow=session.slow).unpack(len(gap.limbs))
     return old + select.select(session, wins, gap.reshape(-1, 1)).reshape(-1)
 
 
-def threshold_needs(bits: SpreadBits) -> Needs:
+def threshold_needs(bits: SpreadBits, *, slow: bool) -> Needs:
     """Supplies of `threshold`."""
     return (
         widen.needs(1, LIMB_BITS * bits.limbs, bits.limbs + 1)
-        + compare.needs(1, FRACTION_BITS + bits.spare)
+        + compare.needs(1, FRACTION_BITS + bits.spare, slow=slow)
         + select.needs(1)
     )
 
@@ -161,20 +161,22 @@ def threshold(session: Session, total: AdditiveShare, word: int, bits: SpreadBit
     wide = widen.widen(session, total.times(1 << bits.spare), bits.limbs + 1)
     product, dropped = wide.times(word), FRACTION_BITS + bits.spare
     # `drop_bits` adds 1 where the carry out of the dropped bits belongs: less [no carry]
-    none = compare.carry(session, product, dropped).negated(session.role).unpack(1)
+    out = compare.carry(session, product, dropped, slow=session.slow)
+    none = out.negated(session.role).unpack(1)
     one = public([1], bits.limbs, session.role).reshape(1, 1)
     less = select.select(session, none, one).reshape(1)
     return drop_bits(product, dropped, session.role).low(bits.limbs) - less
 
 
-def above_needs(rows: int, bits: SpreadBits) -> Needs:
+def above_needs(rows: int, bits: SpreadBits, *, slow: bool) -> Needs:
     """Supplies of `above` and of a select with a one-hot made from it."""
-    return compare.needs(rows, bits.total) + select.needs(rows)
+    return compare.needs(rows, bits.total, slow=slow) + select.needs(rows)
 
 
 def above(session: Session, sums: AdditiveShare, bound: AdditiveShare, bits: SpreadBits) -> Bits:
     """This cloud's shares of [P > bound], a byte each: (n)."""
-    return compare.sign(session, bound - sums, bits.total).unpack(len(sums.limbs))
+    signs = compare.sign(session, bound - sums, bits.total, slow=session.slow)
+    return signs.unpack(len(sums.limbs))
 
 
 def one_hot(steps: Bits) -> Bits:

@@ -5,12 +5,15 @@ inertia. Distances belong to a start and to the records that it has chosen so fa
 some, because its worker is new, makes up for them. Both halves of a pair know alike what they lack,
 as they have done the same.
 
+Over a slow link a `pick` makes in its waits what the next record takes, where a shard is one chunk.
+
 Who learns what, rounds, bytes: as in `spread`. 24 bytes per record are kept, or 32 in a large job:
 in memory up to the half's budget, beyond it in a file.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +21,7 @@ from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.shares import spread
 from ppodc.kmeans.shares.demand import Demand
 from ppodc.kmeans.shares.ingest import Shard
-from ppodc.kmeans.shares.products import RandomProducts
+from ppodc.kmeans.shares.products import Making, RandomProducts, products_beside
 from ppodc.kmeans.shares.spread import SpreadBits
 from ppodc.kmeans.shares.sums import with_count
 from ppodc.mpc.session import Session
@@ -28,7 +31,9 @@ from ppodc.mpc.spill import Budget, Spool
 from ppodc.mpc.supplies import Needs
 
 _TRANSFERS = 1 << 20  # of norms at a time, in both directions together
+_WAITS = 7  # of a `pick`, beside those that its supplies take behind their last messages
 Random = Callable[[str, int, int, int], RandomProducts]  # of a shard: start, end, columns
+RandomBeside = Callable[[str, int, int, int], Making]
 
 
 @dataclass(slots=True, repr=False)
@@ -56,12 +61,14 @@ class Starts:
         p: Parameters,
         demand: Demand,
         random: Random,
+        making: RandomBeside,
         budget: Budget,
         *,
         exact: bool,
     ) -> None:
-        """`exact`: random products are."""
-        self._exact = exact
+        """`exact`: random products are; if not, `making` makes them in the waits of a step."""
+        self._exact, self._making = exact, making
+        self._ready: dict[str, RandomProducts] = {}  # of a shard that is one chunk
         self._session, self._l, self._demand, self._random = session, p.l, demand, random
         self._bits, self._budget = SpreadBits.of(p), budget
         self._norms: dict[str, Spool] = {}
@@ -117,12 +124,14 @@ class Starts:
         session, bits = self._session, self._bits
         chunks = self._demand.chunks(shard.rows)
         session.supplies.reserve(self._pick_needs(chunks))
+        if session.slow and len(chunks) == 1:
+            self._prepare_next(name, chunks)
         bound = spread.threshold(session, AdditiveShare(totals).sum().reshape(1), word, bits)
         before = AdditiveShare(totals[:number]).sum().reshape(1)
         out = np.zeros((1, self._l + 1), U64)
         seen = np.empty(0, np.uint8)  # the bit of the record before, none before the first chunk
         for start, end in chunks:
-            session.supplies.reserve(spread.above_needs(end - start + 1, bits))
+            session.supplies.reserve(spread.above_needs(end - start + 1, bits, slow=session.slow))
             sums = before + AdditiveShare(self._near[name].wide.read(start, end)).running_sums()
             compared = sums if len(seen) else AdditiveShare.concat([before, sums])
             steps = np.concatenate([seen, spread.above(session, compared, bound, bits)])
@@ -131,12 +140,38 @@ class Starts:
             rows = with_count(session.role, shard.table.additive(start, end))[..., None]
             out += spread.chosen(session, spread.one_hot(steps), AdditiveShare(rows))
             before, seen = sums[-1:], steps[-1:]
+        session.link.finish_beside()
         return out
+
+    def _prepare_next(self, name: str, chunks: list[tuple[int, int]]) -> None:
+        """Make supplies and products of the next record in the waits of this one's `pick`."""
+        session = self._session
+        needs = self._pick_needs(chunks) + self._spread_needs(chunks)
+        session.supplies.make_beside(needs, _WAITS)
+        if not self._exact and name not in self._ready:
+            runs = [self._making(name, *chunk, 1) for chunk in chunks]
+            kept = partial(self._keep, name)
+            session.link.do_beside(products_beside(session.meter, runs, kept))
+
+    def _keep(self, name: str, made: list[RandomProducts]) -> None:
+        self._ready[name] = made[0]
 
     def _pick_needs(self, chunks: list[tuple[int, int]]) -> Needs:
         """Supplies of `pick`, of its records those of the first chunk."""
-        first = spread.above_needs(chunks[0][1] + 1, self._bits) if chunks else Needs()
-        return spread.threshold_needs(self._bits) + first
+        bits, slow = self._bits, self._session.slow
+        first = spread.above_needs(chunks[0][1] + 1, bits, slow=slow) if chunks else Needs()
+        return spread.threshold_needs(bits, slow=slow) + first
+
+    def _nearer_needs(self, rows: int) -> Needs:
+        return spread.nearer_needs(rows, self._bits, exact=self._exact, slow=self._session.slow)
+
+    def _spread_needs(self, chunks: list[tuple[int, int]]) -> Needs:
+        """Supplies of `total` with a record more, of its records those of the first chunk.
+
+        In one run with those of the `pick` that follows: fewer rounds over the link.
+        """
+        most = self._nearer_needs(chunks[0][1]) if chunks else Needs()
+        return spread.norm_needs(self._l) + most + self._pick_needs(chunks)
 
     def _moved(
         self, name: str, shard: Shard, near: _Nearest | None, centre: AdditiveShare, start: int
@@ -145,16 +180,15 @@ class Starts:
         session, bits, chunks = self._session, self._bits, self._demand.chunks(shard.rows)
         self.norms(name, shard, 0, 0)  # made before anything of this step
         exact = self._exact
-        most = spread.nearer_needs(chunks[0][1], bits, exact=exact) if chunks else Needs()
-        # in one run with those of the `pick` that follows: fewer rounds over the link
-        session.supplies.reserve(spread.norm_needs(self._l) + most + self._pick_needs(chunks))
+        session.supplies.reserve(self._spread_needs(chunks))
         square: AdditiveShare | None = None  # of the centre
         values = Spool(shard.rows, 1, U64, self._budget)
         wide = Spool(shard.rows, bits.limbs, U64, self._budget)
         total = AdditiveShare(np.zeros(bits.limbs, U64))
         for first, end in chunks:
-            session.supplies.reserve(spread.nearer_needs(end - first, bits, exact=exact))
-            records, random = shard.table.additive(first, end), self._random(name, first, end, 1)
+            session.supplies.reserve(self._nearer_needs(end - first))
+            records, random = shard.table.additive(first, end), self._ready.pop(name, None)
+            random = random or self._random(name, first, end, 1)
             norms = self.norms(name, shard, first, end)
             found, square = spread.distances(
                 session, records, norms, (centre, square), random, exact=exact

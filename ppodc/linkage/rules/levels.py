@@ -164,7 +164,7 @@ class Dates(Field):
         return 2
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
-        if value is None:
+        if not value:
             return [1, 0]
         if len(value) != _DATE or not value.isascii() or not value.isdecimal():
             raise InputError("a date must have 8 digits, such as 19840131; empty: not known.")

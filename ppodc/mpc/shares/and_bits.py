@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ppodc.mpc.session import Session
+from ppodc.mpc.shares.additive import U64Array
 from ppodc.mpc.shares.xor_bits import XorShare
 
 _OPEN = "shares.and"
@@ -36,25 +37,30 @@ def and_all(
 ) -> list[list[XorShare]]:
     """x & y for each x and its one or two y of the same shape, all in one round."""
     supplies = [session.supplies.take_pairs(x.words.size) for x, _ in factors]
-    # open d = x ^ a, e = y ^ b
-    own = np.concatenate(
-        [
-            share.words.reshape(-1) ^ mask
-            for (x, ys), pairs in zip(factors, supplies, strict=True)
-            for share, mask in zip((x, *ys), pairs, strict=False)
-        ]
-    )
-    opened = own ^ session.link.exchange(_OPEN, own)
-    at = 0
-    found = []
-    for (x, ys), (a, b0, b1, c0, c1) in zip(factors, supplies, strict=True):
-        size, shape = x.words.size, x.words.shape
-        d, *es = opened[at : at + (1 + len(ys)) * size].reshape(1 + len(ys), size)
-        at += (1 + len(ys)) * size
-        # z = c ^ d b ^ e a, and d e at C1: c ^ d (b ^ e) ^ e a
-        zs = [
-            c ^ (d & (b ^ e if session.role == 1 else b)) ^ (e & a)
-            for e, b, c in zip(es, (b0, b1), (c0, c1), strict=False)
-        ]
-        found.append([XorShare(z.reshape(shape)) for z in zs])
-    return found
+    own = [
+        masked(x.words.reshape(-1), [y.words.reshape(-1) for y in ys], pairs)
+        for (x, ys), pairs in zip(factors, supplies, strict=True)
+    ]
+    together = np.concatenate(own)
+    opened = together ^ session.link.exchange(_OPEN, together)
+    parts = np.split(opened, np.cumsum([len(part) for part in own])[:-1])
+    return [
+        [XorShare(z.reshape(x.words.shape)) for z in multiplied(session.role, part, pairs, len(ys))]
+        for (x, ys), part, pairs in zip(factors, parts, supplies, strict=True)
+    ]
+
+
+def masked(x: U64Array, ys: Sequence[U64Array], pairs: U64Array) -> U64Array:
+    """This cloud's words of d = x ^ a and of e = y ^ b for one or two y, to be opened. Local."""
+    return np.concatenate([share ^ mask for share, mask in zip((x, *ys), pairs, strict=False)])
+
+
+def multiplied(role: int, opened: U64Array, pairs: U64Array, count: int) -> list[U64Array]:
+    """x & y for the `count` y of which d and e were opened. Local."""
+    a, b0, b1, c0, c1 = pairs
+    d, *es = opened.reshape(1 + count, -1)
+    # z = c ^ d b ^ e a, and d e at C1: c ^ d (b ^ e) ^ e a
+    return [
+        c ^ (d & (b ^ e if role == 1 else b)) ^ (e & a)
+        for e, b, c in zip(es, (b0, b1), (c0, c1), strict=False)
+    ]

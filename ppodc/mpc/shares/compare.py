@@ -7,13 +7,18 @@ equal = eh & el. The sign of x, |x| < 2^w, is bit w of x1 + x2: its own bits and
 
 Half of a batch has C1 as sender of the digits, the other half C2, so that both work alike.
 
+Over a slow link few numbers are compared in fewer rounds: digits are joined three at a time
+(`join_three`), for about twice as many AND pairs. `slow` asks for that, of `needs` alike.
+
 Who learns what: nothing; the receiver's digits travel masked by its random choices, the tables
 by pads of which the receiver has one, the tree opens masked bits only. A sender that deviates may
 write any table, so that the receiver's share becomes any function of its digit; a receiver that
 deviates has chosen another digit. No message of the honest cloud depends on either.
-Rounds: 2 + log2(w/4). Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4. Supplies:
-w/8 leaves in each direction and w/4 - 1 AND pairs.
+Rounds: 2 + log2(w/4), or about log3. Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4.
+Supplies: w/8 leaves in each direction and w/4 - 1 AND pairs.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,39 +36,53 @@ from ppodc.mpc.compiled import (
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.ot.digit_ot import DIGIT, permuted
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares import and_bits
+from ppodc.mpc.shares import and_bits, join_three
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
+from ppodc.mpc.shares.join_three import Nodes
 from ppodc.mpc.shares.xor_bits import WORD, XorShare, pack, padded
 from ppodc.mpc.supplies import Needs
 
+QUICK = 1 << 15  # comparisons; beyond, more supplies cost more than a round over a slow link
 UNIT = 2 * WORD  # comparisons come in batches of this size, one word for each direction
-_DIGITS, _TABLES = "shares.digits", "shares.tables"
+_DIGITS, _TABLES, _JOIN = "shares.digits", "shares.tables", "shares.join"
 
 
-def rounds(width: int) -> int:
-    """Rounds of a comparison."""
-    return 2 + (-(-width // DIGIT) - 1).bit_length()
+def rounds(count: int, width: int, *, slow: bool = False) -> int:
+    """Rounds of `count` comparisons."""
+    return 2 + len(_levels(count, -(-width // DIGIT), slow))
 
 
-def needs(count: int, width: int) -> Needs:
+def needs(count: int, width: int, *, slow: bool = False) -> Needs:
     """Supplies for `count` comparisons of `width` bits."""
-    digits, count = -(-width // DIGIT), padded(count, UNIT)
-    return Needs(leaves=digits * count // 2, pairs=(digits - 1) * count // WORD)
+    digits, rows = -(-width // DIGIT), padded(count, UNIT)
+    joins = sum(join_three.PAIRS * three + two for three, two in _levels(count, digits, slow))
+    return Needs(leaves=digits * rows // 2, pairs=joins * rows // WORD)
 
 
-def sign(session: Session, values: AdditiveShare, width: int) -> XorShare:
+def _levels(count: int, digits: int, slow: bool) -> list[tuple[int, int]]:
+    """Nodes that join three digits, or two, level by level."""
+    levels = []
+    while digits > 1:
+        three = digits // 3 if slow and count <= QUICK else 0
+        two = 0 if three else digits // 2
+        levels.append((three, two))
+        digits -= 2 * three + two
+    return levels
+
+
+def sign(session: Session, values: AdditiveShare, width: int, *, slow: bool = False) -> XorShare:
     """1 where a value of -2^width < x < 2^width is negative: (n) values -> words of bits."""
     limb, bit = divmod(width, WORD)
     own = ((values.limbs[:, limb] >> U64(bit)) & U64(1)).astype(np.uint8)
     # bit w of x1 + x2 = (bit w of x1) ^ (bit w of x2) ^ (carry out of the bits below)
-    out = carry(session, values, width)
+    out = carry(session, values, width, slow=slow)
     words = np.zeros_like(out.words)
     packed = pack(own)
     words[: len(packed)] = packed
     return out ^ XorShare(words)
 
 
-def carry(session: Session, values: AdditiveShare, width: int) -> XorShare:
+def carry(session: Session, values: AdditiveShare, width: int, *, slow: bool = False) -> XorShare:
     """The carry out of the low `width` bits of x1 + x2: (n) -> words, padded to a full UNIT."""
     count = padded(len(values.limbs), UNIT)
     limbs = np.zeros((count, values.length), U64)
@@ -73,18 +92,23 @@ def carry(session: Session, values: AdditiveShare, width: int) -> XorShare:
     mine, theirs = (
         (limbs[:half], limbs[half:]) if session.role == 1 else (limbs[half:], limbs[:half])
     )
-    as_sender, as_receiver = _digits(session, mine, theirs, width)
+    levels = _levels(len(values.limbs), -(-width // DIGIT), slow)
+    nodes = None
+    if threes := sum(three for three, _ in levels):
+        nodes = join_three.Nodes(session, threes, count // WORD)
+    as_sender, as_receiver = _digits(session, mine, theirs, width, nodes)
     order = (as_sender, as_receiver) if session.role == 1 else (as_receiver, as_sender)
     joined = np.concatenate(order, axis=2)
-    return _join(session, XorShare(joined[0]), XorShare(joined[1]))
+    return _join(session, XorShare(joined[0]), XorShare(joined[1]), levels, nodes)
 
 
 def _digits(
-    session: Session, mine: U64Array, theirs: U64Array, width: int
+    session: Session, mine: U64Array, theirs: U64Array, width: int, nodes: Nodes | None = None
 ) -> tuple[U64Array, U64Array]:
     """Shares of (greater, equal) of every digit: (2, digits, words) as sender and as receiver.
 
     With s the sender's digit of 2^w - 1 - x and y the receiver's of its x: ([y > s], [y = s]).
+    The openings of `nodes` travel beside.
     """
     digits, half = -(-width // DIGIT), len(mine)
     tables, random = session.supplies.take_leaves(digits * half)
@@ -93,28 +117,44 @@ def _digits(
     _nibbles(theirs, width, 0, own[1])
     # Receiver: its digit masked by the random choice r of the leaf, y ^ r; two to a byte.
     wish = own[1].reshape(-1) ^ (random & np.uint8(15))
-    wishes = session.link.exchange(_DIGITS, wish[0::2] | (wish[1::2] << DIGIT))
+    first = [] if nodes is None else [nodes.first()]
+    wishes, *opened = session.link.exchange_all(_DIGITS, wish[0::2] | (wish[1::2] << DIGIT), *first)
     # Sender: entry v of the table is ([v > s] ^ g, [v = s] ^ e) under the pad v ^ (y ^ r), which
     # for v = y is pad r, the one that the receiver has; g and e are the sender's shares.
     masks = session.random.uint64((2, digits, half // WORD))
     message = np.empty(digits * half, np.uint32)
     _masked_tables(tables, wishes, own[0].reshape(-1), masks.reshape(2, -1), message)
-    answer = session.link.exchange(_TABLES, message)
+    second = [] if nodes is None else [nodes.second(*opened)]
+    answer, *opened = session.link.exchange_all(_TABLES, message, *second)
+    if nodes is not None:
+        nodes.finish(*opened)
     received = np.empty_like(masks)
     _look_up(answer, own[1].reshape(-1), random, received.reshape(2, -1))
     return masks, received
 
 
-def _join(session: Session, greater: XorShare, equal: XorShare) -> XorShare:
+def _join(
+    session: Session,
+    greater: XorShare,
+    equal: XorShare,
+    levels: Sequence[tuple[int, int]],
+    nodes: Nodes | None,
+) -> XorShare:
     """The comparison from its digits, least significant first; one round per level."""
-    while (count := len(greater.words)) > 1:
-        even = slice(0, count - 1, 2)
-        odd = slice(1, count, 2)
-        # greater = gh ^ (eh & gl), equal = eh & el
-        carried, both = and_bits.and_two(session, equal[odd], greater[even], equal[even])
-        rest = slice(count - count % 2, count)
-        greater = XorShare.concat([greater[odd] ^ carried, greater[rest]])
-        equal = XorShare.concat([both, equal[rest]])
+    done = 0
+    for three, two in levels:
+        if nodes is not None and three:
+            ends, at = 3 * three, slice(done, done + three)
+            found, both = nodes.join(session, at, _JOIN, (greater[:ends], equal[:ends]))
+            done += three
+        else:
+            ends = 2 * two
+            low, high = slice(0, ends, 2), slice(1, ends, 2)
+            # greater = gh ^ (eh & gl), equal = eh & el
+            carried, both = and_bits.and_two(session, equal[high], greater[low], equal[low])
+            found = greater[high] ^ carried
+        greater = XorShare.concat([found, greater[ends:]])
+        equal = XorShare.concat([both, equal[ends:]])
     return greater[0]
 
 

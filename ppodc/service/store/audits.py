@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ppodc.errors import InputError, StateError
+from ppodc.errors import InputError, ProtocolError, StateError
 from ppodc.files import key_file
 from ppodc.records.part_digest import SALT_BYTES, PartDigest
 from ppodc.records.upload_form import SeedPart
@@ -203,6 +203,9 @@ class Audits:
             " resume_from, peer_key, peer_parts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         )
         with self._database.transaction() as sql:
+            known = "SELECT 1 FROM audit_session WHERE session_id = ?"
+            if sql.execute(known, (session.session_id,)).fetchone() is not None:
+                raise ProtocolError("the other cloud gave this session the name of another one.")
             sql.execute(query, (dataset, *astuple(session)))
             for pair in pairs:
                 self.add_pair(dataset, session.session_id, pair, {})

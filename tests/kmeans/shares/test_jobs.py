@@ -326,6 +326,13 @@ def test_widths_have_a_stated_limit():
     assert (wide.distance, wide.stop) == (2, 30)
 
 
+def test_the_log_says_how_records_are_multiplied(caplog):
+    params = Parameters(5, 2, 2, 10, Fraction(0))
+    with caplog.at_level("INFO"):
+        together(lambda channel: make(1, channel, params), lambda channel: make(2, channel, params))
+    assert caplog.text.count("products with records by transfers") == 2
+
+
 def test_a_job_chooses_how_records_are_multiplied():
     large, small = (Parameters(m, 10, 4, 1000, Fraction(0)) for m in (1000, 999))
     huge = Parameters((1 << 31) - 70, 10, 64, 1 << 20, Fraction(0))

@@ -13,6 +13,7 @@ from ppodc.kmeans.shares import spread
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.spread import SpreadBits
+from ppodc.mpc import round_trip
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
 from tests.harness.together import together
@@ -72,7 +73,10 @@ def test_as_many_clusters_as_records():
     check(np.array([[3], [0], [3], [9], [9]]), 5, 9, seed=2, edges=(2,))
 
 
-def test_chunks_lattices_and_several_shards(monkeypatch):
+@pytest.mark.parametrize("slow_us", [1 << 40, 0])
+def test_chunks_lattices_and_several_shards(monkeypatch, slow_us):
+    """Also where the link is slow, so that the next record's supplies are made in the waits."""
+    monkeypatch.setattr(round_trip, "SLOW_US", slow_us)
     monkeypatch.setattr(demand_module, "CHUNK_ROWS", 50)
     records = np.random.default_rng(3).integers(0, 1001, (130, 3))
     check(records, 3, 1000, 9, edges=(40, 40, 91), products="lattice")

@@ -27,6 +27,12 @@ def budget_of(config: OwnerConfig) -> BudgetView:
         return BudgetView(0.0, float(limit), [])
     drawings = PrivacyBudget(config.privacy / "budget.json", limit).drawings(POPULATION)
     charges = [
-        ("; ".join(drawing.uses) or "not noted", float(drawing.cost[0])) for drawing in drawings
+        ("; ".join(map(_study, drawing.uses)) or "not noted", float(drawing.cost[0]))
+        for drawing in drawings
     ]
     return BudgetView(sum(cost for _, cost in charges), float(limit), charges)
+
+
+def _study(use: str) -> str:
+    """The study of a use; the desk's own copy of a table has a name that tells nobody anything."""
+    return use.removesuffix(": strict.csv")

@@ -186,12 +186,14 @@ class SecureTotals(KnownParameters, BaseEstimator):
 
         With bins also the interval in which each quartile lies.
         """
+        import pandas as pd
+
         check_is_fitted(self)
         frame = self.result_.describe()
-        for q in (0.25, 0.5, 0.75) if self.histograms_ else ():
-            found = self.quantile(q)
-            frame.loc[f"{q:.0%}", list(found.index)] = found.to_numpy()
-        return frame
+        if not self.histograms_:
+            return frame
+        quartiles = {f"{q:.0%}": self.quantile(q) for q in (0.25, 0.5, 0.75)}
+        return pd.concat([frame.astype(object), pd.DataFrame(quartiles).T])
 
     def quantile(self, q: float) -> "pd.Series[Any]":
         """Of each column with bins the interval in which this quantile lies; exact."""

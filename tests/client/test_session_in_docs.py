@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from client.platforms import threads
+from ppodc.crypto import paillier
 from ppodc.crypto.paillier import generate_insecure
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -18,7 +18,7 @@ def test_the_session_gives_what_it_shows(
 ):
     monkeypatch.chdir(tmp_path)  # for files that a session writes
     # nothing in it depends on the size of the key, and a small one is quick
-    monkeypatch.setattr(threads, "generate", lambda _bits: generate_insecure(256))
+    monkeypatch.setattr(paillier, "generate", lambda _bits: generate_insecure(256))
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     found = doctest.testfile(str(page), module_relative=False, optionflags=flags)
     assert found.attempted > 5

@@ -6,6 +6,7 @@ A terminal gets the bars of `ppodc run`; a notebook would get hundreds of lines 
 import sys
 import time
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from ppodc.cli.screen import in_words
@@ -47,12 +48,11 @@ class NotebookLine:
         self.say(event.message or in_words(event), event.rows_done, event.rows)
 
     def _put(self, html: str) -> None:
-        from IPython.display import HTML, display
-
+        ipython: Any = import_module("IPython.display")  # without types
         if self._handle is None:
-            self._handle = display(HTML(html), display_id=True)
+            self._handle = ipython.display(ipython.HTML(html), display_id=True)
         else:
-            self._handle.update(HTML(html))
+            self._handle.update(ipython.HTML(html))
         self._changed = time.monotonic()
 
 

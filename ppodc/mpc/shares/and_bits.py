@@ -36,6 +36,8 @@ def and_all(
     session: Session, factors: Sequence[tuple[XorShare, Sequence[XorShare]]]
 ) -> list[list[XorShare]]:
     """x & y for each x and its one or two y of the same shape, all in one round."""
+    if any(y.words.shape != x.words.shape for x, ys in factors for y in ys):
+        raise ValueError("factors of different shapes")
     supplies = [session.supplies.take_pairs(x.words.size) for x, _ in factors]
     own = [
         masked(x.words.reshape(-1), [y.words.reshape(-1) for y in ys], pairs)

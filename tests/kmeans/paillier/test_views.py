@@ -139,7 +139,7 @@ def test_the_outcome_of_a_comparison_is_a_fair_coin_at_c2(both, a, b):
     coins = toss(both.c1, rows)
     u, v = as_bits(both, [a] * rows, 5), as_bits(both, [b] * rows, 5)
     sent = blind(both.c1, differences(both.c1, u, v, coins), coins)
-    opened = both.c2.decrypt(both.c2.read(sent, rows * 6))
+    opened = both.c2.open(sent, rows * 6)
     zeros = [sum(x == 0 for x in opened[r * 6 : (r + 1) * 6]) for r in range(rows)]
     assert set(zeros) <= {0, 1}
     assert 4 < sum(zeros) < 60
@@ -153,9 +153,7 @@ def test_the_place_of_the_first_difference_is_uniform_at_c2(both):
     rows, width = 240, 4
     coins = toss(both.c1, rows)
     u, v = as_bits(both, [4] * rows, 3), as_bits(both, [0] * rows, 3)  # differ at the first bit
-    opened = both.c2.decrypt(
-        both.c2.read(blind(both.c1, differences(both.c1, u, v, coins), coins), rows * width)
-    )
+    opened = both.c2.open(blind(both.c1, differences(both.c1, u, v, coins), coins), rows * width)
     places = [i % width for i, x in enumerate(opened) if x == 0]
     assert len(places) > 60
     assert chi_square(np.bincount(places, minlength=width)) < LIMIT_OF_3
@@ -166,7 +164,7 @@ def test_what_smin_moves_is_hidden_from_c2(both):
     u = Contender(as_bits(both, [0] * rows, 2), both.encrypt([0] * rows))
     v = Contender(as_bits(both, [3] * rows, 2), both.encrypt([1] * rows))
     both.run(smin(both.c1, u, v))
-    moved = both.c2.decrypt(both.c2.read(both.asked[-1].arrays[1], rows * 3))
+    moved = both.c2.open(both.asked[-1].arrays[1], rows * 3)
     assert len(set(moved)) == len(moved)
     assert sum(x.bit_length() >= STATISTICAL - 4 for x in moved) > 0.9 * len(moved)
     assert chi_square(np.bincount([int(x % 16) for x in moved], minlength=16)) < LIMIT

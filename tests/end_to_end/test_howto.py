@@ -23,7 +23,9 @@ def script() -> str:
     named = " ".join(f"{option} tcp://127.0.0.1:{port}" for option, port in ports)
     init = "ppodc init deployment --owners 2"
     assert init in lines
-    return f"set -e\n{lines.replace(init, f'{init} {named}')}echo all done\n"
+    lines = lines.replace(init, f"{init} {named}")
+    lines = lines.replace("owner1.answer --replace", "owner1.answer --replace --yes")  # who types y
+    return f"set -e\n{lines}echo all done\n"
 
 
 def test_every_line_works(tmp_path):

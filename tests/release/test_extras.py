@@ -131,7 +131,6 @@ def test_a_command_names_the_extra_that_it_lacks(tmp_path, line, extra):
     ("code", "extra"),
     [
         ("from ppodc import SecureKMeans", "sklearn"),
-        ("from ppodc import ThreadPlatform", "sklearn"),
         ("from ppodc import LocalPlatform\nwith LocalPlatform(): pass", "cloud"),
         ("open('a.parquet', 'w')\nfrom ppodc.records.read_table import read\nread('a.parquet')",
          "parquet"),

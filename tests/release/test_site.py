@@ -58,7 +58,7 @@ def test_the_reference_is_made_from_the_code(site):
 
 
 def test_measured_tables_are_made_from_stored_documents(site):
-    page = shown(site, "measured.html").replace("’", "'")
+    page = shown(site, "measured.html").replace("\u2019", "'")
     for file in (ROOT / "docs" / "measured").glob("*.json"):
         document = json.loads(file.read_text())
         assert document["command"] in page

@@ -42,7 +42,7 @@ _POLL_SECONDS = (0.1, 2.0)  # first and longest pause between two looks at a run
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far the job of a dataset is."""
+    """The progress of a dataset's job."""
 
     state: JobState
     iteration: int
@@ -76,7 +76,7 @@ _Given = set[tuple[str, str]]  # what a cloud has handed out: output, digest
 
 
 def progress_of(clouds: Clouds, dataset: str) -> JobProgress:
-    """How far a job is, as cloud 1 reports it; takes no half of a result.
+    """The progress of a job, as cloud 1 reports it; takes no half of a result.
 
     Where cloud 1 has lost the dataset, cloud 2 is asked.
     """

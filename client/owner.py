@@ -272,7 +272,7 @@ class Owner:
             warnings.warn(told, LedgerWarning, stacklevel=3)
 
     def progress(self, dataset: str) -> JobProgress:
-        """How far the job of a dataset is, as cloud 1 reports it."""
+        """The progress of a dataset's job, as cloud 1 reports it."""
         return progress_of(self._clouds, dataset)
 
     def result(

@@ -182,7 +182,7 @@ def _read(path: Path) -> _Release:
 
 
 def _common(first: Tags, second: Tags) -> int:
-    """How many rows are in both, each as often as in the one that has it less often."""
+    """The number of rows in both, counted with repetition."""
     names, counts = np.unique(first, return_counts=True)
     others, other_counts = np.unique(second, return_counts=True)
     _, at, other_at = np.intersect1d(names, others, assume_unique=True, return_indices=True)

@@ -76,7 +76,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How many rows of an upload one cloud has. A seed stands for all of them."""
+    """The number of rows of an upload that one cloud has. A seed stands for all of them."""
 
     cloud: Cloud
     sent: int

@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]  # reports read in the pass under way, of 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """How a local job ended."""
+    """The outcome of a local job."""
 
     dataset: str
     m: int
@@ -42,7 +42,7 @@ class Collected:
     facts: dict[str, Any]
 
     def figures(self) -> dict[str, Any]:
-        """For JSON."""
+        """Plain types for JSON."""
         return {"dataset": self.dataset, "m": self.m, **self.facts}
 
 

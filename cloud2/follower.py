@@ -140,7 +140,7 @@ class Follower:
         return control_messages.Done()
 
     def poll(self, body: control_messages.Poll) -> control_messages.Progress:
-        """How far the step is; if C1 has all results too, C2 keeps its own and goes on."""
+        """Report the step's progress; if C1 has all results too, keep C2's own and go on."""
         with self._session(body.ticket) as session:
             job, trail = session.job, session.job.trail
             if job.committed(body.number):  # the answer to the first asking was lost

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How a job ended: `state` is done or cancelled; `facts` are the public ones of its result."""
+    """The outcome of a job: `state` is done or cancelled, `facts` are the public ones."""
 
     dataset: str
     state: JobState
@@ -58,7 +58,7 @@ class JobEnd:
     worked: float = 0.0  # of these, in which the slowest pair did protocol work
 
     def figures(self) -> dict[str, Any]:
-        """As a flat table, for JSON."""
+        """A flat table for JSON."""
         times = {"seconds": self.seconds, "worked": self.worked}
         return {"dataset": self.dataset, "state": self.state, **self.facts, "m": self.m, **times}
 

@@ -104,7 +104,7 @@ def cancel_job(config: Cloud1Config, dataset: str, means: JobResources | None = 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a job stands, as last written by any master, and what to do if anything is."""
+    """The state of a job, as last written by any master, and advice if it needs any."""
 
     job: JobInfo
     advice: str

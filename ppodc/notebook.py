@@ -1,4 +1,4 @@
-"""How notebooks show results, specs and privacy reports: by the templates of the desk.
+"""Results, specs and privacy reports in notebooks, by the templates of the desk.
 
 The templates are the owners' code, which nothing in here depends on. It is looked up by name when
 a notebook asks for HTML; where it or its packages (`ppodc[desk]`) are not there, the notebook shows

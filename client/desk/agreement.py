@@ -95,7 +95,7 @@ def counted(spec: Spec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where an owner stands in a study, and the step that comes next."""
+    """An owner's state in a study, and its next step."""
 
     badge: str  # a class of the style sheet
     word: str

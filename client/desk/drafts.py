@@ -62,7 +62,7 @@ class Draft:
         return self.original.exists() and self._choices.exists()
 
     def place(self) -> Path:
-        """Where a new file goes; whatever was there is deleted first."""
+        """The place for a new file; an earlier file there is deleted first."""
         self.forget()
         private_folder(self._home)
         return self.original

@@ -105,7 +105,7 @@ def _typed(value: str) -> str:
 
 
 def _toml(typed: str) -> str:
-    """What was typed, as TOML."""
+    """The typed values as TOML."""
     try:
         read = tomllib.loads(f"x = {typed}")
     except tomllib.TOMLDecodeError:

@@ -32,7 +32,7 @@ _SENTENCES = {
 
 
 def sentence(entry: Entry) -> str:
-    """What happened, in one sentence without its full stop."""
+    """One sentence about an entry, without its full stop."""
     detail = json.loads(entry.detail)
     if entry.event in _SENTENCES:
         return _SENTENCES[entry.event].format_map(_Words(detail))

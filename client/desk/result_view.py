@@ -314,8 +314,3 @@ def own_columns(result: Any, own: OwnRows | None) -> tuple[list[str], list[Seque
             for links in result.links_
         ]
     return list(columns), list(zip(*columns.values(), strict=True)) if columns else []
-
-
-def rows_in_words(rows: int) -> str:
-    """The number of own rows."""
-    return plural(rows, "row")

@@ -17,7 +17,7 @@ Ready = Callable[[Path, bool], None]  # the page that opens the desk, and whethe
 
 
 def default_folder() -> Path:
-    """Where an owner's key and configuration are, unless a configuration is named."""
+    """The folder of an owner's key and configuration, unless a configuration is named."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "ppodc"
 
 

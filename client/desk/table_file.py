@@ -38,7 +38,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Histogram:
-    """How an owner's own values lie between the public limits of a column."""
+    """Counts of an owner's values inside and outside the public limits of a column."""
 
     counts: list[int] = field(default_factory=lambda: [0] * BINS)
     below: int = 0
@@ -89,7 +89,7 @@ class TableLook:
 
     @property
     def way(self) -> str:
-        """How the file was read, in words."""
+        """A sentence on how the file was read."""
         between = {",": "commas", ";": "semicolons", "\t": "tabs"}[self.delimiter]
         return f"{between} between fields, decimal {'comma' if self.decimal == ',' else 'point'}"
 

@@ -44,7 +44,7 @@ class Tables(list[Any]):
 
     @property
     def left_out(self) -> list[int]:
-        """How many rows of each owner were left out, because a value is missing."""
+        """The number of rows of each owner left out because a value is missing."""
         return [int((~kept).sum()) for kept in self.kept]
 
     @property

@@ -393,7 +393,7 @@ def _text(entry: tuple[str, int | tuple[Signs, int]]) -> TextColumn:
 
 
 def _compared(ran: Outcome, rows: Sequence[int]) -> tuple[int, float] | tuple[None, None]:
-    """How many pairs the clouds compared, and the share of all that was saved, if they ran here."""
+    """The number of pairs compared, and the share of all pairs saved, if the clouds ran here."""
     if ran.sealed is None:
         return None, None
     pairs, every = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SeveralNumbers:
-    """What `SecureKMeans` offers over several numbers of clusters."""
+    """The part of `SecureKMeans` for several numbers of clusters."""
 
     inertia_: float | None
     inertia_in_ranges_: float | None

@@ -1,1 +1,1 @@
-"""Where a job of an estimator, or of two owners, runs: threads, this machine, a deployment."""
+"""Platforms that run the job of an estimator or of two owners."""

@@ -167,7 +167,7 @@ class _Session:
         return self._walk.plan.result() if self._walk.next_step() is None else None
 
     def place(self) -> str:
-        """Where the replay is, in words."""
+        """The place that the replay has reached, in words."""
         pair, step = self._at
         if step is None:
             return "before its first step"

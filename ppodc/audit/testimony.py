@@ -26,7 +26,6 @@ from ppodc.service.store import Store
 from ppodc.transport.message_log import Heads
 
 VERSION = 1
-Place = tuple[str, str]  # session and pair
 OPENED, _REPLACED = "audit session opened", "audit pair replaced"
 _ERASED = "audit record erased"
 
@@ -96,7 +95,7 @@ def shown_entries(store: Store, dataset: str) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a ledger says about the sessions of a dataset."""
+    """A ledger's entries on the sessions of a dataset."""
 
     commitments: Mapping[tuple[str, str, str], str]  # by session, cloud and pair
     keys: Mapping[tuple[str, str], str]  # by session and cloud
@@ -157,7 +156,7 @@ def _cloud(role: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What the audited cloud's own bundle says, checked against its own ledger."""
+    """The claims of the audited cloud's bundle, checked against its own ledger."""
 
     role: Cloud
     dataset: str
@@ -171,7 +170,7 @@ class Audited:
 
 @dataclass(slots=True)
 class Examined:
-    """What testimony has shown: steps that the audited cloud is bound to, and doubts."""
+    """The findings of testimony: steps that bind the audited cloud, and doubts."""
 
     bound: dict[str, dict[tuple[str, int], Heads]] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)

@@ -122,7 +122,7 @@ def _state(config: "Cloud1Config", name: str) -> str:
 
 
 def _where(config: "Cloud1Config | CollectorConfig", name: str) -> list[str]:
-    """Where a job stands, why, and what can be done."""
+    """Show the state of a job, its reason and possible next steps."""
     from master.job import status
 
     found = status(config, name)

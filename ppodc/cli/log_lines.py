@@ -1,4 +1,4 @@
-"""How a service writes its log: lines for people, or one JSON object a line for collectors."""
+"""A service's log: lines for people, or one JSON object a line for collectors."""
 
 import json
 import logging

@@ -37,7 +37,7 @@ def show_result(result: Any) -> None:
 
 
 def _short(cell: str | float) -> str:
-    """As people read it; a cluster without a centre has none to show."""
+    """Text for people; a cluster without a centre shows none."""
     if isinstance(cell, float):
         return "-" if math.isnan(cell) else f"{cell:.6g}"
     return str(cell)

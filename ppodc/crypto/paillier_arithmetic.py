@@ -17,7 +17,7 @@ from ppodc.errors import CiphertextError
 
 
 class RandomiserSource(Protocol):
-    """Whatever hands out n-th residues r^n mod n^2, each of them once."""
+    """A source of n-th residues r^n mod n^2, which hands out each of them once."""
 
     def take(self, count: int) -> list[mpz]: ...
 

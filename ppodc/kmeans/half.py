@@ -73,7 +73,7 @@ class Half(PairHalf):
 
     @abstractmethod
     def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
-        """How many records of each owner each cluster has, by the shard's last `assign`.
+        """The number of records of each owner in each cluster, by the shard's last `assign`.
 
         `runs` says whose the shard's rows are: (rows in a row, number of their owner).
         """

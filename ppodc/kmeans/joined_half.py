@@ -122,7 +122,7 @@ class JoinedHalf(SharesHalf):
             return OutputShare.of_words(np.concatenate(parts))
 
     def _told(self, keep: Bits, sums: State, least: int) -> Bits:
-        """Who counts if at least so many rows are joined; nobody otherwise."""
+        """The rows that count if at least `least` rows are joined; otherwise none."""
         counts = self._widened(self._clusters(sums))[:, -1]
         self._session.supplies.reserve(update.small_needs(1))
         joined = counts.sum(dtype=U64).reshape(1, 1)

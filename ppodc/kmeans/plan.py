@@ -246,7 +246,7 @@ class KMeansPlan(Plan):
     # ------------------------------------------------------------ checkpoints
 
     def _of_runs(self) -> dict[str, State]:
-        """Where a job of several runs is, and the best runs so far."""
+        """The place of a job of several runs, and the best runs so far."""
         if not self.job.several_runs:
             return {}
         arrays: dict[str, State] = {

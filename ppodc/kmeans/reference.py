@@ -86,7 +86,7 @@ class Trace:
     owner: int = 0
 
     def for_owner(self, owner: int) -> "Trace":
-        """As the owner of this number gets it."""
+        """The trace as the owner of this number gets it."""
         return replace(self, owner=owner)
 
     @property
@@ -185,7 +185,7 @@ def _squared_distances(points: Integers, row: int) -> Integers:
 
 
 def _place(start: int) -> tuple[int, ...]:
-    """How streams of rows name a start: the first one not at all."""
+    """A start's part in the name of a stream of rows; empty for the first start."""
     return (start,) if start else ()
 
 

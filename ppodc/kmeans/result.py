@@ -101,13 +101,13 @@ class Result(ShownInNotebooks):
         return ["cluster", "records", *self.columns], rows
 
     def summary(self) -> str:
-        """How the job ended, in a line."""
+        """The end of the job, in a line."""
         inertia = "" if self.inertia_ is None else f", inertia: {float(self.inertia_):.6g}"
         told = f"\n{self.untold()}" if self.untold() else ""
         return f"iterations: {self.n_iter_} ({ending(self.converged_)}){inertia}{told}"
 
     def untold(self) -> str:
-        """How many clusters are too small to be told, and what to do; empty if none is."""
+        """The number of clusters too small to be revealed, and advice; empty if there is none."""
         small, k = int((self.sizes_ == 0).sum()), len(self.sizes_)
         if not small:
             return ""
@@ -159,7 +159,7 @@ class ResultsByK(ShownInNotebooks):
         return ["k", *headings], rows
 
     def summary(self) -> str:
-        """How the job ended, and what each k came to, a line each."""
+        """The end of the job and the result of each k, a line each."""
         last = next(iter(self.by_k.values()))
         lines = [f"iterations: {last.n_iter_} in all ({ending(last.converged_)})"]
         lines += [f"k = {k}: inertia {float(x):.6g}" for k, x in self.inertias_.items()]

@@ -20,7 +20,7 @@ _MARKERS = "os^Dv*"
 
 
 def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "Axes":
-    """See `Result.plot`."""
+    """Draw a result (`Result.plot`)."""
     width = len(result.columns)
     if width < 2 or not (0 <= x < width and 0 <= y < width):
         raise InputError(f"a plot needs two of the columns 0 to {width - 1}: choose x and y.")

@@ -27,7 +27,7 @@ def initial_rows(seed: int, m: int, k: int, start: int = 0) -> list[int]:
 
 
 def reseed_rows(seed: int, iteration: int, m: int, k: int, start: int = 0) -> list[int]:
-    """For each cluster the row that stands in for it if `iteration` (from 1) leaves it empty."""
+    """Each cluster's replacement row if `iteration` (from 1) leaves the cluster empty."""
     if m < 1 or iteration < 1:
         raise InputError("re-seeding needs at least one record, and iterations count from 1")
     return [next(_rows_below(m, b"reseed row", seed, iteration, h, *_of(start))) for h in range(k)]

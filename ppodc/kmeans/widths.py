@@ -1,4 +1,4 @@
-"""How many bits a job's numbers can take, and whether a key or a ring holds them.
+"""Bits of a job's numbers, and whether a key or a ring holds them.
 
 All bounds are exact integers. Sizes of clusters are at least 1 and add up to at most m + k (each
 re-seeded cluster adds one), so their product alpha is at most ((m + k) / k)^k. A centre lies in

@@ -44,7 +44,7 @@ class LinkageForm(TwoShares):
         self._space.check_cover(counts.boxes)
 
     def extents(self, outline: NDArray[Any]) -> Outline:
-        """Where the cells are, not how many rows they hold."""
+        """The positions of the cells, without their numbers of rows."""
         return np.ascontiguousarray(outline[:, 1:])
 
 

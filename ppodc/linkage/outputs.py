@@ -56,7 +56,7 @@ class Output(ABC):
         """Names of the output shares without those of row numbers."""
 
     def selects(self, known: bool) -> tuple[int, int]:
-        """For each pair: (rows that are selected by its match bit, words of each).
+        """Each pair's (rows selected by its match bit, words of each).
 
         `known`: rows stand as in their tables, so that their tokens are public.
         """

@@ -47,7 +47,7 @@ class LinkResult(ShownInNotebooks):
         return f"own rows: {len(self.partners_)}" + (f"; {told}" if told else "")
 
     def untold(self) -> str:
-        """How many rows have too many partners, and what to do; empty if none has."""
+        """The number of rows with too many partners, and advice; empty if there is none."""
         more = self.partners_.count(self.max_links + 1) if self.links_ is not None else 0
         if not more:
             return ""
@@ -71,7 +71,7 @@ class LinkResult(ShownInNotebooks):
 
 @dataclass(frozen=True, slots=True)
 class LinkCount(ShownInNotebooks):
-    """How many pairs of records match, over all owners."""
+    """The number of pairs of records that match, over all owners."""
 
     count_: int
 

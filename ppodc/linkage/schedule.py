@@ -51,7 +51,7 @@ def owner_names(spec: Spec, sealed: Sealed) -> list[str]:
 
 
 def rows_of(spec: Spec, sealed: Sealed) -> list[Rows]:
-    """Where the rows of every upload are; an owner's number is its place in `owner_names`."""
+    """The rows of every upload; an owner's number is its place in `owner_names`."""
     space, names = job_of(spec).space(spec.schema), owner_names(spec, sealed)
     seen: Counter[str] = Counter()
     found = []
@@ -71,7 +71,7 @@ def sealed_work(spec: Spec, sealed: Sealed, uploads: Sequence[Rows]) -> list[Wor
 
 
 def pairs_compared(spec: Spec, sealed: Sealed) -> int:
-    """How many pairs a job compares, dummies included: both clouds know it, and no owner."""
+    """The number of pairs a job compares, dummies included: both clouds know it, no owner does."""
     return pairs_of(sealed_work(spec, sealed, rows_of(spec, sealed)))
 
 

@@ -191,7 +191,7 @@ def _dated(field: Dates, matches: Counts, others: Counts, missing: int) -> Dates
 
 
 def _counted(counts: Counts, place: int) -> tuple[float, float]:
-    """How many of those present have a bit, and how many have not."""
+    """The number of present values that have a bit, and of those that lack it."""
     present = {bits: count for bits, count in counts.items() if not bits[-1]}
     having = sum(count for bits, count in present.items() if bits[place])
     return having, sum(present.values()) - having
@@ -232,7 +232,7 @@ class _Comparer:
         return tuple(found)
 
     def counts(self, pairs: Pairs) -> list[Counter[Bits]]:
-        """How often each outcome of each field occurs."""
+        """The frequency of each outcome of each field."""
         found: list[Counter[Bits]] = [Counter() for _ in self.fields]
         for pair in pairs:
             for counter, bits in zip(found, self.outcomes(*pair), strict=True):

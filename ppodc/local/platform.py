@@ -76,7 +76,7 @@ class RunningClouds:
             raise PpodcError(lines[-1].removeprefix("error: ") if lines else "the job was killed")
 
     def begin(self, party: str, *arguments: str | Path) -> "subprocess.Popen[str]":
-        """As `command`, for a process that goes on until it is ended; its output is a pipe."""
+        """Start `command` as a process that runs until it is ended; its output is a pipe."""
         return subprocess.Popen(
             [*_PPODC, *arguments, "--config", self.config(party)],
             env=self._environment,

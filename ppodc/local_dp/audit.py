@@ -98,7 +98,7 @@ def _scores(
     first: NDArray[np.int64],
     second: NDArray[np.int64],
 ) -> Reals:
-    """How much each report speaks for the first record: rising with the likelihood ratio."""
+    """A score of each report for the first record: rising with the likelihood ratio."""
     if isinstance(mechanism, FlippedBits):
         code, per = mechanism.reports.code, mechanism.reports.part.columns
         strings = unpack(

@@ -105,7 +105,7 @@ class Codebook:
     def stability(
         self, counts: Counts, n: int, centres: NDArray[np.float64], seed: int
     ) -> Stability:
-        """How far these centres depend on the noise of the counts."""
+        """The dependence of these centres on the noise of the counts."""
         deviation = math.sqrt(n * self.oracle.variance)
         points = self.points.astype(np.float64)
         return shaken(

@@ -224,7 +224,7 @@ def tops(job: Job, schema: Schema) -> NDArray[np.int64]:
 
 
 def column_sizes(job: Job, schema: Schema) -> tuple[int, ...]:
-    """How many categories each column has; 0 for a number."""
+    """The number of categories of each column; 0 for a number."""
     if job.numeric:
         return (0,) * len(schema.columns)
     if job.mechanism == "mixed":
@@ -233,7 +233,7 @@ def column_sizes(job: Job, schema: Schema) -> tuple[int, ...]:
 
 
 def category_sizes(schema: Schema) -> tuple[int, ...]:
-    """How many categories each column has: whole numbers low..high."""
+    """The number of categories of each column: whole numbers low..high."""
     widths = [column.high - column.low for column in schema.columns]
     for column, width in zip(schema.columns, widths, strict=True):
         if column.low != int(column.low) or width != int(width):

@@ -37,7 +37,7 @@ class Oracle(Protocol):
 
     @property
     def name(self) -> str:
-        """As in a spec."""
+        """The text form of a spec."""
 
     @property
     def cells(self) -> int:
@@ -53,7 +53,7 @@ class Oracle(Protocol):
 
     @property
     def counters(self) -> int:
-        """How many numbers the collector counts."""
+        """The number of counters at the collector."""
 
     def perturb(self, cells: NDArray[Any], streams: RecordStreams) -> NDArray[Any]:
         """At the owner: one report a record."""

@@ -37,7 +37,7 @@ class ReportOwner(OwnerSide):
         return self._numbers(fitting(data, self.spec.schema, header=header))
 
     def encode_people(self, data: Any, column: str, folder: Path, *, header: bool = True) -> Ints:
-        """As `encode`, with two columns more: an id of the person whom `column` names."""
+        """Encode with two more columns: an id of the person whom `column` names."""
         table = fitting(data, self.spec.schema, header=header, aside=column)
         values = self._numbers(table)
         ids = OwnerReports(folder).key().named_ids(table.texts[column])

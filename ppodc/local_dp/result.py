@@ -76,7 +76,7 @@ class LocalResult(ShownInNotebooks):
         return ["cluster", "records, estimated", *self.schema.names], rows
 
     def summary(self) -> str:
-        """How far to trust it, in a line or two."""
+        """The result's reliability, in a line or two."""
         noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
         told = warning(self.loss_, self.noise_)
         if self._blurred:

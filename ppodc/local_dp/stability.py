@@ -1,4 +1,4 @@
-"""How far the centres of a local job depend on its noise: the noise is drawn again and compared.
+"""The dependence of a local job's centres on its noise: the noise is drawn again and compared.
 
 The collector knows how large the noise of a count is. It adds as much noise once more to the counts
 that it found, clusters those, and looks at what the new centres cost on the counts it found. Where

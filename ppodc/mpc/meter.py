@@ -1,4 +1,4 @@
-"""Where the time and the bytes of a half go: by step, offline and online apart.
+"""Time and bytes of a half by step, offline and online apart.
 
 Offline is what depends on no centre: transfers, triples and masked products, whether made ahead
 by `prepare` or when a pool runs dry. A step counts only itself, not the steps inside it.

@@ -177,7 +177,7 @@ class CloudJob:
         self.slots[slot] = Slot(worker, generation)
 
     def pair_name(self, slot: int) -> str:
-        """How both ends of the slot's channel know their pair."""
+        """The pair's name at both ends of the slot's channel."""
         return f"{slot}.{self.slots[slot].generation if slot in self.slots else 0}"
 
     def close(self) -> None:
@@ -351,7 +351,7 @@ class CloudJob:
         self.store.figures.add(iterations=iterations, iteration_seconds=seconds, link_bytes=sent)
 
     def _note_nodes(self) -> None:
-        """How many nodes Ray has, for the operator: asked now and then, not in each iteration."""
+        """Note Ray's number of nodes for the operator, now and then, not in each iteration."""
         now = time.monotonic()
         if not self._nodes_asked or now - self._nodes_asked > _NODES_SECONDS:
             self._nodes_asked = now

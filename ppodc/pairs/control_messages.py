@@ -106,7 +106,7 @@ class Open(Body, frozen=True):
 
 
 class PairEnd(Body, frozen=True):
-    """Where a C2 worker listens, the key it holds, and the commitment to its seed if audited."""
+    """A C2 worker's endpoint and key, and the commitment to its seed if audited."""
 
     endpoint: Annotated[str, Meta(max_length=256)]
     public: Public

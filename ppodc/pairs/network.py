@@ -12,7 +12,7 @@ from ppodc.transport.curve_keys import CurveKeys
 
 
 class Listener(Protocol):
-    """Where the other half is waited for."""
+    """A place that waits for the other half."""
 
     @property
     def endpoint(self) -> str: ...
@@ -24,7 +24,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """How halves reach each other; `ppodc.transport` explains timeouts."""
+    """Connections between halves; `ppodc.transport` explains timeouts."""
 
     def connect(
         self,

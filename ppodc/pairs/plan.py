@@ -117,7 +117,7 @@ class PlanStep(Protocol[P]):
         """The values that it reveals, and to whom, for the ledger; empty: none."""
 
     def most(self, plan: P) -> int:
-        """How often it may be begun in all sessions of a dataset together; 0: as often as asked.
+        """The most times it may begin in all sessions of a dataset together; 0: any number.
 
         Every time it opens something to the other cloud, which may have altered its own shares.
         """

@@ -1,4 +1,4 @@
-"""How far a job is, for whoever watches: events with rows done, iteration and time left."""
+"""The progress of a job as events: rows done, iteration and time left."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Listener = Callable[[Event], None]
 
 
 def ignore(_: Event) -> None:
-    """For callers who do not watch."""
+    """No-op for callers that do not watch."""
 
 
 @dataclass(slots=True)

@@ -85,7 +85,7 @@ class PersonAccounts:
         return Guarantee((epsilon or 0) / _EPSILON, (delta or 0) / _DELTA)
 
     def people(self) -> int:
-        """How many have an account."""
+        """The number of people with an account."""
         if not self._path.exists():
             return 0
         with self._database() as sql:

@@ -101,7 +101,7 @@ class PrivacyReport(ShownInNotebooks):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """For results and ledgers: plain types."""
+        """Plain types for results and ledgers."""
         return asdict(self)
 
 

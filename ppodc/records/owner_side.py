@@ -51,7 +51,7 @@ class OwnerSide(ABC):
         return encode(data, self.spec.schema, header=header)
 
     def encode_people(self, data: Any, column: str, folder: Path, *, header: bool = True) -> Ints:
-        """As `encode`, with two columns more that tell people apart; names do not leave."""
+        """Encode with two more columns that tell people apart; names do not leave."""
         raise InputError("an id column is for jobs that spend privacy; leave it out here.")
 
     def arrange(

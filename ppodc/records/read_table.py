@@ -88,7 +88,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """How the columns of a table are read."""
+    """Columns that are read from a table, and their form."""
 
     categories: Categories  # places count columns of numbers only
     texts: Collection[str]
@@ -104,7 +104,7 @@ class _Columns:
         return replace(self, categories=words) if self.order else self
 
     def text_places(self, names: Sequence[str], source: str) -> dict[str, int]:
-        """Where the columns of texts are."""
+        """The positions of the columns of texts."""
         twice = [name for name in self.texts if list(names).count(name) > 1]
         if twice:
             raise InputError(f"{source} has several columns named {twice[0]!r}")
@@ -378,7 +378,7 @@ def _cells(column: "pd.Series[Any]") -> list[Any]:
 
 
 def row_names(labels: "pd.Index[Any]") -> Callable[[int], str]:
-    """How the user knows a row; labels that may be names of people stay out of messages."""
+    """A row's place as users know it; labels may name people and stay out of messages."""
     from pandas.api import types
 
     return (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted

@@ -168,7 +168,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _answered(folder: Path) -> tuple[dict[bytes, Peer], dict[str, str]]:
-    """Who was admitted, by key; and of files that cannot be read whose they are, and why."""
+    """Admitted callers by key, and for each unreadable file its owner and the reason."""
     found: dict[bytes, Peer] = {}
     damaged: dict[str, str] = {}
     for file in _files(folder):

@@ -30,7 +30,7 @@ Role = Literal["owner", "operator", "auditor"]
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the clouds are and which keys they have; `study` may name what it is about."""
+    """Addresses and keys of the clouds; `study` may name the subject."""
 
     ppodc: Literal["invitation"] = "invitation"
     version: Literal[1] = 1
@@ -65,7 +65,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who answers an invitation: a name and a public key; `replaces`: earlier keys of that name."""
+    """An answer to an invitation: name and public key; `replaces`: earlier keys of that name."""
 
     ppodc: Literal["answer"] = "answer"
     version: Literal[1] = 1

@@ -11,7 +11,7 @@ from ppodc.errors import StateError
 
 
 class JobState(StrEnum):
-    """Where a dataset's job stands, at one cloud."""
+    """The state of a dataset's job at one cloud."""
 
     CREATED = "created"  # owners may upload
     SEALED = "sealed"  # the records and their order are fixed

@@ -77,7 +77,7 @@ class KnownAs(Body, frozen=True):
 
 
 class Room(Body, frozen=True):
-    """How many rows the asking owner may still bring to a dataset."""
+    """The number of rows that the asking owner may still bring to a dataset."""
 
     rows: Natural
 
@@ -95,7 +95,7 @@ class Commit(Body, frozen=True):
 
 
 class ChunkPlace(Body, frozen=True):
-    """Where the rows in the array belong."""
+    """The place of the array's rows."""
 
     upload_id: UploadId
     first_row: Natural
@@ -112,7 +112,7 @@ class Seed(Body, frozen=True):
 
 
 class UploadState(Body, frozen=True):
-    """How far an upload is: missing rows as (first, number of rows)."""
+    """The progress of an upload: missing rows as (first, number of rows)."""
 
     known: bool
     committed: bool = False
@@ -134,7 +134,7 @@ class ShareName(Body, frozen=True):
 
 
 class ProgressReply(Body, frozen=True):
-    """Where a job is; its iteration is told to those with records in it.
+    """The state of a job; its iteration is revealed to those with records in it.
 
     `interrupted`: it is under way, but the process that ran it is gone.
     """
@@ -147,7 +147,7 @@ class ProgressReply(Body, frozen=True):
 
 
 class ResultReply(Body, frozen=True):
-    """Where the job is and, once `ready`, this cloud's halves: one array for each of `halves`."""
+    """The job's state and, once `ready`, this cloud's halves: one array for each of `halves`."""
 
     state: JobState
     iteration: int

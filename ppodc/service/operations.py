@@ -264,7 +264,7 @@ class _Operations:
         return next((name for name in names if name is not None), None)
 
     def _member(self, peer: Peer, dataset: str) -> str:
-        """As `_name_in`; a stranger learns no more than that there is nothing for it."""
+        """`_name_in` for callers: a stranger learns only that there is nothing for it."""
         if self._store.datasets.exists(dataset):
             name = self._name_in(peer, dataset)
             if name is not None:

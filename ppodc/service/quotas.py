@@ -1,4 +1,4 @@
-"""How much one owner may bring to one dataset, and how long a cloud keeps what it was given."""
+"""Limits on one owner's rows in one dataset, and on how long a cloud keeps data."""
 
 from typing import Annotated
 

@@ -86,7 +86,7 @@ class Sealed:
         return self.owners if len(with_records) > 1 else []
 
     def rows_of(self, owner: str) -> int:
-        """How many of the rows are this owner's."""
+        """The number of this owner's rows."""
         return sum(upload.rows for upload in self.uploads if upload.owner == owner)
 
     def owners_of(self, first: int, rows: int) -> NDArray[np.int64]:

@@ -99,7 +99,7 @@ class Totals(ShownInNotebooks):
 
 
 def _listed(array: NDArray[np.float64]) -> Any:
-    """For JSON, in which null stands for NaN."""
+    """Plain types for JSON, in which null stands for NaN."""
     if array.ndim > 1:
         return [_listed(row) for row in array]
     return [None if math.isnan(value) else value for value in array.tolist()]

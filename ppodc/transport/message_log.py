@@ -62,7 +62,7 @@ LogEntry = Sent | Arrived | Note
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """How many messages went each way, and the running digests of both directions."""
+    """The number of messages each way, and the running digests of both directions."""
 
     sent: int = 0
     sent_head: bytes = _START
@@ -80,7 +80,7 @@ class Heads:
         return Heads(self.sent, self.sent_head, self.received + 1, head)
 
     def mirrored(self) -> "Heads":
-        """As the other end must see them."""
+        """The heads as the other end must see them."""
         return Heads(self.received, self.received_head, self.sent, self.sent_head)
 
 

@@ -65,7 +65,7 @@ class Limits:
 
 
 def room_for(connections: int) -> int:
-    """As many of the connections as this process has descriptors for; at least one.
+    """The number of connections that this process has descriptors for; at least one.
 
     Beyond them silent strangers would keep everybody out: no connection could be taken, and none
     of theirs would be ended to make room.

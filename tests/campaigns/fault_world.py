@@ -31,8 +31,6 @@ from master.driver import JobResources
 from master.job import cancel_job, resume_job
 from ppodc.errors import BusyError, ChannelError, DiskFullError, InputError
 from ppodc.pairs import control_messages
-from ppodc.pairs.cloud_job import CloudJob
-from ppodc.pairs.plan import Step
 from ppodc.service.config import Cloud1Config, Cloud2Config, OwnerConfig
 from ppodc.service.operations import owner_operations
 from ppodc.service.store import Role, Store
@@ -112,19 +110,25 @@ class _FaultyChannel:
 
 
 class _MortalWorkers(ThreadWorkers):
-    """Workers that can die when called: one of them, or all at once if their Ray dies."""
+    """Workers that can die when called: one of them, or all at once if their Ray dies.
+
+    The first call of a step begins its phase, whether a request or the step before brings it about.
+    """
 
     def __init__(self, adapt: Callable[[Any], None], fate: Fate, point: str) -> None:
         super().__init__(adapt)
         self._fate, self._point = fate, point
         self._living: list[ThreadWorker] = []
+        self._step: object = None  # the latest that began
 
     def start(self, make: type, *arguments: Any) -> ThreadWorker:
-        worker = super().start(make, *arguments)
+        self._step, worker = None, super().start(make, *arguments)
         self._living.append(worker)
         return worker
 
     def call(self, worker: ThreadWorker, method: str, *arguments: Any) -> "Future[Any]":
+        if method == "run" and arguments[0] != self._step:
+            self._step, self._fate.phase = arguments[0], arguments[0].name
         action = self._fate.at(self._point)
         if action is not None:
             for victim in [worker] if action == "die" else list(self._living):
@@ -244,20 +248,6 @@ def _phase(request: Sequence[wire.Part], before: str) -> str:
     kind = wire.decode(request).message.kind
     stays = kind in (control_messages.POLL, control_messages.STEP)
     return before if stays else kind.removeprefix("control.")
-
-
-_begin = CloudJob.begin
-
-
-def _begin_phase(job: CloudJob, step: Step, attempt: int, slots: Sequence[int]) -> None:
-    """Begin a step, which a request names or the end of the step before it brings about."""
-    fate = getattr(job.store._database, "fate", None)
-    if fate is not None:
-        fate.phase = step.name
-    _begin(job, step, attempt, slots)
-
-
-CloudJob.begin = _begin_phase  # type: ignore[method-assign]
 
 
 class World:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.private.job import plan_of
 from ppodc.linkage.job import Job as LinkageJob
@@ -19,6 +18,7 @@ from ppodc.service.store import Role, Store
 from ppodc.spec import Spec
 from ppodc.totals.job import Job as TotalsJob
 from ppodc.totals.reference import reference as totals
+from tests.kmeans.expected import expected, is_exact
 
 Tables = Sequence[NDArray[np.int64]]  # of each owner, encoded
 

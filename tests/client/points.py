@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ppodc import SecureKMeans
-from ppodc.kmeans.expected import expected
 from ppodc.records.encode import encode
 from ppodc.records.grid import decode_centres
 from ppodc.records.schema import Column, Schema
+from tests.kmeans.expected import expected
 
 BOUNDS = [(0.0, 10.0), (-5.0, 5.0)]
 SCHEMA = Schema(tuple(Column(f"x{i}", *b) for i, b in enumerate(BOUNDS)), 1000)

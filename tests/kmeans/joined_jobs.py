@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ppodc.kmeans.expected import Expected, expected
 from ppodc.linkage.joined import reference
 from ppodc.linkage.joined.joiner import first_rows
 from ppodc.linkage.joined.joining import Joining, rows_by_side
@@ -15,6 +14,7 @@ from ppodc.records.encode import encode
 from ppodc.spec import Spec
 from tests.harness.two_clouds import TwoClouds
 from tests.harness.uploads import Uploaded
+from tests.kmeans.expected import Expected, expected
 from tests.kmeans.linked_jobs import _meet
 
 UB = 30

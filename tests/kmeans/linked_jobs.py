@@ -5,7 +5,6 @@ import base64
 import numpy as np
 import pandas as pd
 
-from ppodc.kmeans.expected import Expected, expected
 from ppodc.linkage.row_layout import row_numbers
 from ppodc.linkage.rules import Dice, EditDistance, Fields
 from ppodc.linkage.schedule import rows_of
@@ -13,6 +12,7 @@ from ppodc.records.encode import encode
 from ppodc.spec import Spec
 from tests.harness.two_clouds import TwoClouds
 from tests.harness.uploads import Uploaded
+from tests.kmeans.expected import Expected, expected
 
 UB = 30
 COST = {"epsilon": 8, "delta": "1/10"}

@@ -5,7 +5,6 @@ import pytest
 
 from client.platforms.threads import ThreadPlatform
 from ppodc.errors import InputError
-from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.plan import Iterated, KMeansPlan
 from ppodc.kmeans.reference import kmeans
@@ -16,6 +15,7 @@ from ppodc.records.schema import Column, Schema
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.service.store.jobs import Checkpoint
 from ppodc.spec import Spec
+from tests.kmeans.expected import expected, is_exact
 
 RECORDS = np.random.default_rng(5).integers(0, 101, (60, 2))
 SCHEMA = Schema((Column("a", 0, 100), Column("b", 0, 100)), ub=100)

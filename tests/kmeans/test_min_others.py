@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from client.platforms.threads import ThreadPlatform
-from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job
 from ppodc.records.schema import Column, Schema
 from ppodc.spec import Spec
 from tests.harness.two_clouds import TwoClouds
 from tests.harness.uploads import give
+from tests.kmeans.expected import expected, is_exact
 
 SCHEMA = Schema((Column("a", 0, 1000), Column("b", 0, 1000)), ub=1000)
 RARE = [912, 871]

@@ -7,12 +7,12 @@ import pytest
 
 from ppodc.errors import InputError
 from ppodc.kinds import cloud_side, owner_side
-from ppodc.kmeans.expected import expected, is_exact
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.kind import KIND
 from ppodc.pairs.cloud_job import CloudJob
 from ppodc.records.result_shares import OpenedResult, open_output
 from tests.harness.cloud_jobs import NAME, RECORDS, TwoCloudJobs, two_cloud_jobs
+from tests.kmeans.expected import expected, is_exact
 
 SPREAD = Job(k=3, init="k-means++", seed=4, labels=True, min_size=2, max_iter=20)
 STARTS = replace(SPREAD, n_init=3, inertia=True)

@@ -10,8 +10,7 @@ from ppodc.errors import ChannelError, CheckError, InputError
 from ppodc.mpc.ot import column_check
 from ppodc.mpc.ot.aes_instructions import BLOCKS
 from ppodc.mpc.ot.code import LEAVES, ROWS
-from ppodc.mpc.ot.silent import attacks, local_code, point_trees
-from ppodc.mpc.ot.silent.attacks import costs
+from ppodc.mpc.ot.silent import local_code, point_trees
 from ppodc.mpc.ot.silent.batch import CHOICE, Batch, with_choice
 from ppodc.mpc.ot.silent.noise import LOCALITY, NOISE, Noise
 from ppodc.mpc.ot.silent.point_check import Challenge, times
@@ -21,6 +20,8 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.shares.xor_bits import unpack
 from ppodc.mpc.supplies import Needs
 from tests.harness.together import together
+from tests.mpc import lpn_attacks as attacks
+from tests.mpc.lpn_attacks import costs
 from tests.mpc.pair import JOB, Pair
 from tests.mpc.uniform import assert_balanced, assert_never_again
 

@@ -183,7 +183,7 @@ def outcomes(people: People, pairs: NDArray[np.intp]) -> NDArray[np.int8]:
 
 
 def _apart(field: Field, own: Value, others: Sequence[Value]) -> NDArray[np.int8]:
-    """How far one value is from each of some."""
+    """Distances of one value from several others."""
     if own is None:
         return np.full(len(others), -1, np.int8)
     if field.how == "exact":
@@ -226,7 +226,7 @@ def fit(people: People, pairs: NDArray[np.intp]) -> Fields:
 
 
 def _counts(field: EditLevels | FrequencyClasses, apart: NDArray[np.int8]) -> Counter[Bits]:
-    """How often each outcome of a field occurs, by its bits."""
+    """The frequency of each outcome of a field, by its bits."""
     levels = len(field.points) - 1
     found: Counter[Bits] = Counter()
     for distance, count in zip(*np.unique(apart, return_counts=True), strict=True):

@@ -67,7 +67,7 @@ def merged(spec: Spec, tables: list[Any], keys: list[str], relation: str) -> tup
 
 
 def whole_job(spec: Spec, sealed: Sealed, sent: list[NDArray[np.int64]]) -> tuple[Any, float]:
-    """What an owner opens, and the CPU time of both clouds together."""
+    """An owner's opened result, and the CPU time of both clouds together."""
     values = np.concatenate(sent)
     share, _ = split(values)
     shares = share, share - values.astype(np.uint64)

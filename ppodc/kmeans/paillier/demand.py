@@ -1,4 +1,4 @@
-"""How many randomisers a job takes, so that pools can be filled ahead (the offline phase).
+"""The number of randomisers that a job takes, to fill pools ahead (the offline phase).
 
 Everything is known from the public parameters: who encrypts what never depends on the data.
 """

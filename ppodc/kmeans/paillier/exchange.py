@@ -1,4 +1,4 @@
-"""How C1's half of a primitive asks and C2's half answers; the only place that sends anything.
+"""Questions of C1's half of a primitive and answers of C2's; the only place that sends anything.
 
 C1's half is a generator: it yields an `Ask` and is resumed with the arrays of the answer. `run`
 drives several such generators over one link: with one in flight the two clouds take turns (the

@@ -29,7 +29,7 @@ def slot_width(bits: int) -> int:
 
 
 def slots(key_bits: int, slot: int) -> int:
-    """How many slots of this width one plaintext holds."""
+    """The number of slots of this width in one plaintext."""
     return (key_bits - 1) // slot
 
 

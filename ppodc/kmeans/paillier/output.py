@@ -24,7 +24,7 @@ LABEL_MODULUS = 1 << slot_width(INDEX_BITS)
 
 
 class Count(Body, frozen=True):
-    """How many values are revealed to C2 under masks."""
+    """The number of values revealed to C2 under masks."""
 
     count: Annotated[int, msgspec.Meta(ge=0, le=MOST_VALUES)]
 

@@ -40,7 +40,7 @@ class Clusters:
         return cls(columns[:-1], columns[-1])
 
     def flat(self) -> Ciphertexts:
-        """As k rows of l sums and a size."""
+        """The state as k rows of l sums and a size."""
         columns = [*self.sums, self.sizes]
         values = [column.values[h] for h in range(len(self.sizes)) for column in columns]
         return Ciphertexts(self.sizes.key, values)
@@ -67,7 +67,7 @@ def large(
     members: Ciphertexts | None = None,
     owners: int = 1,
 ) -> Step[list[Clusters]]:
-    """For each owner the clusters, zeros for those of fewer than `least` records that count.
+    """Each owner's clusters; zeros for those with fewer than `least` records that count.
 
     All count, or with `members` (k sizes of each owner in turn) those that are not the owner's own.
     """

@@ -83,7 +83,7 @@ class NoisePlan:
 
     @property
     def openings(self) -> int:
-        """How often noisy sums may be opened, and how often the proof counts them."""
+        """The number of openings of noisy sums that are allowed, and that the proof counts."""
         return self.iterations + SPARE
 
     @property
@@ -214,7 +214,7 @@ class Opened:
 
 
 def next_centres(centres: Integers, opened: Opened, plan: NoisePlan, done: int) -> Integers:
-    """Where the centres of iteration `done` go, by released values only; idle ones not last."""
+    """New centres after iteration `done`, from released values only; idle ones not last."""
     moved = moved_centres(centres, opened.sums, opened.counts, plan)
     return relocated(moved, opened.counts, plan, done) if done < plan.iterations else moved
 

@@ -81,7 +81,7 @@ class PrivateResult(ShownInNotebooks):
         return ["cluster", "records, noisy", *self.columns], rows
 
     def summary(self) -> str:
-        """How far to trust it, in a line or two."""
+        """The result's reliability, in a line or two."""
         return (
             f"iterations: {self.n_iter_}, as fixed; {len(self.counts_)} points, each counted to "
             f"within +-{self.size_deviation_:.0f} (standard deviation). {self.privacy_}"

@@ -1,4 +1,4 @@
-"""How many bits and bytes the numbers of a job with noise take, from its public numbers."""
+"""Bits and bytes of the numbers of a job with noise, from its public numbers."""
 
 import math
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ def members(
     whose: NDArray[np.int64],
     owners: int,
 ) -> U64Array:
-    """How many of the rows are in each cluster, by owner: (k, owners) modulo 2^32.
+    """The number of rows in each cluster, by owner: (k, owners) modulo 2^32.
 
     `counts` (rows) are shares of 1, or of 0 for a row that does not count; `whose` has the number
     of each row's owner.

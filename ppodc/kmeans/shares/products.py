@@ -52,7 +52,7 @@ Making = Generator[None, None, RandomProducts]  # products that are made in the 
 
 
 class ShardProducts(Protocol):
-    """Where the random products of one shard come from."""
+    """The source of one shard's random products."""
 
     def make(self, session: Session, start: int, end: int, columns: int) -> RandomProducts:
         """For rows start..end-1, a chunk of the shard, modulo 2^(bits of a distance).
@@ -81,7 +81,7 @@ class ProductStep(Protocol):
 
 
 def product_step(p: Parameters, rings: Rings, budget: Budget) -> ProductStep:
-    """How the products of a job are made: alike at both clouds, from its public numbers."""
+    """The way a job's products are made: equal at both clouds, from its public numbers."""
     lattice = lattice_for(p, rings)
     return TransferProducts() if lattice is None else LatticeProducts(lattice, budget)
 

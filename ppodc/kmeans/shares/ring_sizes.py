@@ -1,4 +1,4 @@
-"""How many limbs and bits each kind of value takes, from the public numbers of a job.
+"""Limbs and bits of each kind of value, from the public numbers of a job.
 
 Values are b-bit numbers whatever was uploaded, so bounds are those of ub = 2^b - 1. Distances are
 in fixed point (`fixed_point`), whose width hardly depends on k; only the stop test for beta > 0

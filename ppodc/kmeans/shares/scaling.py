@@ -42,7 +42,7 @@ class Centres:
     constants: AdditiveShare
 
     def to_state(self) -> U64Array:
-        """As one array (l + 1, (k - 1) L), for other pairs of the same cloud."""
+        """One array (l + 1, (k - 1) L), for other pairs of the same cloud."""
         rows = np.concatenate([self.directions.limbs, self.constants.limbs[None]])
         return rows.reshape(len(rows), -1)
 

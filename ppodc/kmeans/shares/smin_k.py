@@ -47,7 +47,7 @@ def needs(rows: int, k: int, width: int, *, slow: bool = False) -> Needs:
 
 
 def waits(rows: int, k: int, width: int, *, slow: bool = False) -> int:
-    """How often `smin_k` waits for the peer."""
+    """The number of times `smin_k` waits for the peer."""
     total, rows = 0, padded(rows, compare.UNIT)
     while k > 1:
         total += compare.rounds(k // 2 * rows, width, slow=slow) + 1

@@ -181,6 +181,6 @@ def padded_leaves(leaves: Sequence[Leaf], rows: int, delta: Fraction, noise: Noi
 
 
 def _values_in(axis: Ints, interval: tuple[int, int]) -> int:
-    """How many values of the domain lie in the interval."""
+    """The number of values of the domain in the interval."""
     low, high = np.searchsorted(axis, interval)
     return int(high - low)

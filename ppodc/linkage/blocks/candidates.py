@@ -120,7 +120,7 @@ def batches(all_blocks: Iterator[Block], most: int = BATCH_PAIRS) -> Iterator[li
 
 
 def _spans(counts: NDArray[np.int64]) -> list[Span]:
-    """Where the rows of each cell stand."""
+    """The places of each cell's rows."""
     ends = np.cumsum(counts).tolist()
     return list(zip([0, *ends[:-1]], ends, strict=True))
 

@@ -88,7 +88,7 @@ class Key:
             )
 
     def cells(self, schema: Schema) -> int:
-        """How many cells the key has, without that of rows that have no key."""
+        """The number of cells of the key, without the cell of rows that have no key."""
         column = self.of(schema)
         if self.buckets or isinstance(column, TextColumn):
             return self.buckets or BUCKETS

@@ -104,7 +104,7 @@ class JoinedColumns:
 
 
 def _sides(schema: Schema) -> list[frozenset[str]]:
-    """Who holds the same columns, in the order of the schema."""
+    """Groups of owners that hold the same columns, in the order of the schema."""
     found: dict[frozenset[str], str] = {}
     for column in schema.columns:
         holders = frozenset(column.held_by)
@@ -156,7 +156,7 @@ def _check_uses(join: Join, schema: Schema) -> None:
 
 
 def _places(columns: Sequence[Column], owners: frozenset[str], *, anchor: bool) -> list[int]:
-    """Where a side's columns stand among the joined ones."""
+    """The positions of a side's columns among the joined ones."""
     return [
         place
         for place, column in enumerate(columns)

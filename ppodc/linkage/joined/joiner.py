@@ -107,7 +107,7 @@ class Joiner:
         self._lanes = self._places()
 
     def _places(self) -> dict[int, tuple[slice, tuple[int, ...]]]:
-        """For each other side its columns in `fetched`, the count last, and among the joined."""
+        """Each other side's columns in `fetched`, the count last, and among the joined columns."""
         found, at = {}, 0
         for number, side in enumerate(self._columns.sides):
             if number:

@@ -37,7 +37,7 @@ _VALUES, _KEEP = "joined", "keep"  # once the rows are joined
 
 
 def rows_by_side(columns: JoinedColumns, sealed: Sealed) -> list[Rows]:
-    """Where the rows of every upload are; the number of its owner is that of its side."""
+    """The rows of every upload; the number of its owner is that of its side."""
     space = columns.job.space(columns.spec.schema)
     found = []
     for first, upload in sealed.places():

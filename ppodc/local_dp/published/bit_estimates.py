@@ -35,7 +35,7 @@ class DistanceScale:
 
     @classmethod
     def of(cls, flips: Flips | None, bits: int, ub: float, t: float) -> "DistanceScale":
-        """For bit vectors; without flips the plain encoding."""
+        """The scale of bit vectors; without flips, that of the plain encoding."""
         mu, p, q = ub + 2 * t, 1.0, 0.0
         if flips is not None:
             if flips.bit_epsilon is None:
@@ -135,6 +135,6 @@ def centres_of(shares: NDArray[np.float64], mechanism: BitReports) -> NDArray[np
 
 
 def _threshold(column: NDArray[np.uint8], breaks: NDArray[np.int64]) -> float:
-    """Where the bit of this column changes for the last time."""
+    """The last place where the bit of this column changes."""
     changes = np.flatnonzero(np.diff(column.astype(np.int8)))
     return float(breaks[changes[-1]]) if len(changes) else 0.0

@@ -31,7 +31,7 @@ def unpack(words: Packed, bits: int) -> NDArray[np.uint8]:
 
 
 def bit_counts(words: Packed, bits: int) -> NDArray[np.int64]:
-    """How many rows have each bit; a few rows are unpacked at a time."""
+    """The number of rows with each bit; a few rows are unpacked at a time."""
     total = np.zeros(bits, np.int64)
     step = max(1, _BATCH_BITS // bits)
     for start in range(0, len(words), step):

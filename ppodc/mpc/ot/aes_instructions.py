@@ -326,7 +326,7 @@ _schedule_of: Callable[..., None] = intrinsic(_schedule)
 
 
 def native(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As `compiled`, for kernels that use `encrypt`: only where the machine has it."""
+    """`compiled` for kernels that use `encrypt`: only where the machine has it."""
     return compiled(*arguments) if BLOCKS else lambda function: function
 
 

@@ -1,4 +1,4 @@
-"""How supplies are made from a source of transfers: lots of them, and what becomes of each.
+"""The making of supplies from a source of transfers: lots, and the use of each.
 
 The source is the OT extension (`transfer`) or its silent form (`silent.source`).
 

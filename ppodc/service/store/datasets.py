@@ -108,7 +108,7 @@ class Datasets:
         return self._specs[name]
 
     def row(self, sql: sqlite3.Connection, name: str) -> sqlite3.Row:
-        """For the rest of the store, in its transaction: all that is kept of a dataset."""
+        """All that is kept of a dataset; for the rest of the store, in its transaction."""
         row: sqlite3.Row | None = sql.execute(
             "SELECT * FROM dataset WHERE name = ?", (name,)
         ).fetchone()
@@ -117,7 +117,7 @@ class Datasets:
         return row
 
     def state(self, sql: sqlite3.Connection, name: str) -> JobState:
-        """For the rest of the store, in its transaction: where the job is."""
+        """The job's state; for the rest of the store, in its transaction."""
         return JobState(self.row(sql, name)["state"])
 
 

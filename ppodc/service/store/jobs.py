@@ -39,7 +39,7 @@ CREATE TABLE checkpoint_array (
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """Where the job of a dataset stands at this cloud. `updated` is UTC in ISO format."""
+    """The state of a dataset's job at this cloud. `updated` is UTC in ISO format."""
 
     state: JobState
     iteration: int

@@ -135,7 +135,7 @@ class Seals:
 
 
 def _in_order(uploads: Sequence[Upload]) -> tuple[Upload, ...]:
-    """As they are listed, but those without rows between two others by their ids.
+    """Uploads as listed, except that those without rows at the same place go by their ids.
 
     Such uploads begin at the same row: nothing else would tell their order again.
     """

@@ -95,7 +95,7 @@ class Uploads:
                     outlines.keep(sql, upload_id, outline)
 
     def room(self, dataset: str, owner: str, quotas: Quotas) -> int:
-        """How many rows a new upload of this owner may have; InputError if it may have none."""
+        """The most rows a new upload of this owner may have; InputError if it may have none."""
         part = self.part(dataset)
         with self._database.reading() as sql:
             self.check_open(sql, dataset)
@@ -261,7 +261,7 @@ class Uploads:
         return part
 
     def check_open(self, sql: sqlite3.Connection, dataset: str) -> None:
-        """For the rest of the store, in its transaction: refuse changes once it is sealed."""
+        """Refuse changes to a sealed dataset; for the rest of the store, in its transaction."""
         state = self._datasets.state(sql, dataset)
         if state != JobState.CREATED:
             raise StateError(

@@ -40,7 +40,7 @@ def with_choice(delta: U64Array) -> U64Array:
 
 @dataclass(slots=True, repr=False)
 class Verdict:
-    """What is left to do for a batch's check when its rows are there; small."""
+    """The rest of a batch's check once its rows are there; small."""
 
     delta: U64Array
     own: bytes  # names of both directions

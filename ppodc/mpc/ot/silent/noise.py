@@ -3,7 +3,8 @@
 A batch has t blocks of 2^depth rows. In each block one row, which its receiver alone knows, carries
 noise. Every row is the sum of `LOCALITY` secret rows out of k that the public code names, and of
 its noise (`local_code`). That such rows look random is the assumption of regular LPN with a local
-code (Yang, Weng, Lan, Zhang and Wang, Ferret, CCS 2020). `attacks` says what it costs to break it.
+code (Yang, Weng, Lan, Zhang and Wang, Ferret, CCS 2020). docs/parameters.md says what
+it costs to break it.
 """
 
 from dataclasses import dataclass

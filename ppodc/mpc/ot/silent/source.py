@@ -18,7 +18,7 @@ batch b are used, and the answers of the last batches awaited after all rows of 
 All state is in memory and ends with the session: a new session starts with a new D and new batches,
 so that no row is used twice after a crash. All randomness is drawn from the session's stream.
 
-Who learns what: nothing, if regular LPN is hard (`noise`, `attacks`). A cloud that deviates: see
+Who learns what: nothing, if regular LPN is hard (`noise`). A cloud that deviates: see
 `point_check`. Rounds: 1.5 for all batches of a run, the link permitting. Bytes of each cloud: 16 t
 depth a batch: 0.18 a row, 0.7 a leaf. Once: 31/8 for each row of the first base (0.6 MB). Memory:
 64 bytes for each row of a batch (84 MB at most) and a table of 4 MB.

@@ -154,7 +154,7 @@ class Clouds:
             seen += len(page)
 
     def ledger(self, cloud: int, after: int = 0, pages: int | None = None) -> list[Entry]:
-        """The ledger of one cloud, as far as the caller may read it: the next so many pages."""
+        """The entries of one cloud's ledger that the caller may read, at most `pages` pages."""
         entries: list[Entry] = []
         for _ in count() if pages is None else range(pages):
             ask = LedgerAsk(entries[-1].number if entries else after)

@@ -60,7 +60,7 @@ class Tables(list[Any]):
                 check_values(Table(source, schema.names, values, row_names(labels)), schema)
 
     def among(self, frames: "Sequence[pd.DataFrame]") -> "list[pd.DataFrame]":
-        """Of other columns of the same tables the rows that count."""
+        """The rows that count, of other columns of the same tables."""
         return [frame[kept] for frame, kept in zip(frames, self.kept, strict=True)]
 
     def spread(self, values: Sequence[Any], missing: Any) -> list[Any]:
@@ -308,7 +308,7 @@ def _objects(estimator: BaseEstimator, owners: list[str], parts: list[Any], rese
 
 
 def whole_frames(data: Any, texts: Collection[str], id_column: str | None = None) -> Tables:
-    """Of each owner a DataFrame with all columns that its table or its file has."""
+    """A DataFrame of each owner with all columns of its table or file."""
     import pandas as pd
 
     owners, parts = named_owners(data)
@@ -353,7 +353,7 @@ def kept_rows(
 
 
 def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables:
-    """Of each owner a DataFrame with the columns of the schema, texts among them."""
+    """A DataFrame of each owner with the columns of the schema, texts among them."""
     import pandas as pd
 
     owners, parts = named_owners(data)

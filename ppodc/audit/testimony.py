@@ -31,7 +31,7 @@ _ERASED = "audit record erased"
 
 
 class SignedOffer(msgspec.Struct, frozen=True):
-    """A commitment of the audited cloud's that the other one got."""
+    """A commitment that the audited cloud gave to the other cloud."""
 
     session_id: str
     pair: str
@@ -226,7 +226,7 @@ def _ledgers(own: Audited, other: Testimony, found: Examined) -> None:
 def _session(
     own: Audited, theirs: Told, session: str, pairs: set[str], doubts: list[str], whose: str
 ) -> None:
-    """Compare a session in both ledgers. One of which no step is signed may be in one of them."""
+    """Compare a session in both ledgers. One without signed steps may be missing in one."""
     if not pairs:
         return
     place = f"session {session}"

@@ -228,7 +228,7 @@ def datasets_command(config: OwnConfig) -> None:
 
 @owners.command("progress")
 def progress_command(name: Dataset, config: OwnConfig) -> None:
-    """Tell how far the job of a dataset is."""
+    """Show the progress of a dataset's job."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner:

@@ -72,7 +72,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def first_ended(references: "Iterable[Future[Any]]", seconds: float) -> "list[Future[Any]]":
-    """`Workers.ended` of those whose references are futures."""
+    """`Workers.ended` for workers whose references are futures."""
     done, _ = wait(list(references), seconds, return_when=FIRST_COMPLETED)
     return list(done)
 

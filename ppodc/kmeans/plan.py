@@ -312,7 +312,7 @@ class KMeansPlan(Plan):
 
 
 def _of_linking(linking: Linking | Joining | None, linked: int) -> dict[str, State]:
-    """In a checkpoint: what the linkage has found, and how many iterations it took."""
+    """A checkpoint's part from linking: its state and its number of iterations."""
     if linking is None:
         return {}
     return {**linking.kept(), _LINKED: np.array([linked], np.uint64)}

@@ -129,7 +129,7 @@ def as_taken_in(values: NDArray[Any], ub: int) -> Integers:
 
 
 def chosen_rows(purpose: str, seed: int, m: int, *place: int) -> Iterator[int]:
-    """The oracle's own reading of the rule for chosen rows, in no hurry.
+    """The rule for chosen rows, computed independently and slowly.
 
     Word i is the first 8 bytes (little endian) of SHA-256("ppodc v1 " purpose | n | seed | place |
     i), all numbers as 8 bytes, n the number of places; words from the largest multiple of m that

@@ -174,7 +174,7 @@ class ResultsByK(ShownInNotebooks):
         }
 
     def figures(self) -> dict[str, Any]:
-        """Those of each k, for JSON."""
+        """The figures of each k as plain types for JSON."""
         return {"by_k": {str(k): result.figures() for k, result in self.by_k.items()}}
 
 

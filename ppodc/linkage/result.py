@@ -65,7 +65,7 @@ class LinkResult(ShownInNotebooks):
         return {PARTNERS: self.partners_}
 
     def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole result as plain types for JSON."""
         return {"partners": self.partners_, "links": self.links_}
 
 

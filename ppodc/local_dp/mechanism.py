@@ -50,7 +50,7 @@ class Mechanism(Protocol):
     """A local mechanism. Records are whole numbers, as `ppodc.local_dp.job` encodes them."""
 
     def guarantee(self) -> PrivacyReport:
-        """For one record with all its columns."""
+        """The guarantee for one record with all its columns."""
 
     @property
     def part(self) -> RowsPart:

@@ -88,7 +88,7 @@ class LocalResult(ShownInNotebooks):
         return {} if self.labels_ is None else {"label": self.labels_.tolist()}
 
     def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole result as plain types for JSON."""
         return {
             "columns": self.schema.names,
             "cluster_centers": self.modes_,
@@ -145,7 +145,7 @@ def _labels(opened: OpenedResult, k: int) -> NDArray[np.int64] | None:
 def _stability(
     opened: OpenedResult, k: int, columns: int
 ) -> tuple[float | None, NDArray[np.float64] | None]:
-    """(loss, errors) as the collector found them; None of a mechanism that has none."""
+    """The collector's (loss, errors), each None if the mechanism has none."""
     loss, errors = opened.facts.get("loss"), opened.facts.get("errors")
     listed = [] if errors is None else errors
     sound = isinstance(listed, list) and all(isinstance(e, float) and e >= 0 for e in listed)

@@ -77,7 +77,7 @@ class StepCost:
     heads: Heads | None = None
 
     def __add__(self, other: "StepCost") -> "StepCost":
-        """One after the other."""
+        """The cost of two pieces of work, one after the other."""
         return StepCost(self.seconds + other.seconds, self.sent + other.sent, other.heads)
 
 

@@ -46,7 +46,7 @@ class PersonAccounts:
 
     @classmethod
     def beside(cls, budget: Path) -> "PersonAccounts":
-        """Those that belong to the budget in this file."""
+        """The accounts that belong to the budget in this file."""
         return cls(budget.with_name("people.sqlite"))
 
     def charge(self, people: Ids, drawings: Ids, cost: Guarantee, limit: Fraction) -> int:

@@ -55,7 +55,7 @@ class Drawing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     @property
     def cost(self) -> tuple[Fraction, Fraction]:
-        """(epsilon, delta)."""
+        """The pair (epsilon, delta)."""
         return Fraction(self.epsilon), Fraction(self.delta)
 
 

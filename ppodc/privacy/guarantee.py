@@ -68,7 +68,7 @@ class PrivacyReport(ShownInNotebooks):
         return text
 
     def weak(self) -> str:
-        """Say of an epsilon beyond any use that it is one; empty of others."""
+        """A warning about an epsilon beyond any use; empty for others."""
         if self.guaranteed.epsilon <= _LARGEST_USEFUL:
             return ""
         return (

@@ -432,7 +432,7 @@ def _worded(
 
 
 def _missing(entry: Any) -> bool:
-    """None, or pandas' NA and NaT, which nobody has who has not loaded pandas."""
+    """Whether an entry is None or, if pandas is loaded, its NA or NaT."""
     pandas = sys.modules.get("pandas")
     return entry is None or (pandas is not None and (entry is pandas.NA or entry is pandas.NaT))
 

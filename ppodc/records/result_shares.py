@@ -56,7 +56,7 @@ class OutputShare:
 
     @classmethod
     def of_limbs(cls, limbs: NDArray[np.uint64]) -> "OutputShare":
-        """From numbers modulo 2^(64 L) as words, the lowest first: (n, L)."""
+        """Make a share from numbers modulo 2^(64 L) as words, the lowest first: (n, L)."""
         rows, length = limbs.shape
         data = np.ascontiguousarray(limbs, "<u8").view(np.uint8).reshape(rows, 8 * length)
         return cls(1 << (64 * length), data)
@@ -166,7 +166,7 @@ def pack_facts(facts: Mapping[str, Any]) -> bytes:
 
 
 def unpack_facts(packed: bytes) -> dict[str, Any]:
-    """The facts again, from another party; WireError for whatever are none."""
+    """Parse facts from another party; WireError if they are malformed."""
     try:
         facts = json.loads(packed) if len(packed) <= MAX_FACTS else None
     except (ValueError, RecursionError):

@@ -139,7 +139,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that went away is nothing to write down; all else is."""
+        """Log every error, except that a caller went away."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             log.error("cannot answer for health", exc_info=error)

@@ -112,7 +112,7 @@ class Job(kinds.Job):
         ]
 
     def check(self, schema: Schema) -> None:
-        """Any columns of numbers will do, or columns that can be joined."""
+        """Refuse columns that hold no numbers or, with a join, cannot be joined."""
         if self.join is None:
             schema.require_numbers()
         else:

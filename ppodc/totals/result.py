@@ -89,7 +89,7 @@ class Totals(ShownInNotebooks):
         return {}
 
     def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole result as plain types for JSON."""
         figures = {"count": self.count_, "columns": list(self.columns)}
         arrays = {"sum": self.sum_, "mean": self.mean_, "var": self.var_}
         if self.cov_ is not None:

@@ -36,7 +36,7 @@ class Phase:
     rounds: int
 
     def __add__(self, other: "Phase") -> "Phase":
-        """One after the other."""
+        """The cost of two pieces of work, one after the other."""
         return Phase(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 

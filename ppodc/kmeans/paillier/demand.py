@@ -31,7 +31,7 @@ class Demand:
 
 
 def ingest(p: Parameters, key_bits: int, shards: Sequence[int], batch_rows: int) -> Demand:
-    """For taking in shards of these sizes."""
+    """The demand of taking in shards of these sizes."""
     bits = p.ub.bit_length()
     clamped = p.ub < (1 << bits) - 1
 
@@ -50,7 +50,7 @@ def ingest(p: Parameters, key_bits: int, shards: Sequence[int], batch_rows: int)
 
 
 def batch(p: Parameters, key_bits: int, rows: int) -> Demand:
-    """For one batch of records through `assign`."""
+    """The demand of `assign` for one batch of records."""
     if p.k == 1:
         return Demand(0, 0)
     w = check_paillier(p, key_bits)
@@ -83,7 +83,7 @@ def batch(p: Parameters, key_bits: int, rows: int) -> Demand:
 
 
 def iteration(p: Parameters, key_bits: int, rows: Sequence[int], batch_rows: int) -> Demand:
-    """For one iteration over shards of these sizes, with scaling, re-seeding and the stop test."""
+    """The demand of an iteration over shards of these sizes, with all its steps on clusters."""
     total = _update(p, key_bits)
     for size in rows:
         full, rest = divmod(size, batch_rows)

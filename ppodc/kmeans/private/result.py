@@ -96,7 +96,7 @@ class PrivateResult(ShownInNotebooks):
         return nearest(values.astype(np.float64), self.encoded_centres_)
 
     def figures(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole result as plain types for JSON."""
         return {
             "columns": list(self.columns),
             "cluster_centers": self.cluster_centers_.tolist(),

@@ -44,7 +44,7 @@ class RandomProducts:
         return RandomProducts(self.matrix[:, :columns], self.products[:, :columns])
 
     def stretch(self, start: int, end: int) -> "RandomProducts":
-        """Those of some of the rows, for products with the same centres as all others of them."""
+        """The products of some rows, for the same centres as those of all rows."""
         return RandomProducts(self.matrix, self.products[start:end])
 
 
@@ -248,11 +248,11 @@ class ProductsAhead:
         return ready.popleft() if ready else None
 
     def count(self, name: str) -> int:
-        """For how many iterations a shard has its products."""
+        """The number of iterations for which a shard has its products."""
         return len(self._ready.get(name, ()))
 
     def add(self, name: str, made: list[RandomProducts]) -> None:
-        """Those of one iteration more of a shard."""
+        """Add a shard's products for one more iteration."""
         self._ready.setdefault(name, deque()).append(made)
 
     def fits(self, shard: Shard) -> bool:

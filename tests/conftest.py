@@ -3,15 +3,18 @@
 A shell that runs a command in the background makes it ignore SIGINT, and children inherit that.
 Ray reads its settings from the environment once, when it is imported. Tests that read data outside
 the repository are skipped, with the reason, where there are none. Hypothesis does not judge how
-long an example takes.
+long an example takes. Links between clouds in one process count as fast, however busy the machine
+is, unless a test calls them slow.
 """
 
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from ppodc.cluster.ray_cluster import settings as ray_settings
+from ppodc.mpc import round_trip
 from tests.outside_data import skip_without_data as pytest_runtest_setup  # noqa: F401 - a hook
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -20,3 +23,8 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("any machine")
+
+
+@pytest.fixture(autouse=True)
+def _fast_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(round_trip, "SLOW_US", 1 << 60)

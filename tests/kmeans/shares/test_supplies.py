@@ -15,7 +15,6 @@ from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares import products as products_module
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import Rings
-from ppodc.mpc import round_trip
 from ppodc.mpc import supplies as supplies_module
 from ppodc.records.sharing import mask, split
 from tests.harness.together import together
@@ -52,9 +51,8 @@ def both(work, folders=(None, None), params=PARAMS):
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_prepare_makes_exactly_what_iterations_use(stops, monkeypatch):
+def test_prepare_makes_exactly_what_iterations_use(stops):
     """Where the link is fast: over a slow one the next chunk's supplies are made in the waits."""
-    monkeypatch.setattr(round_trip, "SLOW_US", 1 << 60)
 
     def work(half, share):
         half.ingest("all", share)

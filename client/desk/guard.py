@@ -59,9 +59,10 @@ class Access:
     def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = f"{HOST}:{port}"
         self.place = secrets.token_urlsafe(16)
-        self._session, self._ticket = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._session, self._ticket = secrets.token_urlsafe(32), ""
         self._clock, self._used = clock, clock()
         self._lock = threading.Lock()
+        self.new_ticket()
 
     @property
     def base(self) -> str:
@@ -72,6 +73,11 @@ class Access:
     def link(self) -> str:
         """The address that opens the desk, once."""
         return f"http://{self.host}/open?ticket={self._ticket}"
+
+    def new_ticket(self) -> None:
+        """Another ticket; the one before opens nothing any more."""
+        with self._lock:
+            self._ticket = secrets.token_urlsafe(32)
 
     def take_ticket(self, shown: str) -> str | None:
         """The session, for the ticket; None if it is another one or was used before."""

@@ -2,20 +2,23 @@
 
 import asyncio
 import contextlib
-import os
 import socket
+import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvicorn
+from filelock import FileLock, Timeout
 from starlette.types import ASGIApp
 
 from client.desk.guard import HOST, IDLE_SECONDS, Access, Guard
-from ppodc.errors import ChannelError
-from ppodc.files import disk_errors, private_folder
+from ppodc.errors import BusyError, ChannelError
+from ppodc.files import disk_errors, private_folder, write_private
 
 _LOOK_SECONDS = 1.0
+_PAGE_NAME = "open-desk.html"
+_PATIENCE = 60.0  # seconds that a second desk waits for the first one's page
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>ppodc desk</title>
 <meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={link}">
 </head><body><p><a href="{link}">Open the desk</a></p></body></html>
@@ -34,21 +37,63 @@ def listening(port: int = 0) -> socket.socket:
 
 
 @contextlib.contextmanager
-def ticket_file(folder: Path, access: Access) -> Iterator[Path]:
-    """A page that opens the desk, readable by this user alone; gone when the block ends.
-
-    A browser is started with its path, so that no secret stands in the list of processes.
-    """
-    path = private_folder(folder) / "open-desk.html"
-    with disk_errors(path):
-        path.unlink(missing_ok=True)  # of a desk that was killed
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(_PAGE.format(link=access.link))
+def only_desk(folder: Path) -> Iterator[None]:
+    """Hold this folder for the block; BusyError if another desk has it."""
+    lock = FileLock(private_folder(folder) / "desk.lock", mode=0o600)
+    with disk_errors(folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise BusyError("a desk of this configuration runs already.") from None
     try:
-        yield path
+        yield
     finally:
-        path.unlink(missing_ok=True)
+        lock.release()
+
+
+class TicketPage:
+    """A page that opens a desk, readable by this user alone; gone when the block ends.
+
+    A browser is started with its path, so that no secret stands in the list of processes. Whoever
+    starts a second desk takes the page away, and the first one writes it anew with another ticket:
+    so a closed tab is opened again.
+    """
+
+    def __init__(self, folder: Path, access: Access) -> None:
+        self.path, self._access = private_folder(folder) / _PAGE_NAME, access
+
+    def __enter__(self) -> "TicketPage":
+        self._write()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def look(self) -> None:
+        """Write the page again if somebody has taken it away."""
+        if not self.path.exists():
+            self._access.new_ticket()
+            self._write()
+
+    def _write(self) -> None:
+        write_private(self.path, _PAGE.format(link=self._access.link).encode())
+
+
+def asked_again(folder: Path) -> Path | None:
+    """The page of the desk that has this folder, with a new ticket; None if it ends just now."""
+    page = folder / _PAGE_NAME
+    page.unlink(missing_ok=True)
+    end = time.monotonic() + _PATIENCE
+    while not page.exists():
+        with contextlib.suppress(BusyError), only_desk(folder):
+            return None
+        if time.monotonic() > end:
+            raise BusyError(
+                "a desk of this configuration runs already, and does not answer. End that process "
+                "(ppodc desk) and start the desk again."
+            )
+        time.sleep(0.05)
+    return page
 
 
 class DeskServer:
@@ -60,8 +105,12 @@ class DeskServer:
         access: Access,
         own: socket.socket,
         busy: Callable[[], bool] = lambda: False,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
-        """`busy`: whether something is under way that an idle desk must not interrupt."""
+        """`busy`: whether something is under way that an idle desk must not interrupt.
+
+        `look` is called about once a second.
+        """
         config = uvicorn.Config(
             Guard(app, access),
             log_level="warning",
@@ -72,7 +121,7 @@ class DeskServer:
             timeout_graceful_shutdown=5,
         )
         self._server, self._own = uvicorn.Server(config), own
-        self._access, self._busy = access, busy
+        self._access, self._busy, self._look = access, busy, look
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve to the end; `ready` is called once the port answers."""
@@ -90,6 +139,7 @@ class DeskServer:
         while not serving.done():
             if self._access.idle() >= IDLE_SECONDS and not self._busy():
                 self.close()
+            self._look()
             await asyncio.wait([serving], timeout=_LOOK_SECONDS)
         await serving
 

@@ -26,7 +26,7 @@ def desk_command(
     """Open the desk: studies, tables and results on a page that only this machine can reach.
 
     The page is opened once, through a private file. It ends by its button or after 30 idle
-    minutes.
+    minutes. If the desk runs already, its page is opened once more.
     """
     from client.desk.start import run_desk
 
@@ -36,8 +36,10 @@ def desk_command(
             sys.stdout.flush()
 
     err.print("the desk runs; Ctrl-C ends it", markup=False)
-    run_desk(config, browser=browser, port=port, ready=ready)
-    out.print("the desk is closed")
+    if run_desk(config, browser=browser, port=port, ready=ready):
+        out.print("the desk is closed")
+    else:
+        out.print("it ran already, as another process; its page is opened again")
 
 
 @desk.command("invite")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client.desk.serving import ticket_file
+from client.desk.serving import TicketPage
 from tests.desk.running import RunningDesk
 
 _FLAGS = (
@@ -77,8 +77,8 @@ def opened(browser: Any, desk: RunningDesk, folder: Path, **options: Any) -> Ite
     page.on("pageerror", lambda error: tab.faults.append(str(error)))
     page.on("console", lambda said: tab.faults.append(said.text) if said.type == "error" else None)
     try:
-        with ticket_file(folder, desk.access) as file:
-            page.goto(file.as_uri())
+        with TicketPage(folder, desk.access) as ticket:
+            page.goto(ticket.path.as_uri())
             page.wait_for_url(f"**/{desk.access.place}/")
         yield tab
     finally:

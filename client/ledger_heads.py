@@ -45,6 +45,11 @@ class LedgerHeads:
         remotes = {1: config.cloud1, 2: config.cloud2}
         self._keys = {n: remote.public_key for n, remote in remotes.items() if remote is not None}
 
+    def noted(self, cloud: int) -> int:
+        """The number of the entry that was noted last; 0: none yet."""
+        head = self._read().heads.get(self._keys[cloud])
+        return 0 if head is None else head.number
+
     def lost(self) -> tuple[LostHead, ...]:
         """Heads that a ledger has lost so far."""
         return self._read().lost

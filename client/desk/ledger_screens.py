@@ -1,44 +1,37 @@
-"""The ledgers of both clouds as pages; the last head is noted and compared."""
+"""The ledgers of both clouds as pages; the last heads are noted and compared."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from client.both_clouds import Clouds
 from client.desk.budget_view import budget_of
 from client.desk.ledger_words import routine, sentence
 from client.desk.pages import Pages
 from client.desk.screens import Visit, download, route
+from client.ledger_heads import LedgerHeads, LostHead
 from client.releases import Release
-from ppodc.errors import InputError, PpodcError
-from ppodc.files import private_folder, write_private
 from ppodc.service.config import OwnerConfig
-from ppodc.service.ledger_entries import Entry, check_noted, verify
+from ppodc.service.ledger_entries import Entry, verify
 
 _SHOWN = 100  # entries on a page
 
 
-class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last entry of one cloud's ledger that this desk has seen."""
-
-    number: int
-    hash: str
-
-
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One cloud's ledger: whether its chain holds and still has what was noted."""
+    """One cloud's ledger: whether its chain holds, and what was noted of it before."""
 
     cloud: int
     entries: list[Entry]
     head: str
     broken: str
-    noted: int
+    noted: int  # the last entry seen at an earlier visit; 0: none
+    lost: list[LostHead]  # entries that were noted and are not there any more
 
     @property
     def readable(self) -> int:
@@ -51,14 +44,12 @@ class LedgerScreens:
     def __init__(
         self,
         pages: Pages,
-        read: Callable[[int], list[Entry]],
-        heads: Path,
+        clouds: Callable[[], Clouds],
         config: OwnerConfig,
         releases: Callable[[], list[Release]] = list,
     ) -> None:
-        self._pages, self._read, self._heads, self._config = pages, read, heads, config
-        self._releases = releases
-        self._clouds = [1] if config.cloud2 is None else [1, 2]
+        self._pages, self._clouds, self._config = pages, clouds, config
+        self._heads, self._releases = LedgerHeads(config), releases
 
     def routes(self) -> Sequence[BaseRoute]:
         return [
@@ -74,7 +65,6 @@ class LedgerScreens:
         every = _lines(books, study)
         whole = visit.query.get("all") == "yes"
         lines = [line for line in every if whole or not line["routine"]]
-        self._note(books)
         return self._pages.page(
             "ledger.html",
             here="/ledger",
@@ -103,46 +93,24 @@ class LedgerScreens:
                 "length": len(book.entries),
                 "head": book.head,
                 "broken": book.broken,
+                "lost": msgspec.to_builtins(book.lost),
             }
             for book in books
         }
         return download(json.dumps(told, indent=2) + "\n", "ledger.json", "application/json")
 
     def _books(self) -> list[Book]:
-        noted, books = self._noted(), []
-        for cloud in self._clouds:
-            entries = self._read(cloud)
+        clouds, books = self._clouds(), []
+        noted = {cloud: self._heads.noted(cloud) for cloud in clouds.numbers}
+        self._heads.check(clouds)
+        lost = self._heads.lost()
+        for cloud in clouds.numbers:
+            entries = clouds.ledger(cloud)
             found = verify(iter(entries))
             broken = "" if found.broken is None else f"Entry {found.broken}: {found.reason}."
-            before = noted.get(str(cloud))
-            if before is not None and not broken:
-                try:
-                    check_noted(entries, before.number, before.hash)
-                except PpodcError as error:
-                    broken = str(error)
-            seen = 0 if before is None else before.number
-            books.append(Book(cloud, entries, found.head, broken, seen))
+            gone = [head for head in lost if head.cloud == cloud]
+            books.append(Book(cloud, entries, found.head, broken, noted[cloud], gone))
         return books
-
-    def _noted(self) -> dict[str, Noted]:
-        if not self._heads.exists():
-            return {}
-        try:
-            return msgspec.json.decode(self._heads.read_bytes(), type=dict[str, Noted])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise InputError(
-                f"The file of noted seals, {self._heads.name}, is damaged. Without it nobody can "
-                "tell whether a ledger was cut off since. Restore it from a copy, or delete it"
-            ) from None
-
-    def _note(self, books: list[Book]) -> None:
-        """Only what holds is noted: a chain that was cut off stays reported."""
-        private_folder(self._heads.parent)
-        noted = self._noted()
-        for book in books:
-            if not book.broken and book.entries:
-                noted[str(book.cloud)] = Noted(len(book.entries), book.head)
-        write_private(self._heads, msgspec.json.encode(noted))
 
 
 def _lines(books: list[Book], study: str) -> list[dict[str, Any]]:
@@ -175,7 +143,7 @@ def _lines(books: list[Book], study: str) -> list[dict[str, Any]]:
 
 def _same_story(books: list[Book], study: str) -> bool | None:
     """Whether every entry about all owners has its counterpart; None: there is one cloud."""
-    if len(books) < 2 or any(book.broken for book in books):
+    if len(books) < 2 or any(book.broken or book.lost for book in books):
         return None
     public = ("dataset created", "dataset sealed", "upload committed")
     told = [

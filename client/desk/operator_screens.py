@@ -36,16 +36,10 @@ class OperatorScreens:
 
     def __init__(self, config_file: Path, base: str) -> None:
         self._config = load(config_file, OwnerConfig)
-        self.folder = self._config.uploads / "desk"
         self.pages = Pages(base, f"{self._config.name} (operator)", LINKS)
         self._connected: tuple[Operator, Clouds] | None = None
         self._changing = threading.Lock()
-        self._ledgers = LedgerScreens(
-            self.pages,
-            lambda cloud: self._operator().ledger(cloud),
-            self.folder / "heads.json",
-            self._config,
-        )
+        self._ledgers = LedgerScreens(self.pages, lambda: self._both()[1], self._config)
         self._keys = KeyScreens(self.pages, self._config)
         self._invitations = InviteScreens(self.pages, self._config)
 

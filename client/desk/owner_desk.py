@@ -43,7 +43,7 @@ class OwnerDesk:
         self.config = load(config_file, OwnerConfig)
         self.folder = self.config.uploads / "desk"
         self.pages = Pages(base, self.config.name, LINKS)
-        self._owner: Owner | None = None
+        self._connected: tuple[Owner, Clouds] | None = None
         self._changing = threading.Lock()
         self._drafts: dict[str, Draft] = {}
 
@@ -54,25 +54,33 @@ class OwnerDesk:
 
     def owner(self) -> Owner:
         """The connections of pages; uploads have their own."""
+        return self._both()[0]
+
+    def clouds(self) -> Clouds:
+        """Both clouds as pages ask them."""
+        return self._both()[1]
+
+    def _both(self) -> tuple[Owner, Clouds]:
         with self._changing:
-            if self._owner is None:
-                self._owner = self._connect(min(self.config.timeout, _PATIENCE))
-            return self._owner
+            if self._connected is None:
+                self._connected = self._connect(min(self.config.timeout, _PATIENCE))
+            return self._connected
 
     def connect(self) -> Owner:
         """Connections of their own."""
-        return self._connect(self.config.timeout)
+        return self._connect(self.config.timeout)[0]
 
-    def _connect(self, timeout: float) -> Owner:
+    def _connect(self, timeout: float) -> tuple[Owner, Clouds]:
         config = msgspec.structs.replace(self.config, timeout=timeout)
-        return Owner(Clouds.connect(config), config)
+        clouds = Clouds.connect(config)
+        return Owner(clouds, config), clouds
 
     def close(self) -> None:
         """Give up the connections of pages."""
         with self._changing:
-            if self._owner is not None:
-                self._owner.close()
-                self._owner = None
+            if self._connected is not None:
+                self._connected[0].close()
+                self._connected = None
 
     def draft(self, name: str) -> Draft:
         """The table that is about to be sent to a study."""

@@ -24,6 +24,7 @@ from client.desk.result_screens import ResultScreens
 from client.desk.screens import Visit, go, route
 from client.desk.table_file import wanted
 from client.desk.table_screens import TableScreens
+from client.ledger_heads import LedgerHeads
 from ppodc.service.job_state import JobState
 
 _ORDER = {"turn": 0, "stop": 1, "good": 2, "work": 3, "wait": 4}  # of badges on the first page
@@ -38,11 +39,7 @@ class OwnerScreens:
         self._tables = TableScreens(desk)
         self._results = ResultScreens(desk)
         self._ledgers = LedgerScreens(
-            desk.pages,
-            lambda cloud: desk.owner().ledger(cloud),
-            desk.folder / "heads.json",
-            desk.config,
-            lambda: desk.owner().releases(),
+            desk.pages, desk.clouds, desk.config, lambda: desk.owner().releases()
         )
         self._keys = KeyScreens(desk.pages, desk.config)
         sweep(desk.folder)
@@ -78,6 +75,7 @@ class OwnerScreens:
     def studies(self, _: Visit) -> Response:
         lines = []
         for study in self._desk.studies():
+            self._tables.drop_late(study)
             draft, spec = self._desk.draft(study.listed.name), study.spec
             state = study.progress
             lines.append(
@@ -100,6 +98,7 @@ class OwnerScreens:
             turns=sum(line["at"].badge == "turn" for line in lines),  # type: ignore[attr-defined]
             alone=self._desk.alone,
             budget=budget_of(self._desk.config),
+            lost=LedgerHeads(self._desk.config).lost(),
         )
 
     def study(self, visit: Visit) -> Response:

@@ -43,6 +43,7 @@ class ResultScreens:
         self._fetched: dict[str, tuple[Spec, Any]] = {}
         self._fetching = threading.Lock()
         self._tables: dict[str, Draft] = {}
+        sweep(self._folder)  # of a desk that was killed
 
     def routes(self, study: str) -> Sequence[BaseRoute]:
         page = self._pages
@@ -187,10 +188,12 @@ class ResultScreens:
     def rows(self, visit: Visit) -> Response:
         name = visit.path["name"]
         _, result = self._result(name)
-        headings, rows = own_columns(result, self._own(name))
+        own = self._own(name)
+        headings, rows = own_columns(result, own)
         if not headings:
             raise InputError("Choose your table first: labels of this study are found from it")
-        return download(csv_text([headings, *rows]), f"{name}-rows.csv", "text/csv")
+        ids = int(own is not None and bool(own.ids))
+        return download(csv_text([headings, *rows], own=ids), f"{name}-rows.csv", "text/csv")
 
     def report(self, visit: Visit) -> Response:
         spec, result = self._result(visit.path["name"])

@@ -101,13 +101,28 @@ def download(data: bytes | str, name: str, kind: str) -> Response:
     return Response(data, media_type=kind, headers={"content-disposition": disposition})
 
 
-def csv_text(rows: Sequence[Sequence[Any]]) -> str:
-    """Rows as CSV below their headings, which no spreadsheet takes for formulas."""
+def csv_text(rows: Sequence[Sequence[Any]], *, own: int = 0) -> str:
+    """Rows as CSV below their headings, which no spreadsheet takes for formulas.
+
+    The first `own` columns are the reader's own text and stay as they are below the heading.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([f"'{each}" if str(each)[:1] in tuple("=+-@") else each for each in rows[0]])
-    writer.writerows(rows[1:])
+    writer.writerow([_no_formula(each) for each in rows[0]])
+    for row in rows[1:]:
+        writer.writerow([*row[:own], *(_no_formula(each) for each in row[own:])])
     return out.getvalue()
+
+
+def _no_formula(cell: Any) -> Any:
+    """Names come from others: columns from operators, owners from each other."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def application(screens: Screens, access: Access, close: Callable[[], None]) -> Starlette:

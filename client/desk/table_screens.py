@@ -13,7 +13,7 @@ from client.desk import plots
 from client.desk.agreement import privacy_of
 from client.desk.drafts import Choices
 from client.desk.incoming import receive_table
-from client.desk.owner_desk import OwnerDesk
+from client.desk.owner_desk import OwnerDesk, Study
 from client.desk.pages import count, number
 from client.desk.preview_view import preview_lines
 from client.desk.screens import Visit, csv_text, download, go, guarded, route
@@ -57,8 +57,16 @@ class TableScreens:
             if upload.running:
                 upload.pause()
 
+    def _sending(self, name: str) -> bool:
+        return name in self._uploads and self._uploads[name].running
+
+    def drop_late(self, study: Study) -> None:
+        """Delete a table that was half sent when the rows were fixed: it is of no use any more."""
+        if not study.open and not self._sending(study.listed.name):
+            self._desk.draft(study.listed.name).forget()
+
     def _check_quiet(self, name: str) -> None:
-        if name in self._uploads and self._uploads[name].running:
+        if self._sending(name):
             raise InputError("A table of this study is being sent. Pause it first.")
 
     # ---------------------------------------------------------------------------------- table
@@ -163,6 +171,7 @@ class TableScreens:
     def send(self, visit: Visit) -> Response:
         name = visit.path["name"]
         study, draft = self._desk.study(name), self._desk.draft(name)
+        self.drop_late(study)
         upload = self._uploads.get(name)
         ready, preview = None, None
         if draft.exists and study.open and (upload is None or not upload.running):
@@ -214,7 +223,7 @@ class TableScreens:
 
     def pause(self, visit: Visit) -> Response:
         name = visit.path["name"]
-        if name in self._uploads and self._uploads[name].running:
+        if self._sending(name):
             self._uploads[name].pause()
         return go(self._pages, f"/study/{name}/send")
 

@@ -1,8 +1,10 @@
 """Every guard of the desk at the level of HTTP: each test fails when its guard is taken away."""
 
+import queue
 import re
 import socket
 import stat
+import threading
 
 import pytest
 from starlette.applications import Starlette
@@ -12,9 +14,11 @@ from starlette.routing import Route
 
 from client.desk.guard import IDLE_SECONDS, Access
 from client.desk.incoming import read_form, receive_table
-from client.desk.serving import ticket_file
+from client.desk.screens import csv_text
+from client.desk.serving import TicketPage
+from client.desk.start import run_desk
 from ppodc.errors import InputError
-from tests.desk.running import Clock, eventually, running
+from tests.desk.running import Clock, by_file, eventually, running
 
 
 @pytest.fixture
@@ -131,7 +135,8 @@ def test_every_answer_carries_the_policy(desk):
 
 def test_the_ticket_file_is_this_users_alone_and_goes(tmp_path):
     access = Access(1234)
-    with ticket_file(tmp_path / "own", access) as path:
+    with TicketPage(tmp_path / "own", access) as ticket:
+        path = ticket.path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert access.link in path.read_text()
@@ -144,10 +149,31 @@ def test_a_ticket_file_that_was_left_behind_is_not_written_into(tmp_path):
     left.write_text("old")
     left.chmod(0o644)
     kept = left.open()
-    with ticket_file(tmp_path, Access(1234)) as path:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with TicketPage(tmp_path, Access(1234)) as ticket:
+        assert stat.S_IMODE(ticket.path.stat().st_mode) == 0o600
         assert kept.read() == "old"
     kept.close()
+
+
+def test_a_desk_that_runs_is_opened_again_instead_of_a_second_one(tmp_path, monkeypatch):
+    """Whoever closed the tab starts the desk again; two desks would share one private folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    pages = queue.Queue()
+    first = threading.Thread(
+        target=run_desk, args=(None,), kwargs={"browser": False, "ready": lambda *p: pages.put(p)}
+    )
+    first.start()
+    page, _ = pages.get(timeout=600)
+    before = by_file(page)
+    assert run_desk(None, browser=False, ready=lambda *p: pages.put(p)) is False
+    assert pages.get(timeout=600) == (page, False)
+    after = by_file(page)
+    assert (after.port, after.access.base) == (before.port, before.access.base)
+    assert after.access.link != before.access.link
+    assert before.get("/") == after.get("/")
+    after.post("/close")
+    first.join(600)
+    assert not page.exists()
 
 
 def test_a_table_goes_into_the_private_folder_and_nowhere_else(desk, tmp_path, monkeypatch):
@@ -203,3 +229,10 @@ def test_a_desk_that_has_work_does_not_end():
         clock.now += 2 * IDLE_SECONDS
         desk.thread.join(60)
         assert len(looked) >= 3
+
+
+def test_no_spreadsheet_takes_a_name_for_a_formula():
+    """Column names come from the operator, names of owners from the owners."""
+    rows = [["=cmd", "sum"], ["@x", -1.5], ["-2", "+A1"], ["plain", "\tx"]]
+    assert csv_text(rows).splitlines() == ["'=cmd,sum", "'@x,-1.5", "-2,'+A1", "plain,'\tx"]
+    assert csv_text(rows, own=1).splitlines()[1] == "@x,-1.5"

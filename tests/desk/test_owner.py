@@ -11,10 +11,12 @@ from functools import partial
 import numpy as np
 import pytest
 
+from client.desk.drafts import Choices, Draft
 from client.desk.owner_screens import OwnerScreens
 from client.desk.pages import number
+from ppodc.service.config import OwnerConfig, load
 from tests.desk.running import eventually, running
-from tests.desk.world import OWNERS, SPECS, names_of, rows_of, spec_of, write_table
+from tests.desk.world import OWNERS, SPECS, names_of, patients, rows_of, spec_of, write_table
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 
@@ -264,6 +266,26 @@ def test_a_chosen_table_is_private_and_can_be_deleted(desk, study, clouds, tmp_p
     assert not kept.exists()
 
 
+def test_tables_that_a_killed_desk_left_behind_go(clouds, tmp_path):
+    """Beside a result at once; half sent, when the rows of the study are fixed."""
+    spec = clouds.create(replace(spec_of("totals"), name="left-behind"))
+    for place, name in enumerate(OWNERS):
+        with clouds.owner(name) as owner:
+            owner.upload(spec.name, patients(5, place), spec=spec)
+    folder = clouds.config(OWNERS[0]).parent / "uploads" / "desk"
+    drafts = [Draft(folder, spec.name), Draft(folder / "beside", spec.name)]
+    for draft in drafts:
+        write_table(draft.place(), spec, rows_of("totals", 0))
+        draft.choose(Choices(name="t.csv", digest=spec.digest, sending=draft is drafts[0]))
+    with opened(clouds, OWNERS[0]) as desk:
+        desk.open()
+        assert [draft.exists for draft in drafts] == [True, False]
+        assert "Go on sending" in desk.get("/")
+        clouds.run(spec.name)
+        assert "Go on sending" not in desk.get("/")
+        assert not drafts[0].exists
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -293,6 +315,27 @@ def test_withdrawing_and_sending_again(desk, study, clouds, tmp_path):
     with clouds.owner(OWNERS[0]) as owner:
         assert owner.uploads("open-study") == []
     assert "Nothing to send" in desk.get("/study/open-study/send")
+
+
+def test_a_book_that_was_cut_off_is_told_on_the_first_page(clouds, study):
+    """By what the owner's client noted at any time, whatever it did then."""
+    config = load(clouds.config(OWNERS[1]), OwnerConfig)
+    with clouds.owner(OWNERS[1]) as owner:
+        owner.check_ledgers()
+    heads = config.uploads / "ledger" / "heads.json"
+    noted = json.loads(heads.read_text())
+    noted["heads"][config.cloud2.public_key]["number"] += 1000
+    heads.write_text(json.dumps(noted))
+    with opened(clouds, OWNERS[1]) as desk:
+        desk.open()
+        assert "lost entries" not in desk.get("/")
+        page = desk.get("/ledger")
+        assert page.count("The chain holds") == 1
+        assert page.count("Entries are missing") == 1
+        assert "tell the same story" not in page
+        assert "Entries are missing" in desk.get("/ledger")  # what was noticed stays
+        assert "A book has lost entries" in desk.get("/")
+    heads.unlink()
 
 
 def test_an_unknown_page_and_an_unknown_study(desk):

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
-from ppodc.errors import InputError, ProtocolError
+import msgspec
+
+from ppodc.errors import ChannelError, InputError, ProtocolError, RefusedError
 from ppodc.records.upload_form import Cloud, Part
 from ppodc.service.config import OwnerConfig, Remote, load
 from ppodc.service.ledger_entries import Entry
@@ -163,6 +165,18 @@ class Clouds:
                 break
             entries += page
         return entries
+
+
+def not_admitted(config: OwnerConfig, key: Path) -> list[str]:
+    """Why this key cannot be used in place of the configured one: each cloud that shuts it out."""
+    reasons = []
+    with Clouds.connect(msgspec.structs.replace(config, key=key)) as clouds:
+        for number in clouds.numbers:
+            try:
+                clouds.known_as(number)
+            except (ChannelError, InputError, RefusedError) as error:
+                reasons.append(f"cloud {number}: {error}")
+    return reasons
 
 
 def _together(shown: Mapping[int, Dataset | None]) -> ListedDataset:

@@ -27,7 +27,7 @@ from client.desk.pages import Pages
 from client.desk.screens import Visit, go, guarded, route
 from ppodc.errors import BusyError, ChannelError, InputError, printable
 from ppodc.files import private_folder
-from ppodc.service.admitted import admit, callers
+from ppodc.service.admitted import admit, callers, keys_replaced_by
 from ppodc.service.config import Cloud2Config, OwnerConfig, load_any
 from ppodc.service.health import Health, ask, metrics_text
 from ppodc.service.invitation import Answer, read
@@ -228,9 +228,17 @@ class CloudScreens:
             known=known,
             written={*self._config.owners.values(), *self._config.operators.values()},
             answer=answer,
-            words=[] if answer is None else six_words(answer.public_key),
+            words=six_words,
+            old=() if answer is None else self._replaced(answer),
             said=said,
         )
+
+    def _replaced(self, answer: Answer) -> tuple[str, ...]:
+        """The keys that this one would shut out; none if it is known here already."""
+        known = callers(self._file, self._config)
+        if answer.public_key.encode() in known:
+            return ()
+        return keys_replaced_by(self._file, self._config, answer)
 
     async def take(self, request: Request) -> Response:
         """Open an answer file; nobody is let in yet."""
@@ -248,8 +256,13 @@ class CloudScreens:
         if answer is None or visit.field("key") != answer.public_key:
             raise InputError("Choose the answer file again.")
         if not visit.ticked("same"):
-            return self.callers(visit, "Compare the six words with the owner first.")
-        admit(self._file, self._config, answer, replace=visit.ticked("replace"))
+            return self.callers(visit, "Compare the six words first, by telephone.")
+        if answer.role != "owner" and not visit.ticked("role"):
+            return self.callers(visit, f"Decide first whether {answer.name} is to be what it asks.")
+        replaced = self._replaced(answer)
+        if replaced and not visit.ticked("replace"):
+            return self.callers(visit, f"{answer.name} has another key here. Read what changes.")
+        admit(self._file, self._config, answer, replace=bool(replaced))
         self._answer = None
         return go(self.pages, "/callers")
 

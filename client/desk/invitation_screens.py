@@ -1,62 +1,114 @@
 """Keys and invitations: the own public key, a file that invites others, and the first start."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from client.both_clouds import not_admitted
 from client.desk.incoming import read_small
 from client.desk.pages import Pages
 from client.desk.screens import Visit, download, go, guarded, route
 from ppodc.errors import InputError
 from ppodc.files import private_folder, write_private
+from ppodc.service import new_key
 from ppodc.service.config import OwnerConfig
 from ppodc.service.invitation import Answer, Invitation, join, read, read_file
 from ppodc.service.six_words import six_words
 from ppodc.transport.curve_keys import CurveKeys
 
+_PATIENCE = 10.0  # seconds that a page waits for a cloud
+
 
 class KeyScreens:
-    """The key of whoever has this configuration."""
+    """The key of whoever has this configuration, and a new one in its place."""
 
-    def __init__(self, pages: Pages, config: OwnerConfig) -> None:
-        self._pages, self._config = pages, config
+    def __init__(
+        self,
+        pages: Pages,
+        config_file: Path,
+        config: OwnerConfig,
+        changed: Callable[[], None],
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`changed` is called when a new key is in use; not while `busy`."""
+        self._pages, self._config, self._folder = pages, config, config_file.resolve().parent
+        self._changed, self._busy, self._changing = changed, busy, threading.Lock()
 
     def routes(self) -> Sequence[BaseRoute]:
         return [
             route(self._pages, "/key", self.key),
             route(self._pages, "/key/public", self.public),
             route(self._pages, "/key/answer", self.answer),
+            route(self._pages, "/key/new", self.make, "POST"),
+            route(self._pages, "/key/take", self.take, "POST"),
         ]
 
     def _public(self) -> str:
         return CurveKeys.load(self._config.key).public.decode("ascii")
 
-    def key(self, _: Visit) -> Response:
+    def _next(self) -> Answer | None:
+        """The answer with the new key, if one was made."""
+        if not new_key.unfinished(self._config.key):
+            return None
+        return new_key.begin(self._config, self._folder)[0]
+
+    def key(self, _: Visit, waiting: Sequence[str] = ()) -> Response:
         config, public = self._config, self._public()
         clouds = [config.cloud1.public_key]
         clouds += [] if config.cloud2 is None else [config.cloud2.public_key]
         return self._pages.page(
             "key.html",
+            400 if waiting else 200,
             here="/key",
             config=config,
             public=public,
             own_words=six_words(public),
             words=six_words(*clouds),
+            next=self._next(),
+            waiting=waiting,
         )
 
     def public(self, _: Visit) -> Response:
         return download(self._public() + "\n", f"{self._config.name}.public", "text/plain")
 
     def answer(self, _: Visit) -> Response:
-        """The file that a cloud admits."""
+        """The file that a cloud admits: with the new key, if one was made."""
         config = self._config
-        answer = Answer(role=config.role, name=config.name, public_key=self._public())
+        answer = self._next() or Answer(
+            role=config.role, name=config.name, public_key=self._public()
+        )
         return download(answer.to_toml(), f"{config.name}.answer", "application/toml")
+
+    def make(self, _: Visit) -> Response:
+        """A new key beside the old one, which stays in use."""
+        with self._changing:
+            new_key.begin(self._config, self._folder)
+        return go(self._pages, "/key")
+
+    def take(self, visit: Visit) -> Response:
+        """Take up the new key, once every cloud lets it in."""
+        if self._busy():
+            raise InputError("A table is being sent with the old key. Pause it first.")
+        with self._changing:
+            key = self._config.key
+            if not new_key.unfinished(key):
+                return go(self._pages, "/key")
+            if not new_key.half_moved(key):
+                config = msgspec.structs.replace(
+                    self._config, timeout=min(self._config.timeout, _PATIENCE)
+                )
+                waiting = not_admitted(config, new_key.next_stem(key))
+                if waiting:
+                    return self.key(visit, waiting)
+            new_key.finish(key)
+            self._changed()
+        return go(self._pages, "/key")
 
 
 class InviteScreens:

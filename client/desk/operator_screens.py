@@ -40,7 +40,7 @@ class OperatorScreens:
         self._connected: tuple[Operator, Clouds] | None = None
         self._changing = threading.Lock()
         self._ledgers = LedgerScreens(self.pages, lambda: self._both()[1], self._config)
-        self._keys = KeyScreens(self.pages, self._config)
+        self._keys = KeyScreens(self.pages, config_file, self._config, self.close)
         self._invitations = InviteScreens(self.pages, self._config)
 
     def routes(self) -> Sequence[BaseRoute]:

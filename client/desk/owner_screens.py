@@ -41,7 +41,7 @@ class OwnerScreens:
         self._ledgers = LedgerScreens(
             desk.pages, desk.clouds, desk.config, lambda: desk.owner().releases()
         )
-        self._keys = KeyScreens(desk.pages, desk.config)
+        self._keys = KeyScreens(desk.pages, config_file, desk.config, desk.close, self.busy)
         sweep(desk.folder)
 
     def routes(self) -> Sequence[BaseRoute]:

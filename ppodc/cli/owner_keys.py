@@ -1,15 +1,11 @@
 """`ppodc owner`: add an owner to a deployment on this machine, and give an owner a new key."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ppodc.cli.options import OwnConfig, out
-from ppodc.errors import ChannelError, InputError, RefusedError
-
-if TYPE_CHECKING:
-    from ppodc.service.config import OwnerConfig
 
 owner = typer.Typer(help="Add an owner, or give one a new key.", no_args_is_help=True)
 
@@ -38,6 +34,7 @@ def owner_rotate_command(config: OwnConfig) -> None:
     Run it once to make the new key and an answer for the clouds. Each cloud admits the answer with
     `ppodc admit --replace`. Run it again to take up the new key; the old secret is deleted then.
     """
+    from client.both_clouds import not_admitted
     from ppodc.service import new_key
     from ppodc.service.config import OwnerConfig, load
 
@@ -45,7 +42,7 @@ def owner_rotate_command(config: OwnConfig) -> None:
     waiting: list[str] = []
     if new_key.unfinished(loaded.key):
         if not new_key.half_moved(loaded.key):
-            waiting = _not_yet(loaded, new_key.next_stem(loaded.key))
+            waiting = not_admitted(loaded, new_key.next_stem(loaded.key))
         if not waiting:
             new_key.finish(loaded.key)
             out.print(f"{loaded.name}: the new key is in use; the old secret is deleted")
@@ -57,19 +54,3 @@ def owner_rotate_command(config: OwnConfig) -> None:
     out.print(f"six words of the new key: {' '.join(answer.words())}")
     role = "" if answer.role == "owner" else f" --role {answer.role}"
     out.print(f"each cloud: ppodc admit FILE --replace{role}; then run this command again")
-
-
-def _not_yet(config: "OwnerConfig", stem: Path) -> list[str]:
-    """Why the new key cannot be taken up: each cloud that does not let it in."""
-    from msgspec import structs
-
-    from client.both_clouds import Clouds
-
-    reasons = []
-    with Clouds.connect(structs.replace(config, key=stem)) as clouds:
-        for number in clouds.numbers:
-            try:
-                clouds.known_as(number)
-            except (ChannelError, InputError, RefusedError) as error:
-                reasons.append(f"cloud {number}: {error}")
-    return reasons

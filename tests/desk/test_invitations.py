@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from html import unescape
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from client.both_clouds import Clouds
 from client.desk.cloud_screens import CloudScreens
 from client.desk.invitation_screens import FirstStart
+from client.desk.owner_screens import OwnerScreens
 from client.operator import Operator
 from client.owner import Owner
 from ppodc.cli import app
@@ -22,6 +24,7 @@ from ppodc.service.admitted import admit, callers
 from ppodc.service.config import Cloud1Config, OwnerConfig, load
 from ppodc.service.invitation import Answer, Invitation, join, read, read_file
 from ppodc.service.six_words import six_words, word_list
+from ppodc.transport.curve_keys import CurveKeys
 from tests.desk.running import eventually, running
 from tests.desk.world import patients, spec_of
 
@@ -162,6 +165,47 @@ def test_an_answer_cannot_choose_its_role(home, tmp_path):
     assert "auditor" in roles
 
 
+def rotated_at_the_desk(home, config, spec):
+    """A new key, admitted at the desks of both clouds; the owner's rows stay its own."""
+    old = CurveKeys.load(load(config, OwnerConfig).key).public.decode()
+    with running(partial(OwnerScreens, config)) as desk:
+        desk.open()
+        assert desk.post("/key/new").status == 303
+        answer = read(desk.get("/key/answer"), Answer)
+        assert answer.replaces == (old,)
+        page = desk.get("/key")
+        assert all(f"<li>{word}</li>" in page for word in answer.words())
+        early = desk.post("/key/take")
+        assert early.status == 400
+        assert "Not yet" in early.text
+        assert "5 rows of yours" in desk.get(f"/study/{spec.name}/send")  # the old key is in use
+        for cloud in ("cloud1", "cloud2"):
+            with running(partial(CloudScreens, home.party(cloud).config)) as there:
+                there.open()
+                there.put("/answer", answer.to_toml().encode())
+                page = unescape(there.get("/callers"))
+                assert old in page
+                assert " ".join(six_words(old)) in page
+                heard = {"key": answer.public_key, "same": "yes"}
+                assert there.post("/admit", **heard).status == 400
+                assert there.post("/admit", **heard, replace="yes").status == 303
+        eventually(lambda: desk.post("/key/take").status == 303)
+        assert "5 rows of yours" in desk.get(f"/study/{spec.name}/send")
+        assert answer.public_key in unescape(desk.get("/key"))
+    assert CurveKeys.load(load(config, OwnerConfig).key).public.decode() == answer.public_key
+
+
+def test_an_operator_is_let_in_only_as_what_it_is_to_be(home, tmp_path):
+    invitation = Invitation(cloud1=load(home.party("ann").config, OwnerConfig).cloud1)
+    answer = join(invitation, tmp_path / "one", "boss", "operator")
+    with running(partial(CloudScreens, home.party("cloud1").config)) as desk:
+        desk.open()
+        desk.put("/answer", answer.to_toml().encode())
+        heard = {"key": answer.public_key, "same": "yes"}
+        assert "Decide first" in desk.post("/admit", **heard).text
+        assert desk.post("/admit", **heard, role="yes").status == 303
+
+
 def test_an_owner_joins_two_running_services_without_a_restart(home, tmp_path):
     """Real services as processes; the new owner is refused before and let in after."""
     file, own = tmp_path / "invitation.ppodc", tmp_path / "own"
@@ -207,6 +251,7 @@ def test_an_owner_joins_two_running_services_without_a_restart(home, tmp_path):
         eventually(let_in, 120)
         with Owner.connect(own / "owner.toml") as owner:
             assert owner.upload(spec.name, patients(5, 0), spec=spec).rows == 5
+        rotated_at_the_desk(home, own / "owner.toml", spec)
     finally:
         for service in services:
             service.terminate()

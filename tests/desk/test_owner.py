@@ -15,6 +15,7 @@ from client.desk.drafts import Choices, Draft
 from client.desk.owner_screens import OwnerScreens
 from client.desk.pages import number
 from ppodc.service.config import OwnerConfig, load
+from tests.desk.plaintext import check_exact
 from tests.desk.running import eventually, running
 from tests.desk.world import OWNERS, SPECS, names_of, patients, rows_of, spec_of, write_table
 
@@ -72,8 +73,12 @@ def test_the_whole_path_of_an_owner(kind, tmp_path, request):
         world.run(spec.name)
         assert "The result is here" in desk.get(f"{there}/wait")
         page = desk.get(f"{there}/result")
-        with world.owner(OWNERS[0]) as owner:
-            result = owner.result(spec.name, wait=False)
+        results = []
+        for name in OWNERS:
+            with world.owner(name) as owner:
+                results.append(owner.result(spec.name, timeout=600))
+        check_exact(kind, spec, results)
+        result = results[0]
         if kind.startswith("join"):
             check_joined(page, result)
         check_numbers(page, result)

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from client.both_clouds import Clouds
-from client.desk.agreement import KINDS, agreement, kind_in_words
+from client.desk.agreement import agreement, kind_in_words
 from client.desk.invitation_screens import InviteScreens, KeyScreens
 from client.desk.ledger_screens import LedgerScreens
 from client.desk.pages import Pages
 from client.desk.screens import Visit, download, go, route
-from client.desk.study_form import Sketch, read_sketch, sample_sketch
+from client.desk.study_form import FORMS, Sketch, read_sketch, sample_sketch
 from client.operator import Operator
 from ppodc.errors import ChannelError, InputError, PpodcError, printable
 from ppodc.service.config import OwnerConfig, load
@@ -149,7 +149,7 @@ class OperatorScreens:
 
     def new(self, visit: Visit) -> Response:
         kind = visit.query.get("kind", "kmeans")
-        if kind not in KINDS:
+        if kind not in FORMS:
             raise InputError(f"There is no kind of study {printable(kind)!r}.")
         return self._form(sample_sketch(kind, self._known_owners()))
 
@@ -169,7 +169,7 @@ class OperatorScreens:
             400 if said else 200,
             here="/new",
             sketch=sketch,
-            kinds=KINDS,
+            kinds=FORMS,
             said=said,
             **self._shown(sketch),
         )

@@ -5,16 +5,31 @@ a field, which the kind's sample explains (`job_form`); none is invented here.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
+from client.desk.agreement import KINDS
 from client.desk.incoming import Form
 from client.desk.job_form import JobKey, as_toml, filled, job_keys
 from ppodc import kinds
 from ppodc.errors import InputError, printable
+from ppodc.linkage.joined import sample as joined
 from ppodc.spec import Spec
 
 _MOST = 400  # columns or owners on a form
+_JOINED_TOTALS = """\
+[job]
+kind = "totals"
+variance = true              # and the variance of each column
+cross = true                 # and the covariance and correlation of every two columns
+
+"""
+JOINED = {
+    "join": "Clusters over joined tables",
+    "join-totals": "Totals over joined tables",
+}
+FORMS = {**KINDS, **JOINED}  # what a form begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +40,31 @@ class ColumnLine:
     low: str = ""
     high: str = ""
     words: str = ""  # "no, former, yes", or "text words 20"
+    use: str = ""  # of a number: "link", "cluster" or both
+    held_by: str = ""  # names of owners with commas between, if not all have it
 
     @property
     def empty(self) -> bool:
         return not any((self.name, self.low, self.high, self.words))
 
+    @property
+    def _further(self) -> str:
+        holders = [name.strip() for name in self.held_by.split(",") if name.strip()]
+        held = f", held_by = {json.dumps(holders)}" if holders else ""
+        return (f", use = {json.dumps(self.use)}" if self.use else "") + held
+
     def to_toml(self) -> str:
         """An entry of `columns` in a spec file."""
-        name = json.dumps(self.name)
         parts = self.words.split()
         if parts[:1] == ["text"]:
             signs, longest = (*parts[1:3], "", "")[:2]
-            return f"{{ name = {name}, text = {json.dumps(signs)}, longest = {longest or 0} }}"
-        if self.words:
+            holds = f"text = {json.dumps(signs)}, longest = {longest or 0}"
+        elif self.words:
             words = [word.strip() for word in self.words.split(",")]
-            return f"{{ name = {name}, values = {json.dumps(words, ensure_ascii=False)} }}"
-        return f"{{ name = {name}, low = {_number(self.low)}, high = {_number(self.high)} }}"
+            holds = f"values = {json.dumps(words, ensure_ascii=False)}"
+        else:
+            holds = f"low = {_number(self.low)}, high = {_number(self.high)}"
+        return f"{{ name = {json.dumps(self.name)}, {holds}{self._further} }}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,11 @@ class Sketch:
     known: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def joins(self) -> bool:
+        """Whether columns say who holds them."""
+        return self.kind in JOINED
+
+    @property
     def text(self) -> str:
         """The spec file."""
         columns = "".join(f"    {c.to_toml()},\n" for c in self.columns if not c.empty)
@@ -72,6 +101,8 @@ class Sketch:
 
     def spec(self) -> Spec:
         """The spec; PpodcError says what is wrong."""
+        if not any(any(owner) for owner in self.owners):
+            raise InputError("Name the owners who take part, with their public keys.")
         return Spec.loads(self.text)
 
     def changed(self, how: str) -> "Sketch":
@@ -96,32 +127,53 @@ def _number(text: str) -> str:
     return text if text[:1] not in ".+" and not text.endswith(".") else repr(float(text))
 
 
+def _sample(kind: str, owners: Sequence[str]) -> str:
+    """The text of a spec to begin with."""
+    if kind not in JOINED:
+        return kinds.named(kind).sample
+    text = joined.sample(owners)
+    if kind == "join-totals":
+        head, job = text.split("[job]")
+        text = head + _JOINED_TOTALS + job[job.index("[join]") :]
+    return text
+
+
 def sample_sketch(kind: str, owners: Mapping[str, str]) -> Sketch:
     """The kind's own sample, to begin with."""
-    spec = Spec.loads(kinds.named(kind).sample)
+    named = tuple(owners.items())[:_MOST]
+    if kind in JOINED and len(named) < 2:
+        named = tuple((name, "") for name in joined.OWNERS)
+    text = _sample(kind, [name for name, _ in named])
+    spec = Spec.loads(text)
     lines = [
         ColumnLine(column.name, "", "", ", ".join(column.values))
         if column.values
-        else ColumnLine(column.name, f"{column.low:g}", f"{column.high:g}")
+        else ColumnLine(
+            column.name,
+            f"{column.low:g}",
+            f"{column.high:g}",
+            "",
+            "" if column.held_by or column.use == "both" else column.use,
+            ", ".join(column.held_by),
+        )
         for column in spec.schema.columns
     ]
     lines += [
         ColumnLine(text.name, "", "", f"text {text.signs} {text.longest}")
         for text in spec.schema.texts
     ]
-    named = tuple(owners.items())[:_MOST] or (("", ""), ("", ""))
     return Sketch(
         name="",
         kind=kind,
-        keys=_keys_of(kind),
+        keys=_keys_of(text),
         ub=str(spec.schema.ub),
         columns=tuple(lines),
-        owners=named,
+        owners=named or (("", ""), ("", "")),
     )
 
 
-def _keys_of(kind: str) -> tuple[JobKey, ...]:
-    _, start, job = kinds.named(kind).sample.partition("[job]")
+def _keys_of(sample: str) -> tuple[JobKey, ...]:
+    _, start, job = sample.partition("[job]")
     return job_keys(start + job)
 
 
@@ -132,19 +184,21 @@ def read_sketch(form: Form) -> Sketch:
         return form.get(name, [""])[0].strip()
 
     kind = one("kind")
-    if kind not in kinds.ROOMS:
+    if kind not in FORMS:
         raise InputError(f"There is no kind of study {printable(kind)!r}.")
-    columns = zip(
-        *(form.get(f"column-{part}", [])[:_MOST] for part in ("name", "low", "high", "words")),
-        strict=False,
+    parts = [
+        form.get(f"column-{part}", [])[:_MOST]
+        for part in ("name", "low", "high", "words", "use", "held")
+    ]
+    columns = list(zip_longest(*parts, fillvalue=""))
+    owners = list(
+        zip(form.get("owner-name", [])[:_MOST], form.get("owner-key", [])[:_MOST], strict=False)
     )
-    owners = zip(
-        form.get("owner-name", [])[:_MOST], form.get("owner-key", [])[:_MOST], strict=False
-    )
+    keys = _keys_of(_sample(kind, joined.OWNERS))
     return Sketch(
         name=one("name"),
         kind=kind,
-        keys=tuple(filled(_keys_of(kind), form.get("key", []), form.get("value", []))),
+        keys=tuple(filled(keys, form.get("key", []), form.get("value", []))),
         more=form.get("more", [""])[0].replace("\r\n", "\n"),
         ub=one("ub"),
         columns=tuple(ColumnLine(*(cell.strip() for cell in line)) for line in columns),

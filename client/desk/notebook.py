@@ -1,5 +1,6 @@
 """Results, specs and privacy reports in notebooks, from the desk's own templates."""
 
+import re
 from typing import Any
 
 from client.desk.agreement import agreement, kind_in_words, smallest
@@ -19,5 +20,6 @@ def html_of(shown: Any) -> str:
         values["privacy"] = shown.describe()
     else:
         values["shown"] = view(shown)
-    style = (HERE / "static" / "desk.css").read_text(encoding="utf-8").replace(":root", ":scope")
-    return environment().get_template("notebook.html").render(style=style, **values)
+    style = (HERE / "static" / "desk.css").read_text(encoding="utf-8")
+    nested = re.sub(r"(:root|\bbody)(?= \{)", "&", style)
+    return environment().get_template("notebook.html").render(style=nested, **values)

@@ -17,11 +17,13 @@ import pytest
 
 from client.desk.cloud_screens import CloudScreens
 from client.desk.invitation_screens import FirstStart
+from client.desk.notebook import html_of
 from client.desk.operator_screens import OperatorScreens
 from client.desk.owner_screens import OwnerScreens
 from client.desk.pages import number
 from ppodc.service.config import OwnerConfig, load
 from ppodc.service.invitation import Invitation
+from ppodc.totals.result import totals
 from tests.desk.browser import chromium, launch, opened
 from tests.desk.page_checks import check_page
 from tests.desk.running import running
@@ -144,8 +146,8 @@ def test_every_other_screen(browser, clouds, tmp_path):
         tab.go("/study/next-study/agree")
         looked_at(tab, "owner-agree-epsilon")
     for party, screens, paths in (
-        ("operator", OperatorScreens, ("/", "/new", "/new?kind=linkage", "/invite",
-                                       "/study/watched", "/ledger")),
+        ("operator", OperatorScreens, ("/", "/new", "/new?kind=linkage", "/new?kind=join",
+                                       "/invite", "/study/watched", "/ledger", "/key")),
         ("cloud1", CloudScreens, ("/", "/job/watched", "/job/next-study", "/callers")),
     ):  # fmt: skip
         with (
@@ -305,6 +307,25 @@ def test_what_a_page_smuggles_in_is_not_run(browser, clouds, tmp_path):
         )
         assert refused == "script-src-attr"
         assert tab.page.title() != "3"
+
+
+NOTEBOOK = """<!doctype html><style>body { background: #111; color: #eee; }
+.cell tbody tr:nth-child(odd) { background: #000; } .cell td, .cell th { text-align: left; }
+</style><div class="cell">"""
+
+
+def test_a_notebook_of_another_scheme_leaves_it_readable(browser):
+    """Its colours for text and tables are not mixed with ours."""
+    spec = spec_of("totals")
+    html = html_of(totals(spec, 4, [1000, 2000, 4000], [10**6, 2 * 10**6, 4 * 10**6]))
+    page = browser.new_page(color_scheme="light")
+    page.set_content(f"{NOTEBOOK}{html}</div>")
+    cell = page.get_by_role("cell", name="27.5", exact=True)
+    style = "(e, what) => getComputedStyle(e)[what]"
+    assert cell.evaluate(style, "color") == "rgb(20, 33, 42)"  # ink on paper
+    assert cell.locator("..").evaluate(style, "backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert cell.evaluate(style, "textAlign") == "right"
+    page.close()
 
 
 # ------------------------------------------------------------------------------------- keyboard

@@ -1,14 +1,14 @@
-"""What the studies of `tests.desk.world` must show, worked out from the tables in plaintext."""
+"""The results that the studies of `tests.desk.world` have in plaintext, from their tables."""
 
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from ppodc.kmeans.expected import expected, is_exact
 from ppodc.records.encode import encode
 from ppodc.totals.reference import reference as totals
 from tests.desk.world import OWNERS, patients, rows_of
+from tests.kmeans.expected import expected, is_exact
 
 ROWS = 24
 

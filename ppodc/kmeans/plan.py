@@ -113,11 +113,15 @@ class KMeansPlan(Plan):
     def owners(self) -> list[str]:
         """The owners for each of whom it is decided which clusters are told; none: for all.
 
-        A joined row is nobody's own: it has columns of every side, so all rows count for all.
+        A joined row is the own one of who gave the anchor's row, if several owners did.
         """
-        if self.job.join is not None or self.job.min_size == 1:
+        sealed, job = self.facts.sealed, self.job
+        if job.min_size == 1 or not job.sizes:
             return []
-        return self.facts.sealed.told_apart
+        if job.join is None:
+            return sealed.told_apart
+        giving = {o for s in self.shards for _, o in sealed.owners_of(s.first, s.rows).tolist()}
+        return sealed.owners if len(giving) > 1 else []
 
     @property
     def runs(self) -> list[tuple[int, int]]:

@@ -51,7 +51,7 @@ class Result(ShownInNotebooks):
     labels_: NDArray[np.int64] | None
     schema: Schema
     inertia_: Fraction | None = None
-    joined: bool = False  # the records are joined rows, which are nobody's own
+    joined: bool = False  # the records are joined rows
     sized: bool = True  # False: sizes are not told, and `sizes_` has 1 for each centre that is
 
     @property
@@ -114,7 +114,8 @@ class Result(ShownInNotebooks):
         if self.joined:
             return (
                 f"{small} of the {k} clusters have fewer joined rows than min_size, or fewer than "
-                "least are joined in all: owners learn nothing of them, and their centres are NaN."
+                "least are joined in all: you learn nothing of them, and their centres are NaN. "
+                "Your own do not count for min_size where others are on the anchor's side too."
             )
         return (
             f"{small} of the {k} clusters have fewer records than min_size. Your own do not count "

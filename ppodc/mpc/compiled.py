@@ -38,13 +38,15 @@ def _array(kind: Any, dimensions: int, readonly: bool) -> Any:
 
 # What a kernel reads (in) and writes (out), by dtype and dimensions.
 in_u1, in_u4 = (_array(kind, 1, True) for kind in (types.uint8, types.uint32))
+in_u1_2, in_u2_2 = (_array(kind, 2, True) for kind in (types.uint8, types.uint16))
 in_u4_2, in_u4_3 = (_array(types.uint32, d, True) for d in (2, 3))
 in_u8, in_u8_2, in_u8_3 = (_array(types.uint64, d, True) for d in (1, 2, 3))
 in_i8 = _array(types.int64, 1, True)
-out_u1_2 = _array(types.uint8, 2, False)
+out_u1_2, out_u2_2 = (_array(kind, 2, False) for kind in (types.uint8, types.uint16))
 out_u4, out_u4_2, out_u4_3 = (_array(types.uint32, d, False) for d in (1, 2, 3))
 out_u8, out_u8_2, out_u8_3 = (_array(types.uint64, d, False) for d in (1, 2, 3))
 out_i8 = _array(types.int64, 1, False)
+out_u1, out_u2 = (_array(kind, 1, False) for kind in (types.uint8, types.uint16))
 u64, i64, void = types.uint64, types.int64, types.void
 
 

@@ -375,6 +375,19 @@ def test_one_round_selects_for_all_bits_and_choices(pair, limbs, top):
     assert [x % right for x in opened(found)] == [x % right for x in expected]
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("table", [7, 40_000])
+def test_selects_in_lanes(pair, kind, table):
+    """Every (u, v) meets every random choice c; several messages, rows repeated or not."""
+    g, count = np.random.default_rng(table), 40_000
+    bits = g.integers(0, 2, (2, count)).astype(np.uint8)
+    rows = g.integers(0, np.iinfo(kind).max + 1, (2, table, 9)).astype(kind)
+    found = pair.run(select.select_lanes, tuple(bits), tuple(rows))
+    whole = (rows[0] + rows[1])[np.arange(count) % table]
+    assert found[0].dtype == kind
+    assert np.array_equal(found[0] + found[1], whole * (bits[0] ^ bits[1])[:, None])
+
+
 @pytest.mark.parametrize("liar", [1, 2])
 def test_a_sender_of_selects_that_deviates_moves_the_result_by_its_own_error(pair, liar):
     """y + d gives the error (-1)^f (v ^ f) d of the header: 0, d or -d."""

@@ -23,25 +23,29 @@ included. Rounds: 1 a batch, 1 a batch for 1:1; then those of a comparison and s
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Block
+from ppodc.mpc.compiled import compiled, in_i8
 from ppodc.mpc.ot.correlated_ot import Bits
+from ppodc.mpc.ot.lanes import TYPES, Lanes
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import and_bits, compare, select
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
 from ppodc.mpc.shares.xor_bits import WORD, XorShare, pack, padded
 from ppodc.mpc.supplies import Needs
 
-LANES = (1, 2, 4)  # bytes
+KINDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}  # lanes, by bytes
 
 
 def lane_bytes(ub: int, candidates: int) -> int:
     """The fewest bytes that hold values 0..ub, and counts up to `candidates` with a sign."""
     bits = max(ub.bit_length(), candidates.bit_length() + 1)
-    for size in LANES:
+    for size in KINDS:
         if 8 * size >= bits:
             return size
     raise InputError(f"a row has {candidates} candidates, which is too many to join.")
@@ -56,28 +60,43 @@ def fetch(
     session: Session,
     blocks: Sequence[Block],
     matched: Sequence[Bits],
-    values: U64Array,
-    top: int,
-    sums: tuple[U64Array, U64Array],
+    values: Lanes,
+    sums: tuple[Lanes, Lanes],
 ) -> None:
     """Add up (V, c) of the rows on the left and d of those on the right, over some blocks.
 
     `matched` are the match bits (height, width) of each block, `values` additive shares of the
-    columns of the rows on the right. `sums` are (left rows, l + 1) and (right rows).
+    columns of the rows on the right. `sums` are (left rows, l + 1) and (right rows). All are lanes.
     """
     fetched, used = sums
-    one = np.full((len(values), 1), session.role == 1, U64)
+    one = np.full((len(values), 1), session.role == 1, values.dtype)
     table = np.concatenate([values, one], axis=1)
-    rows = [np.tile(table[block.columns], (block.height, 1)) for block in blocks]
+    rows = [table[block.columns] for block in blocks]
+    if len(blocks) > 1:  # a row for each pair
+        rows = [np.tile(part, (block.height, 1)) for part, block in zip(rows, blocks, strict=True)]
     flat = np.concatenate([bits.reshape(-1) for bits in matched])
-    wide = AdditiveShare(np.concatenate(rows)[..., None])
-    found = select.select(session, flat, wide, top=top).limbs[..., 0]
-    at = 0
+    found, at = select.select_lanes(session, flat, np.concatenate(rows)), 0
     for block in blocks:
-        part = found[at : at + block.pairs].reshape(block.height, block.width, -1)
+        part = np.zeros((block.height, table.shape[1]), table.dtype)
+        _add_up[table.dtype](found[at : at + block.pairs], block.columns, part, used)
+        fetched[slice(*block.xs)] += part
         at += block.pairs
-        fetched[slice(*block.xs)] += part.sum(axis=1, dtype=U64)
-        used[block.columns] += part[:, :, -1].sum(axis=0, dtype=U64)
+
+
+def _sums(found: Lanes, columns: NDArray[np.intp], rows: Lanes, used: Lanes) -> None:
+    """Sums of pairs (height * width, l + 1) by row on the left; of counts, by row on the right."""
+    pair, last = 0, found.shape[1] - 1
+    for i in range(rows.shape[0]):
+        for j in columns:
+            for c in range(found.shape[1]):
+                rows[i, c] += found[pair, c]
+            used[j] += found[pair, last]
+            pair += 1
+
+
+_add_up = {
+    np.dtype(t): compiled(read, in_i8, rows, column)(_sums) for t, read, rows, column in TYPES
+}
 
 
 def below_two(session: Session, counts: U64Array, top: int) -> Bits:

@@ -34,7 +34,6 @@ from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Progress
 
 Words = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
-_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,8 @@ class Joiner:
     def link(self, work: Sequence[Work], uploads: Uploads, rows: int, progress: Progress) -> Found:
         """Findings that these blocks add to all others; progress is `rows` in all."""
         anchor, others = uploads.counts()
-        fetched, used = np.zeros((anchor, self._width), U64), np.zeros(others, U64)
+        kind = joined_rows.KINDS[uploads.top]
+        fetched, used = np.zeros((anchor, self._width), kind), np.zeros(others, kind)
         first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
         bits = []
         for batch in self._compared.matched(work, self._needs, rows, progress):
@@ -146,14 +146,12 @@ class Joiner:
             own = slice(first[x], first[x] + uploads.rows[x].count)
             there = slice(first[y], first[y] + uploads.rows[y].count)
             joined_rows.fetch(
-                self._session, blocks, matched, self._values[y][:, list(places)],
-                uploads.top, (fetched[own, lanes], used[there]),
+                self._session, blocks, matched, self._values[y][:, list(places)].astype(kind),
+                (fetched[own, lanes], used[there]),
             )  # fmt: skip
             if self._columns.join.relation == "1:1":
                 bits += [np.packbits(part.reshape(-1)) for part in matched]
-        kind = _DTYPES[uploads.top]
-        packed = np.concatenate([np.empty(0, np.uint8), *bits])
-        return Found(fetched.astype(kind), used.astype(kind), packed)
+        return Found(fetched, used, np.concatenate([np.empty(0, np.uint8), *bits]))
 
     def _needs(self, batch: Sequence[Work]) -> Needs:
         pairs = pairs_of(batch)
@@ -186,7 +184,7 @@ class Joiner:
             kept = joined_rows.both(session, kept, np.ascontiguousarray(keep[:, side]))
         values = np.concatenate([self._filled(kept, fetched, s, uploads) for s in self._lanes], 1)
         shared = values if session.role == 1 else U64(0) - values
-        return Joined(shared.astype(_DTYPES[top]), kept)
+        return Joined(shared.astype(joined_rows.KINDS[top]), kept)
 
     @property
     def _all(self) -> list[tuple[slice, tuple[int, ...]]]:

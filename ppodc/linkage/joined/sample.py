@@ -38,7 +38,9 @@ seed = 1
 # May owners on the anchor's side fetch the cluster of each of their rows, or that it is not joined?
 # They then learn whom the other sides hold too, and whose values a centre averages.
 labels = false
-min_size = 5                 # owners learn nothing of a cluster of fewer joined people
+# Owners learn nothing of a cluster of fewer joined people. Of several owners on the anchor's side
+# each counts those that are not its own.
+min_size = 5
 
 [join]
 # "1:1": people who have each other and nobody else. "m:1": rows of the anchor with one partner,

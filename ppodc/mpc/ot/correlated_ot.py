@@ -27,12 +27,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.mpc.compiled import compiled, i64, in_u1, in_u8_2, inlined, out_u8_2
+from ppodc.mpc.ot import lanes
 from ppodc.mpc.ot.aes import BATCH_BLOCKS
 from ppodc.mpc.ot.transfer import ObliviousTransfer
 from ppodc.mpc.shares.additive import LIMB_BITS, U64, U64Array, add_carry, sub_borrow
@@ -42,6 +43,7 @@ Bits = NDArray[np.uint8]
 _MESSAGE, _WISHES = "shares.correlated", "shares.choices"
 _MESSAGE_BYTES = 1 << 20
 _AHEAD_BYTES = 1 << 23  # on their way before the peer's messages are awaited
+_WORD_BYTES = 8
 _TOP_TYPES: dict[int, type[np.generic]] = {
     1: np.uint8,
     2: np.uint16,
@@ -68,7 +70,7 @@ class Keys(Protocol):
 class Sending:
     """A sender's part: transfer o carries row o % len(rows), and its bit u is signs[o]."""
 
-    rows: U64Array  # (R, columns * limbs)
+    rows: NDArray[Any]  # (R, columns * limbs), of the type of the sums
     signs: Bits
 
 
@@ -77,14 +79,15 @@ class Batch:
     """A run of transfers and its sums: transfer o goes to row o // group of `sums`.
 
     Of the last limb of every number only `top` bytes (1, 2, 4 or 8) are computed and sent: sums
-    are right modulo 2^(64 (limbs - 1) + 8 top), and their higher bits mean nothing.
+    are right modulo 2^(64 (limbs - 1) + 8 top), and their higher bits mean nothing. Sums of one
+    limb and groups of one may be of the type of `top` bytes, as rows then are (`lanes`).
     """
 
     count: int
     group: int
     limbs: int
     first: int  # instance number of transfer 0
-    sums: U64Array  # (count / group, columns * limbs), added to in place
+    sums: NDArray[Any]  # (count / group, columns * limbs), added to in place
     top: int = 8
 
     @property
@@ -97,6 +100,11 @@ class Batch:
         """Hash blocks of a pad: the full limbs of all columns, then their last limbs, packed."""
         full = self.columns * (self.limbs - 1)
         return -(-(full + -(-self.columns * self.top // 8)) // 2)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows, messages and sums are lanes of `top` bytes."""
+        return self.group == self.limbs == 1 and self.sums.itemsize == self.top < _WORD_BYTES
 
     @property
     def row_bytes(self) -> int:
@@ -210,35 +218,35 @@ class _Running:
         if sending is None:
             return
         full = np.empty((end - start, batch.columns * (batch.limbs - 1)), U64)
-        last = np.empty((end - start, batch.columns), U64)
+        last = np.empty((end - start, batch.columns), batch.sums.dtype)
         step = max(1, BATCH_BLOCKS // batch.blocks)
         for at in range(start, end, step):
             to, tweak = min(at + step, end), batch.first + at
             zero, one = self.each.keys.as_sender(at, to)
             pads = ot.hash.expand(zero, tweak, ot.role, batch.blocks)
-            _message(
-                pads,
-                ot.hash.expand(one, tweak, ot.role, batch.blocks),
-                sending.signs[at:to],
-                sending.rows,
-                at,
-                batch.limbs,
-                batch.top,
-                full[at - start : to - start],
-                last[at - start : to - start],
-            )
+            others = ot.hash.expand(one, tweak, ot.role, batch.blocks)
+            signs, rows, part = sending.signs[at:to], sending.rows, slice(at - start, to - start)
+            if batch.narrow:
+                kind = rows.dtype
+                lanes.message[kind](pads.view(kind), others.view(kind), signs, rows, at, last[part])
+            else:
+                shape = batch.limbs, batch.top
+                _message(pads, others, signs, rows, at, *shape, full[part], last[part])
             if self.flips is None:
                 self.kept.append((at, pads))
             else:
                 self._keep(at, pads, self.flips)
-        ot.link.send(_MESSAGE, full, last.astype(_TOP_TYPES[batch.top]))
+        ot.link.send(_MESSAGE, full, last.astype(_TOP_TYPES[batch.top], copy=False))
 
     def _keep(self, at: int, pads: U64Array, flips: Bits) -> None:
         batch, sending = self.each.batch, self.each.sending
         if sending is not None:
-            part = slice(at, at + len(pads))
-            shape = at, batch.group, batch.limbs, batch.top
-            _keep(pads, flips[part], sending.signs[part], sending.rows, *shape, batch.sums)
+            part, rows, sums = slice(at, at + len(pads)), sending.rows, batch.sums
+            own = flips[part], sending.signs[part], rows, at
+            if batch.narrow:
+                lanes.keep[sums.dtype](pads.view(sums.dtype), *own, sums)
+            else:
+                _keep(pads, *own, batch.group, batch.limbs, batch.top, sums)
 
     def _receive(self, start: int, end: int) -> None:
         """The own share of some transfers, from the peer's y."""
@@ -252,24 +260,19 @@ class _Running:
             (U64, (size, batch.columns * (batch.limbs - 1))),
             (kind, (size, batch.columns)),
         )
-        last = small.astype(U64)
+        last = small.astype(batch.sums.dtype, copy=False)
         random = choices if keys.random is None else keys.random
         step = max(1, BATCH_BLOCKS // batch.blocks)
         for at in range(start, end, step):
             to = min(at + step, end)
-            tweak = batch.first + at
-            _receive(
-                ot.hash.expand(keys.as_receiver(at, to), tweak, ot.peer, batch.blocks),
-                random[at:to],
-                choices[at:to] ^ random[at:to],
-                full[at - start : to - start],
-                last[at - start : to - start],
-                at,
-                batch.group,
-                batch.limbs,
-                batch.top,
-                batch.sums,
-            )
+            pads = ot.hash.expand(keys.as_receiver(at, to), batch.first + at, ot.peer, batch.blocks)
+            part, flips = slice(at - start, to - start), choices[at:to] ^ random[at:to]
+            own, sums = (random[at:to], flips), batch.sums
+            if batch.narrow:
+                lanes.receive[sums.dtype](pads.view(sums.dtype), *own, last[part], at, sums)
+            else:
+                shape = batch.group, batch.limbs, batch.top
+                _receive(pads, *own, full[part], last[part], at, *shape, sums)
 
 
 @inlined

@@ -15,6 +15,7 @@ import numpy as np
 
 from ppodc.mpc.ot import correlated_ot
 from ppodc.mpc.ot.correlated_ot import Batch, Bits, Run, Sending
+from ppodc.mpc.ot.lanes import Lanes
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.shares.xor_bits import XorShare
@@ -74,6 +75,15 @@ def select_run(
     batch = Batch(len(bits), group, limbs, first, sums, top)
     run = Run(keys, batch, Sending(table, bits), bits)
     return AdditiveShare(sums.reshape(-1, columns, limbs)), run
+
+
+def select_lanes(session: Session, bits: Bits, rows: Lanes) -> Lanes:
+    """Bit o times rows[o % len(rows)], in lanes of 1, 2 or 4 bytes: (R, C) -> (len(bits), C)."""
+    keys, count = SuppliedKeys.take(session, len(bits)), len(bits)
+    sums, top = np.zeros((count, rows.shape[1]), rows.dtype), rows.itemsize
+    batch = Batch(count, 1, 1, session.ot.tweaks.reserve(count), sums, top)
+    correlated_ot.run(session.ot, keys, batch, Sending(rows, bits), bits)
+    return sums
 
 
 def sum_selected(

@@ -89,6 +89,24 @@ def test_several_owners_of_a_side_and_several_uploads(tmp_path, keys):
     assert known.keep.any()
 
 
+@pytest.mark.parametrize("job", [{"labels": False}, {"k": [1, 2], "inertia": True, "max_iter": 2}])
+def test_who_knows_which_of_its_own_rows_are_joined_cannot_subtract_them(tmp_path, job):
+    """Of several owners on the anchor's side, each counts the joined rows of the others."""
+    both = ["hospital", "practice"]
+    columns = [{**c, "held_by": both} if c["name"] == "stay" else c for c in EVERY]
+    tables = [("practice", named("hospital", ["f", "g"])[1]), named("insurer", list("fbadceh"))]
+    tables.append(named("hospital", list("abcde")))
+    clouds = TwoClouds(give(spec_of(EXACT, columns, min_size=3, **job), tables, tmp_path), pairs=2)
+    results = clouds.run()
+    known = check(clouds, results, tables)
+    assert known.keep.sum() == 6  # five of the hospital, one of the practice
+    first = {o: r.by_k[1] if "inertia" in job else r for o, r in results.items()}
+    assert first["hospital"].sizes_.sum() == 0
+    assert first["insurer"].sizes_.sum() > 0
+    if "inertia" in job:
+        assert first["practice"].sizes_.tolist() == first["insurer"].sizes_.tolist() == [6]
+
+
 @pytest.mark.parametrize("relation", ["1:1", "m:1"])
 def test_three_sides_are_a_star_at_the_anchor(tmp_path, relation):
     sides = (("insurer", 8), ("practice", 8), ("hospital", 7))

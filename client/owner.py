@@ -151,7 +151,10 @@ class Owner:
         self._check_name(shown)
         earlier = self._by_cloud(shown)
         if accept_differencing is not None:
-            self._releases.begin(shown, values, replace=replace, accepted=accept_differencing)
+            counted = owner_side(shown).of(self.name).counted(values)
+            self._releases.begin(
+                shown, values, *counted, replace=replace, accepted=accept_differencing
+            )
         with charged_for(dataset, data):
             receipt = self._sender.send(shown, values, progress=progress, on_sent=on_sent)
         if isinstance(given, Only):

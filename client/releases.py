@@ -7,8 +7,10 @@ make the rows of two datasets overlap and differ by fewer rows than the jobs' th
 before anything is sent, unless the owner names the other dataset. Jobs under differential privacy
 are not in it: their budget counts them.
 
-Nothing of it leaves the machine. Without its key a tag says nothing about a row. Tables under other
-bounds, steps or columns have other tags: such differences are not noticed.
+Nothing of it leaves the machine. Without its key a tag says nothing about a row. A row has the same
+tag in jobs of all kinds, with a linkage or a join too, whatever its columns are called there and in
+which order they stand. Tables under other bounds or steps, or of more or fewer columns, have other
+tags: such differences are not noticed.
 """
 
 import hashlib
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.files import disk_errors, key_file, locked, private_folder, write_private
+from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
 _TAG_BYTES = 8
@@ -40,7 +43,8 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dataset: str
     spec: str
-    columns: str
+    columns: str  # with bounds and steps, for people
+    bounds: str  # the same without names, in an order of their own
     threshold: int
     began: str
     tables: tuple[_Table, ...]
@@ -83,18 +87,28 @@ class Releases:
         return sorted(found, key=lambda release: release.began)
 
     def begin(
-        self, spec: Spec, values: NDArray[np.int64], *, replace: bool, accepted: Sequence[str]
+        self,
+        spec: Spec,
+        values: NDArray[np.int64],
+        schema: Schema,
+        counted: NDArray[np.int64],
+        *,
+        replace: bool,
+        accepted: Sequence[str],
     ) -> None:
-        """Note the rows before they are sent; InputError if they differ too little from others."""
+        """Note the rows before they are sent; InputError if they differ too little from others.
+
+        `counted` are those columns of `values` that the result is about, as the schema has them.
+        """
         threshold = spec.job.threshold
         if threshold is None:
             return
         private_folder(self._folder)
         with locked(self._folder / "lock"):
             own = self._find(spec) or _Release(
-                spec.name, spec.digest, _columns(spec), threshold[1], _now(), ()
+                spec.name, spec.digest, *_columns(schema), threshold[1], _now(), ()
             )
-            table = _Table(_digest(values), self._tags(spec, values).tobytes(), "")
+            table = _Table(_digest(values), self._tags(schema, counted).tobytes(), "")
             # a table that the clouds never confirmed does not count unless it is sent again
             kept = tuple(t for t in own.tables if t.upload and t.data != table.data and not replace)
             new = msgspec.structs.replace(own, tables=(*kept, table))
@@ -121,7 +135,7 @@ class Releases:
         others = [
             other
             for other in self._all()
-            if other.columns == new.columns and other.dataset != new.dataset and other.tables
+            if other.bounds == new.bounds and other.dataset != new.dataset and other.tables
         ]
         for other in others:
             common = _common(new.tags, other.tags)
@@ -142,13 +156,15 @@ class Releases:
                 "releases` lists them; each further result tells more about single rows."
             )
 
-    def _tags(self, spec: Spec, values: NDArray[np.int64]) -> Tags:
-        key = key_file(self._folder / "tags.key")
-        rows = np.ascontiguousarray(values, "<i8")
-        tags = [
-            hashlib.blake2b(row.tobytes(), digest_size=_TAG_BYTES, key=key).digest() for row in rows
-        ]
-        return np.sort(np.frombuffer(b"".join(tags), np.uint64))
+    def _tags(self, schema: Schema, counted: NDArray[np.int64]) -> Tags:
+        """Of each row the sum of a keyed hash of every value with its bounds and steps."""
+        key, tags = key_file(self._folder / "tags.key"), np.zeros(len(counted), np.uint64)
+        for bounds, column in zip(_bounds(schema), counted.T, strict=True):
+            values, places = np.unique(column, return_inverse=True)
+            texts = [f"{value} in {bounds}".encode() for value in values.tolist()]
+            hashed = [hashlib.blake2b(t, digest_size=_TAG_BYTES, key=key).digest() for t in texts]
+            tags += np.frombuffer(b"".join(hashed), np.uint64)[places.reshape(-1)]
+        return np.sort(tags)
 
     def _all(self) -> list[_Release]:
         if not self._folder.is_dir():
@@ -189,10 +205,17 @@ def _common(first: Tags, second: Tags) -> int:
     return int(np.minimum(counts[at], other_counts[other_at]).sum())
 
 
-def _columns(spec: Spec) -> str:
-    """Names, bounds and steps, which give a row its encoding."""
-    columns = [f"{c.name} {c.low} to {c.high}" for c in spec.schema.columns]
-    return msgspec.json.encode([*columns, f"{spec.schema.ub} steps"]).decode()
+def _columns(schema: Schema) -> tuple[str, str]:
+    """Names, bounds and steps; and bounds and steps, which give a row its tag."""
+    bounds = _bounds(schema)
+    columns = [f"{c.name} {c.low} to {c.high}" for c in schema.columns]
+    whole = [*columns, f"{schema.ub} steps"]
+    return msgspec.json.encode(whole).decode(), msgspec.json.encode(sorted(bounds)).decode()
+
+
+def _bounds(schema: Schema) -> list[str]:
+    """Of each column, whatever its name is."""
+    return [f"{float(c.low)!r} {float(c.high)!r} {schema.ub}" for c in schema.columns]
 
 
 def _digest(values: NDArray[np.int64]) -> str:

@@ -123,10 +123,11 @@ class Half(PairHalf):
         """The findings of all portions about a row in any pass, at its place in the first."""
         raise _cannot_link()
 
-    def fill(self, shard: str, values: NDArray[Any], keep: Bits) -> None:
+    def fill(self, shard: str, values: NDArray[Any], keep: Bits, whose: Bits) -> None:
         """Take in a shard's records, whose joined columns and shared bits of who counts these are.
 
-        From now on sums leave out the others; nobody learns which.
+        From now on sums leave out the others; nobody learns which. `whose` are bits of whose rows
+        their partners are.
         """
         raise _cannot_link()
 

@@ -304,14 +304,6 @@ class Job(kinds.Job):
             ),
             *([] if self.join is not None else [f"Every owner learns {labels}."]),
             *(
-                [
-                    "Where several owners are on the anchor's side, each of them counts the "
-                    "joined rows that are not its own."
-                ]
-                if self.join is not None and self.sizes and self.min_size > 1
-                else []
-            ),
-            *(
                 ["A cluster too small to be revealed at one k may follow from those of another."]
                 if self.ks and self.min_size > 1
                 else []

@@ -4,9 +4,13 @@ It holds uploads for the join (`linkage.joined.joiner`) until the first of the a
 taken in. These wait for their joined columns (`fill`); from then on it is a `SharesHalf` whose sums
 leave out the rows that are not joined. If fewer than `least` are joined, owners are told zeros.
 
+Of an owner that shares its side with others, thresholds count the joined rows that hold a row of
+one of these: it knows its own columns of the others, and would subtract them.
+
 Who learns what: nothing. Rounds, bytes: those of the join; then once a select a row. Iterations
-cost what they cost without. `least` takes a comparison and a select at the output. Labels of the
-anchor's rows cost what labels do, and a round with half an AND pair a bit.
+cost what they cost without. `least` takes a comparison and an AND at the output. Labels of the
+anchor's rows cost what labels do, and a round with half an AND pair a bit. Sizes by owner of a
+partner's side, once for each k: a select a row and owner, and one of all owners a row and cluster.
 """
 
 from collections.abc import Sequence
@@ -18,18 +22,18 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.kmeans.half import State
 from ppodc.kmeans.shares import output as giving_out
+from ppodc.kmeans.shares import sums as summing
 from ppodc.kmeans.shares import update
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.whole_centres import whole_centres
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.compare.comparisons import is_side
 from ppodc.linkage.joined.columns import JoinedColumns
-from ppodc.linkage.joined.joined_rows import both
+from ppodc.linkage.joined.joined_rows import as_numbers, both
 from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads
 from ppodc.linkage.token_shares import own_row_share
 from ppodc.mpc.ot.correlated_ot import Bits
-from ppodc.mpc.shares.additive import U64
-from ppodc.mpc.shares.remask import remask
+from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.records.result_shares import OutputShare
 
 
@@ -44,6 +48,7 @@ class JoinedHalf(SharesHalf):
         self._joiner = Joiner(self._session, columns)
         self._waiting: dict[str, NDArray[np.uint64]] = {}  # own columns of rows not joined yet
         self._numbers: dict[str, NDArray[np.uint64]] = {}  # of rows, where there are dummies
+        self._whose: dict[str, Bits] = {}  # of rows, whose partners theirs are
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload for the join, or the anchor's rows: as uploaded."""
@@ -71,10 +76,10 @@ class JoinedHalf(SharesHalf):
         with self._session.step("join"):
             return self._joiner.join(found, work, uploads)
 
-    def fill(self, shard: str, values: NDArray[Any], keep: Bits) -> None:
+    def fill(self, shard: str, values: NDArray[Any], keep: Bits, whose: Bits) -> None:
         """Take in the anchor's records of a shard with the columns of their partners."""
         own = self._waiting.pop(shard, None)
-        if own is None or len(own) != len(values) or len(values) != len(keep):
+        if own is None or not len(own) == len(values) == len(keep) == len(whose):
             raise InputError(f"shard {shard!r} does not fit its joined columns.")
         places = [place for side in self._columns.partners for place in side.places]
         records = own.copy()
@@ -82,27 +87,46 @@ class JoinedHalf(SharesHalf):
         super().ingest(shard, records)
         with self._session.step("join"):
             self._shards[shard].keep_only(self._session, keep, self._budget)
+        self._whose[shard] = whose
 
-    def output(
-        self,
-        sums: State,
-        squares: State | None = None,
-        members: State | None = None,
-        owners: int = 1,
-    ) -> list[OutputShare]:
-        """Halves of sums and sizes, the same for all; zeros if fewer than `least` are joined.
+    def members(self, shard: str, runs: NDArray[np.int64], owners: int, *partners: int) -> State:
+        """Sizes by owner: of its own rows of the anchor, or of rows whose partner is its own.
 
-        Without sizes, halves of centres in whole steps, each with 1 behind it if it is told.
+        `runs` are empty if the anchor has one owner; `partners` are the numbers of the owners
+        whose partners `fill` has told of. All others have none.
         """
-        least = min(self._columns.join.least, self._p.m + 1)
-        if least > 1:
-            sums, squares = self._enough(sums, squares, least)
+        held, whose = self._shard(shard), self._whose[shard]
+        if len(partners) != whose.shape[1]:
+            raise InputError(f"{len(partners)} owners of partners do not fit shard {shard!r}.")
+        total = np.zeros((len(held.hot[0][1]) if held.hot else 1, owners), U64)
+        if len(runs):
+            total += super().members(shard, runs, owners)
+        if partners:
+            with self._session.step("members"):
+                counted, at = as_numbers(self._session, whose).limbs[..., 0], 0
+                for rows, hot in held.hot:
+                    self._session.supplies.reserve(summing.needs(rows, len(hot)))
+                    own = np.ascontiguousarray(counted[at : at + rows])
+                    total[:, list(partners)] += summing.sums(self._session, own, hot, 32)
+                    at += rows
+        return total
+
+    def _told(self, counts: U64Array) -> Bits | None:
+        """As without a join, and none of an owner for whom fewer than `least` rows count."""
+        told, least = super()._told(counts), min(self._columns.join.least, self._p.m + 1)
+        if least <= 1:
+            return told
+        joined = counts.sum(axis=1, dtype=U64)[:, None]
+        self._session.supplies.reserve(update.small_needs(counts.size))
+        enough = np.repeat(giving_out.large(self._session, joined, least), counts.shape[1], axis=1)
+        return enough if told is None else both(self._session, enough, told)
+
+    def _as_told(self, clusters: U64Array) -> U64Array:
+        """Without sizes, centres in whole steps, each with 1 behind it if it is told."""
         if self._sizes:
-            return super().output(sums, squares, members, owners)
-        with self._session.step("output"):
-            told, p = self._widened(self._clusters(sums)), self._p
-            found = whole_centres(self._session, told, min(p.min_size, p.m + 1), p.m, p.ub)
-            return [OutputShare.of_words(remask(self._session, found.reshape(-1)))]
+            return clusters
+        least = min(self._p.min_size, self._p.m + 1)
+        return whole_centres(self._session, clusters, least, self._p.m, self._p.ub)
 
     def joined_labels(self, shard: str, sums: State) -> OutputShare:
         """Halves of 1 + the label, or of 0 for a row that is not joined (or nothing is told)."""
@@ -113,7 +137,7 @@ class JoinedHalf(SharesHalf):
             told, at, parts = held.keep, 0, [np.empty(0, U64)]
             least = min(self._columns.join.least, self._p.m + 1)
             if least > 1:
-                told = self._told(told, sums, least)
+                told = self._enough(told, sums, least)
             for rows, hot in held.hot:
                 self._session.supplies.reserve(giving_out.label_needs(rows, len(hot) + 1))
                 own = told[at : at + rows]
@@ -121,13 +145,12 @@ class JoinedHalf(SharesHalf):
                 at += rows
             return OutputShare.of_words(np.concatenate(parts))
 
-    def _told(self, keep: Bits, sums: State, least: int) -> Bits:
+    def _enough(self, keep: Bits, sums: State, least: int) -> Bits:
         """The rows that count if at least `least` rows are joined; otherwise none."""
         counts = self._widened(self._clusters(sums))[:, -1]
         self._session.supplies.reserve(update.small_needs(1))
-        joined = counts.sum(dtype=U64).reshape(1, 1)
-        few = update.small(self._session, joined, least).negated(self.role).unpack(1)
-        return both(self._session, keep, np.repeat(few, len(keep)))
+        enough = giving_out.large(self._session, counts.sum(dtype=U64).reshape(1, 1), least)
+        return both(self._session, keep, np.repeat(enough, len(keep)))
 
     def own_rows(
         self, shard: str, upload: NDArray[np.uint64], first: NDArray[np.bool_]
@@ -137,23 +160,10 @@ class JoinedHalf(SharesHalf):
             own = self._numbers[shard]
             return own_row_share(self._session, own, upload, first, self._budget)
 
-    def _enough(self, sums: State, squares: State | None, least: int) -> tuple[State, State | None]:
-        """The sums as they are, or zeros if fewer than `least` rows are joined."""
-        with self._session.step("output"):
-            told = self._widened(self._clusters(sums))
-            k, columns = told.shape
-            further = np.empty((k, 0), U64) if squares is None else squares.astype(U64)
-            whole = np.hstack([told, further])
-            joined = told[:, -1].sum(dtype=U64).reshape(1, 1)
-            self._session.supplies.reserve(update.small_needs(1))
-            row = whole.reshape(1, -1)  # all of it is told, or nothing
-            kept = giving_out.large(self._session, row, joined, least)[0].reshape(whole.shape)
-        left = None if squares is None else np.ascontiguousarray(kept[:, columns:])
-        return np.ascontiguousarray(kept[:, :columns]), left
-
     def close(self) -> None:
         """End the pair's session and forget all records."""
         self._joiner.close()
         self._waiting.clear()
         self._numbers.clear()
+        self._whose.clear()
         super().close()

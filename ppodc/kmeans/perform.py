@@ -98,9 +98,9 @@ def _squares(half: Half, task: Task, _progress: Progress) -> State:
 
 
 def _members(half: Half, task: Task, _progress: Progress) -> State:
-    """`agreed` has the number of owners."""
+    """`agreed` has the number of owners; of joined rows, also those whose partners are told."""
     pairs = zip(task.shards, task.inputs, strict=True)
-    return half.add([half.members(shard, runs, task.agreed[0]) for shard, runs in pairs])
+    return half.add([half.members(shard, runs, *task.agreed) for shard, runs in pairs])
 
 
 def _output(half: Half, task: Task, _progress: Progress) -> list[OutputShare]:

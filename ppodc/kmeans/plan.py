@@ -113,15 +113,13 @@ class KMeansPlan(Plan):
     def owners(self) -> list[str]:
         """The owners for each of whom it is decided which clusters are told; none: for all.
 
-        A joined row is the own one of who gave the anchor's row, if several owners did.
+        A joined row has columns of every side. It is an owner's own if its row of a side that
+        several owners share is.
         """
-        sealed, job = self.facts.sealed, self.job
-        if job.min_size == 1 or not job.sizes:
-            return []
-        if job.join is None:
-            return sealed.told_apart
-        giving = {o for s in self.shards for _, o in sealed.owners_of(s.first, s.rows).tolist()}
-        return sealed.owners if len(giving) > 1 else []
+        if isinstance(self.linking, Joining):
+            told = self.job.min_size > 1 or self.linking.columns.join.least > 1
+            return self.linking.owners if told else []
+        return [] if self.job.min_size == 1 else self.facts.sealed.told_apart
 
     @property
     def runs(self) -> list[tuple[int, int]]:

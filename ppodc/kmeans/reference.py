@@ -202,7 +202,7 @@ def kmeans(
     init: str = "random",
     start: int = 0,
     stops: bool = True,
-    owners: NDArray[np.int64] | None = None,
+    owners: NDArray[Any] | None = None,
 ) -> Trace:
     """Algorithm 5.1 with integers 0..2^20, from k records or from public integer `centres`.
 
@@ -211,7 +211,8 @@ def kmeans(
     Records that `keep` leaves out have a label, and may start a cluster where rows follow from the
     seed, but are in no sum. The
     result says nothing of clusters that end with fewer than `min_size` records; with `owners`, the
-    number of each record's owner, nothing to an owner without whose records they are fewer.
+    number of each record's owner or (records, owners) whether it is its own, nothing to an owner
+    without whose records they are fewer.
     """
     points = _integers(records, "the records")
     limit = Fraction(beta)
@@ -241,7 +242,7 @@ def kmeans(
         squares = _squares(points[counted], labels[counted], k)
         next_sums, next_sizes = _reseeded(new_sums, new_sizes, points[stand_ins])
         stop = stops and movement(sums, sizes, next_sums, next_sizes) <= limit
-        members = None if owners is None else _members(labels[counted], owners[counted], k, owners)
+        members = None if owners is None else _members(labels, owners, counted, k)
         iterations.append(
             Iteration(labels, new_sums, new_sizes, squares, next_sums, next_sizes, stop, members)
         )
@@ -288,13 +289,16 @@ def _clusters(records: Integers, labels: Integers, k: int) -> tuple[Integers, In
     return np.stack([records[labels == h].sum(axis=0) for h in range(k)]), sizes
 
 
-def _members(labels: Integers, whose: Integers, k: int, owners: Integers) -> Integers | None:
+def _members(
+    labels: Integers, owners: NDArray[Any], counted: NDArray[np.bool_], k: int
+) -> Integers | None:
     """Sizes by label and owner: (k, owners); None if one of the owners has all records."""
-    if len(np.unique(owners)) < 2:
-        return None
-    members = np.zeros((k, int(owners.max()) + 1), np.int64)
-    np.add.at(members, (labels, whose), 1)
-    return members
+    if owners.ndim == 1:
+        if len(np.unique(owners)) < 2:
+            return None
+        owners = owners[:, None] == np.arange(owners.max() + 1)
+    own = owners & counted[:, None]
+    return np.stack([own[labels == h].sum(axis=0) for h in range(k)]).astype(np.int64)
 
 
 def _squares(records: Integers, labels: Integers, k: int) -> tuple[int, ...]:

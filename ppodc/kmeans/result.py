@@ -114,8 +114,8 @@ class Result(ShownInNotebooks):
         if self.joined:
             return (
                 f"{small} of the {k} clusters have fewer joined rows than min_size, or fewer than "
-                "least are joined in all: you learn nothing of them, and their centres are NaN. "
-                "Your own do not count for min_size where others are on the anchor's side too."
+                "least are joined in all. Rows of your own do not count where other owners hold "
+                "the same columns. You learn nothing of these clusters, and their centres are NaN."
             )
         return (
             f"{small} of the {k} clusters have fewer records than min_size. Your own do not count "

@@ -22,6 +22,7 @@ import numpy as np
 from ppodc.kmeans.job import Job
 from ppodc.kmeans.plan import Best, KMeansPlan, Parts
 from ppodc.linkage.ahead import Compare, Home, ready
+from ppodc.linkage.joined.joining import Joining
 from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Run, Shard
 from ppodc.records.result_shares import OutputShare
@@ -202,9 +203,8 @@ class Tally(OnRecords):
         if plan.job.inertia:
             tasks.append(Task("squares", place.names))
         if plan.owners:
-            sealed = plan.facts.sealed
-            runs = tuple(sealed.owners_of(shard.first, shard.rows) for shard in place.shards)
-            tasks.append(Task("members", place.names, (len(plan.owners),), runs))
+            partners, runs = _whose(plan, place)
+            tasks.append(Task("members", place.names, (len(plan.owners), *partners), runs))
         return tasks
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
@@ -321,6 +321,14 @@ def table(job: Job) -> Sequence[PlanStep[Any]]:
         Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Tally(),
         output, labels,
     )  # fmt: skip
+
+
+def _whose(plan: KMeansPlan, place: SlotView) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Of joined rows numbers of owners of partners; and of each shard whose its rows are."""
+    if isinstance(plan.linking, Joining):
+        return plan.linking.whose(place.shards)
+    sealed = plan.facts.sealed
+    return (), tuple(sealed.owners_of(shard.first, shard.rows) for shard in place.shards)
 
 
 def _untallied(plan: KMeansPlan) -> list[int]:

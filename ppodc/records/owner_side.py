@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.records.encode import encode
 from ppodc.records.result_shares import OpenedResult
+from ppodc.records.schema import Schema
 from ppodc.records.sharing import SEED_BYTES, split
 from ppodc.records.upload_form import Cloud, Outline
 
@@ -96,6 +97,14 @@ class OwnerSide(ABC):
         on asks for the same rows again, and must get the same.
         """
         return split(values, secret, first_row=first_row)[0]
+
+    def counted(self, values: Ints) -> tuple[Schema, Ints]:
+        """The columns that an exact result is about, and their values in the encoded records.
+
+        Without what records are linked by, so that a table has the same in jobs of several kinds.
+        """
+        schema = self.spec.schema
+        return schema, values[:, : len(schema.columns)]
 
     @abstractmethod
     def open_result(self, opened: OpenedResult) -> Any:

@@ -59,6 +59,11 @@ class TotalsCloud(CloudSide):
                 for shard, inputs in zip(task.shards, task.inputs, strict=True):
                     half.fill(shard, *inputs)
                 return None
+            if task.name == "sum" and task.agreed:
+                owners, *partners = task.agreed
+                return half.sum(task.shards, progress, owners, partners, task.inputs)
+            if task.name == "output":
+                return half.output(task.inputs, *task.agreed)
         if task.name == "sum":
             return half.sum(task.shards, progress)
         return half.output(task.inputs)

@@ -7,7 +7,9 @@ and t the values of a row, z_i = keep_i t_i is a select a row, and modulo 2^64
     Q_s = sum_i t_is z_is = sum_i sum_j tbit_isj (2^j z_is)         one transfer a bit
     C_sq = sum_i t_is z_iq = sum_i sum_j tbit_isj (2^j z_iq)        all q at once, one a bit
 
-keep_i being 0 or 1, Q and C are those of the joined rows. If n < `least`, zeros go out.
+keep_i being 0 or 1, Q and C are those of the joined rows. If n < `least`, zeros go out. For an
+owner that shares its side with others, n counts the joined rows that hold a row of one of these: it
+knows its own columns of the rest, and would subtract them.
 
 Who learns what: nothing, nor whether n reached `least`; `output` gives each cloud a freshly masked
 half. Rounds: those of the join, of taking in, 1 for z, 1 for Q or C, and a comparison and a select
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.joined.joined_rows import as_numbers
 from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads, Words
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares import compare, select
@@ -58,6 +61,7 @@ class JoinedTotalsHalf(TotalsHalf):
         self._joiner = Joiner(self._session, joined)
         self._waiting: dict[str, NDArray[np.uint64]] = {}  # own columns of rows not joined yet
         self._keep: dict[str, Bits] = {}
+        self._whose: dict[str, Bits] = {}  # of rows, whose partners theirs are
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload for the join, or the anchor's rows: as uploaded."""
@@ -81,31 +85,48 @@ class JoinedTotalsHalf(TotalsHalf):
         with self._session.step("join"):
             return self._joiner.join(found, work, uploads)
 
-    def fill(self, shard: str, values: Words, keep: Bits) -> None:
+    def fill(self, shard: str, values: Words, keep: Bits, whose: Bits) -> None:
         """Take in the anchor's rows of a shard with the columns of their partners."""
         own = self._waiting.pop(shard, None)
-        if own is None or len(own) != len(values) or len(values) != len(keep):
+        if own is None or not len(own) == len(values) == len(keep) == len(whose):
             raise InputError(f"shard {shard!r} does not fit its joined columns.")
         records = own.copy()
         records[:, [place for side in self._joined.partners for place in side.places]] = values
         super().ingest(shard, records)
-        self._keep[shard] = keep
+        self._keep[shard], self._whose[shard] = keep, whose
 
-    def sum(self, shards: Sequence[str], progress: Progress) -> U64Array:
-        """This cloud's share of n, S and Q or C of these shards, one behind the other."""
+    def sum(
+        self,
+        shards: Sequence[str],
+        progress: Progress,
+        owners: int = 0,
+        partners: Sequence[int] = (),
+        runs: Sequence[NDArray[np.int64]] = (),
+    ) -> U64Array:
+        """This cloud's share of n, S and Q or C of these shards, one behind the other.
+
+        Behind them, for each of the owners if some share a side, how many joined rows are its own:
+        by `runs` of the anchor's rows, and by the numbers of owners whose partners `fill` told of.
+        """
         with self._session.step("sum"):
             columns = self._columns
             size = columns * columns if self._cross else columns * self._variance
-            total = np.zeros(1 + columns + size, U64)
-            for name in shards:
+            total, own = np.zeros(1 + columns + size, U64), np.zeros(owners, U64)
+            for place, name in enumerate(shards):
                 table, keep = self._tables[name], self._keep[name]
+                whose = np.repeat(runs[place][:, 1], runs[place][:, 0]) if owners else keep[:0]
                 for start, end in self._chunks(table.rows):
                     kept = self._kept(table, keep[start:end], start, end)
                     total[:1] += kept[:, -1].sum(dtype=U64)
                     total[1 : 1 + columns] += kept[:, :-1].sum(axis=0, dtype=U64)
                     total[1 + columns :] += self._products(table, kept[:, :-1], start, end)
+                    if len(whose):
+                        np.add.at(own, whose[start:end], kept[:, -1])
                     progress(end - start)
-            return total
+                if partners:
+                    theirs = as_numbers(self._session, self._whose[name]).limbs[..., 0]
+                    own[list(partners)] += theirs.sum(axis=0, dtype=U64)
+            return np.concatenate([total, own])
 
     def _kept(self, table: SharedTable, keep: Bits, start: int, end: int) -> U64Array:
         """(keep t, keep) of some rows."""
@@ -131,23 +152,26 @@ class JoinedTotalsHalf(TotalsHalf):
         self._session.supplies.reserve(select.needs(len(flat)))
         return select.select(self._session, flat, wide, rows * width).limbs.reshape(-1)
 
-    def output(self, parts: Sequence[U64Array]) -> list[OutputShare]:
-        """Fresh halves of n, S and Q or C over all pairs; zeros if n is below `least`."""
+    def output(self, parts: Sequence[U64Array], owners: int = 0) -> list[OutputShare]:
+        """Fresh halves of n, S and Q or C over all pairs, for each owner or once for all.
+
+        Zeros for whom less than `least` of the n are not its own.
+        """
         with self._session.step("output"):
             total: U64Array = np.stack(parts).sum(axis=0, dtype=U64)
+            total, own = np.split(total, [len(total) - owners])
+            told = np.tile(total, (max(1, owners), 1))
             if self._least > 1:
-                total = self._told(total)
-            fresh = remask(self._session, total)
-            cuts = np.split(fresh, [1, 1 + self._columns])
-            return [OutputShare.of_words(part) for part in cuts if len(part)]
+                told = self._told(total, total[0] - own if owners else total[:1].copy())
+            cuts = [np.split(row, [1, 1 + self._columns]) for row in remask(self._session, told)]
+            return [OutputShare.of_words(part) for row in cuts for part in row if len(part)]
 
-    def _told(self, total: U64Array) -> U64Array:
-        """The totals, or zeros: [n >= least] is decided on shares."""
-        session = self._session
-        least = public([self._least], 1, session.role)
-        few = compare.sign(session, AdditiveShare(total[:1, None].copy()) - least, _COUNT_BITS)
-        bit = few.negated(session.role).unpack(1)
-        return select.select(session, bit, AdditiveShare(total[None, :, None])).limbs.reshape(-1)
+    def _told(self, total: U64Array, counts: U64Array) -> U64Array:
+        """The totals, or zeros, by each of the counts: [n >= least] is decided on shares."""
+        session, least = self._session, [self._least] * len(counts)
+        above = AdditiveShare(counts[:, None]) - public(least, 1, session.role)
+        bits = compare.sign(session, above, _COUNT_BITS).negated(session.role).unpack(len(counts))
+        return select.select(session, bits, AdditiveShare(total[None, :, None])).limbs[..., 0]
 
     def close(self) -> None:
         """End the pair's session and forget all rows."""

@@ -55,6 +55,14 @@ class JoinedTotalsPlan(TotalsPlan):
     """One cloud's state of a job over joined rows; after a kill it goes on from a checkpoint."""
 
     linking: Joining | None = None
+    own: dict[str, dict[str, OutputShare]] | None = None  # by output and owner, if told apart
+
+    @property
+    def owners(self) -> list[str]:
+        """The owners for each of whom it is decided whether totals are told; none: for all."""
+        if self.linking is None or self.linking.columns.join.least == 1:
+            return []
+        return self.linking.owners
 
     @property
     def table(self) -> Sequence[PlanStep[Any]]:
@@ -92,6 +100,8 @@ class JoinedTotalsPlan(TotalsPlan):
         self.iteration = checkpoint.iteration
 
     def result(self) -> ResultShare:
+        if self.own is not None:
+            return ResultShare({}, {}, own_halves=self.own)
         if self.output is None:
             raise InputError("the job has no output yet.")
         return ResultShare({}, self.output)
@@ -140,13 +150,36 @@ class SumJoined(Sum):
 
     def tasks(self, plan: TotalsPlan, place: SlotView) -> list[Task]:
         assert isinstance(plan, JoinedTotalsPlan)  # noqa: S101 - the only plan with this step
-        return [*ready(plan, place), *super().tasks(plan, place)]
+        if not plan.owners or plan.linking is None:
+            return [*ready(plan, place), *super().tasks(plan, place)]
+        partners, runs = plan.linking.whose(place.shards)
+        told = (len(plan.owners), *partners)
+        return [*ready(plan, place), Task("sum", place.names, told, runs)]
 
 
 class OutputOfJoined(Output):
     """A fresh half of the totals of the joined rows, or zeros."""
 
     reveals = "owners, from both halves: number and totals of the joined records"
+
+    def due(self, plan: TotalsPlan) -> bool:
+        assert isinstance(plan, JoinedTotalsPlan)  # noqa: S101 - the only plan with this step
+        return plan.own is None and super().due(plan)
+
+    def tasks(self, plan: TotalsPlan, place: SlotView) -> list[Task]:
+        assert isinstance(plan, JoinedTotalsPlan)  # noqa: S101 - the only plan with this step
+        return [Task("output", agreed=(len(plan.owners),), inputs=plan.parts)]
+
+    def keep(self, plan: TotalsPlan, results: StepResults) -> None:
+        assert isinstance(plan, JoinedTotalsPlan)  # noqa: S101 - the only plan with this step
+        halves, names = results.one(LEAD, "output"), output_names(plan.job)
+        if not plan.owners:
+            plan.output = dict(zip(names, halves, strict=True))
+            return
+        plan.own = {
+            name: dict(zip(plan.owners, halves[place :: len(names)], strict=True))
+            for place, name in enumerate(names)
+        }
 
 
 def output_names(job: Job) -> tuple[str, ...]:

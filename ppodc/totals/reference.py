@@ -12,10 +12,11 @@ from ppodc.totals.result import Totals, totals, untold
 def reference(spec: Spec, records: NDArray[Any], own: int = 0) -> Totals:
     """From encoded records (m, l), as an owner gets it who has `own` of them.
 
-    Or from the joined rows, which are nobody's own: of fewer than `least` of these, zeros.
+    Or from the joined rows; `own` are those that hold its row of a side that it shares with other
+    owners. If fewer than `least` are not its own, zeros.
     """
     job, told = job_of(spec), records
-    if job.join is not None and len(records) < job.join.least:
+    if job.join is not None and len(records) - own < job.join.least:
         told = records[:0]
     elif job.join is None and own < len(records) and len(records) - own < job.least:
         return untold(spec, len(records))

@@ -32,7 +32,8 @@ class Totals(ShownInNotebooks):
     from them. `var_` is None if the spec does not offer it, as `cov_` and `corr_`, the population's
     covariances and correlations of every two columns; a column that does not vary has no
     correlation (NaN). To an owner without whose records fewer than `least` are left nothing is
-    told: NaN, and no encoded sums. Of joined rows, fewer than `least` count as none.
+    told: NaN, and no encoded sums. Joined rows count as none if fewer than `least` are joined;
+    where owners share a side, if fewer of them hold a row of another of these.
     """
 
     count_: int

@@ -70,8 +70,8 @@ def lower_threshold(cloud, patch):
     """Clusters of any size are told (M5)."""
     honest = output.large
 
-    def large(session, sums, counts, least):
-        return honest(session, sums, counts, 1 if session.role == cloud else least)
+    def large(session, counts, least):
+        return honest(session, counts, 1 if session.role == cloud else least)
 
     patch.setattr(output, "large", large)
 

@@ -27,12 +27,13 @@ def expected(
     *,
     centres: NDArray[Any] | None = None,
     keep: NDArray[np.bool_] | None = None,
-    owners: NDArray[np.int64] | None = None,
+    owners: NDArray[Any] | None = None,
 ) -> Expected:
     """Of encoded records; `centres` are the public ones of the spec, `keep` the distinct records.
 
-    `owners` has the number of each record's owner; without, all are one owner's. The least inertia
-    over all clusters wins, whatever their sizes; the earliest start on ties.
+    `owners` has the number of each record's owner, or says of each record and owner whether it is
+    the owner's own; without, all are one owner's. The least inertia over all clusters wins,
+    whatever their sizes; the earliest start on ties.
     """
     init = job.init if isinstance(job.init, str) else "random"
     runs = {

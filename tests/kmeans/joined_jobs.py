@@ -117,6 +117,7 @@ class Known:
 
     def __init__(self, given: Uploaded, tables, *, checked: bool = True) -> None:
         self.spec, self.given, self.checked = given.spec, given, checked
+        self.owner_of = [owner for owner, _ in tables]  # of each upload
         columns = self.columns = given.spec.job.joined(given.spec.schema)
         self.sides = [self._side(n, tables) for n in range(len(columns.sides))]
         self.partners = [self._partners(side) for side in self.sides[1:]]
@@ -176,13 +177,33 @@ class Known:
         own = [(n, len(table)) for n, (who, table) in enumerate(tables) if who == owner]
         return [found[upload, i] for upload, rows in own for i in range(rows)]
 
-    def expected(self, owner: str = "") -> Expected:
-        """The result of an owner: with others on the anchor's side, its own rows do not count."""
-        centres = self.spec.job.initial_centres(self.spec.schema)
-        uploads = self.given.sealed.uploads
-        others = np.array([uploads[u].owner != owner for u, _ in self.sides[0].places], np.int64)
-        job = self.spec.job
-        return expected(job, self.records, centres=centres, keep=self.keep, owners=others)
+    @property
+    def own(self) -> np.ndarray:
+        """(rows, owners in order of first upload): whether a joined row is the owner's own.
+
+        It holds a row of this owner, on a side that several owners share.
+        """
+        found = np.zeros((len(self.keep), len(set(self.owner_of))), bool)
+        numbers = {owner: n for n, owner in enumerate(dict.fromkeys(self.owner_of))}
+        each = [
+            list(range(len(self.keep))),
+            *self.partners,
+        ]  # of each side: its row in a joined one
+        for side, rows in zip(self.sides, each, strict=True):
+            whose = [self.owner_of[upload] for upload, _ in side.places]
+            if len(set(whose)) > 1:
+                for i in np.flatnonzero(self.keep):
+                    found[i, numbers[whose[rows[i]]]] = True
+        return found
+
+    def told(self) -> list[bool]:
+        """Whether each owner is told anything: `least` of the joined rows are not its own."""
+        others = (self.keep[:, None] & ~self.own).sum(axis=0)
+        return (others >= self.spec.job.join.least).tolist()
+
+    def expected(self) -> Expected:
+        centres, records = self.spec.job.initial_centres(self.spec.schema), self.records
+        return expected(self.spec.job, records, centres=centres, keep=self.keep, owners=self.own)
 
 
 def opened_join(clouds: TwoClouds) -> tuple[np.ndarray, np.ndarray]:
@@ -200,11 +221,10 @@ def check(clouds: TwoClouds, results, tables) -> Known:
     others = [place for side in known.columns.partners for place in side.places]
     assert keep.astype(bool).tolist() == known.keep.tolist()
     assert values.tolist() == known.records[:, others].tolist()
-    job = clouds.given.spec.job
-    told = known.keep.sum() >= job.join.least
-    for owner, result in results.items():
-        plain = known.expected(owner if job.sizes else "")
-        for k, trace in plain.by_k.items():
+    plain, job, enough = known.expected(), clouds.given.spec.job, known.told()
+    for k, whole in plain.by_k.items():
+        for number, (owner, result) in enumerate(results.items()):
+            told, trace = enough[number], whole.for_owner(number)
             one = result.by_k[k] if job.ks else result
             labels = known.labels(trace.labels, tables, owner) if job.labels else None
             assert (None if one.labels_ is None else one.labels_.tolist()) == labels

@@ -13,9 +13,9 @@ from ppodc.spec import Spec
 from ppodc.totals.reference import reference
 from tests.harness.two_clouds import TwoClouds
 from tests.harness.uploads import give
-from tests.kmeans.joined_jobs import EVERY, Known, opened_join, spec_of, tables_of
+from tests.kmeans.joined_jobs import EVERY, TEXTS, Known, opened_join, spec_of, tables_of
 from tests.kmeans.shares.test_dedup import resumed, small
-from tests.kmeans.shares.test_joined import EXACT, FIELDS, THREE, TWO_KEYS, named
+from tests.kmeans.shares.test_joined import EXACT, FIELDS, SHARED, THREE, TWO_KEYS, named
 
 SEVEN = [list("abcdefgh"), list("hgfedcxa")]
 
@@ -28,8 +28,9 @@ def check(clouds: TwoClouds, results, tables) -> Known:
     known = Known(clouds.given, tables)
     _, keep = opened_join(clouds)
     assert keep.astype(bool).tolist() == known.keep.tolist()
-    plain = reference(clouds.given.spec, known.records[known.keep])
-    for told in results.values():
+    joined, own = known.records[known.keep], known.own[known.keep].sum(axis=0)
+    for number, told in enumerate(results.values()):
+        plain = reference(clouds.given.spec, joined, int(own[number]))
         assert told.count_ == plain.count_
         assert told.encoded_sums_ == plain.encoded_sums_
         assert told.encoded_squares_ == plain.encoded_squares_
@@ -52,6 +53,22 @@ def test_totals_of_who_is_joined(tmp_path, job, least):
     known = check(clouds, results, tables)
     assert known.keep.sum() == 7
     assert results["insurer"].count_ == (7 if least <= 7 else 0)
+
+
+@pytest.mark.parametrize("anchor", ["clinic", "insurer"])
+@pytest.mark.parametrize(("least", "told"), [(4, [13, 13, 13]), (5, [0, 13, 13])])
+def test_rows_of_the_own_side_do_not_count(tmp_path, anchor, least, told):
+    """The hospital would read the totals of the clinic's four patients."""
+    tables = [
+        ("hospital", pd.DataFrame({"name": list("abcdefghr"), "stay": range(9)})),
+        ("clinic", pd.DataFrame({"name": list("wxyz"), "stay": [30] * 4})),
+        ("insurer", pd.DataFrame({"name": list("abcdefghrwxyz"), "cost": range(13)})),
+    ]
+    join = {"rule": "exact", "columns": ["name"], "anchor": anchor, "least": least}
+    clouds = TwoClouds(give(totals_of(join, [*SHARED, TEXTS[0]], cross=True), tables, tmp_path), 2)
+    results = clouds.run()
+    check(clouds, results, tables)
+    assert [result.count_ for result in results.values()] == told
 
 
 def test_keys_sides_pairs_and_a_kill(tmp_path, monkeypatch):

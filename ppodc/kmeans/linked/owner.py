@@ -19,6 +19,7 @@ from ppodc.linkage.owner_table import encode_rows
 from ppodc.linkage.row_layout import row_numbers
 from ppodc.records.owner_side import Ints, MaySend, OwnerSide, anything
 from ppodc.records.result_shares import OpenedResult
+from ppodc.records.schema import Schema
 from ppodc.records.upload_form import Outline
 from ppodc.spec import Spec
 
@@ -38,6 +39,12 @@ class LinkedOwner(OwnerSide):
         if not self._linked.behind:
             return values
         return np.column_stack([values, table.grid(self._linked.clustered)])
+
+    def counted(self, values: Ints) -> tuple[Schema, Ints]:
+        linked = self._linked
+        places = list(linked.places)
+        own = values[:, -len(places) :] if linked.behind else values[:, places]
+        return linked.clustered, own
 
     def arrange(
         self,

@@ -38,6 +38,7 @@ from ppodc.kmeans.shares.scaling import Centres
 from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
 from ppodc.mpc.meter import Meter
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.mpc.shares import select, widen
@@ -309,23 +310,33 @@ class SharesHalf(Half):
         over the other clusters follows.
         """
         with self._session.step("output"):
-            # more than all records is as good as any larger number
-            told, least = self._widened(self._clusters(sums)), min(self._p.min_size, self._p.m + 1)
-            k, columns = told.shape
-            counts = np.tile(told[:, -1], (owners, 1))
+            clusters = self._widened(self._clusters(sums))
+            columns, counts = clusters.shape[1], np.tile(clusters[:, -1], (owners, 1))
             if members is not None:
                 counts = counts - checked(members).T
+            told, found = self._told(counts), self._as_told(clusters)
             if squares is not None:
-                told = np.hstack([told, checked(squares)])
-            if least > 1:
-                self._session.supplies.reserve(update.small_needs(owners * k))
-                by_owner = giving_out.large(self._session, told, counts, least)
-            else:
-                by_owner = np.broadcast_to(told, (owners, *told.shape))
+                found = np.hstack([found, checked(squares)])
+            by_owner = np.broadcast_to(found, (owners, *found.shape))
+            if told is not None:
+                by_owner = giving_out.told_to_each(self._session, found, told)
             flat = by_owner[:, :, :columns].reshape(owners, -1)
             if squares is not None:
                 flat = np.hstack([flat, by_owner[:, :, columns].sum(axis=1, dtype=U64)[:, None]])
             return [OutputShare.of_words(row) for row in remask(self._session, flat)]
+
+    def _told(self, counts: U64Array) -> Bits | None:
+        """Which clusters each owner is told of, by the counts (owners, k); None: all of all."""
+        # more than all records is as good as any larger number
+        least = min(self._p.min_size, self._p.m + 1)
+        if least <= 1:
+            return None
+        self._session.supplies.reserve(update.small_needs(counts.size))
+        return giving_out.large(self._session, counts, least)
+
+    def _as_told(self, clusters: U64Array) -> U64Array:
+        """What goes out of clusters (k, l + 1) to an owner who is told of them."""
+        return clusters
 
     def _widened(self, clusters: U64Array) -> U64Array:
         """Clusters modulo 2^64, whatever their ring is."""

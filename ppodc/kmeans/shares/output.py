@@ -41,16 +41,17 @@ from ppodc.mpc.supplies import Needs
 _COUNT_BYTES = 4  # of a number of records
 
 
-def large(session: Session, sums: U64Array, counts: U64Array, least: int) -> U64Array:
-    """Clusters (k, columns) for each of n owners, zeros where its count is below `least`.
-
-    `counts` (n, k) are right modulo 2^32; the result is (n, k, columns).
-    """
-    # (1 - b_oh) (lambda_h, |c_h|, ...) with b_oh = [counts_oh < least]
+def large(session: Session, counts: U64Array, least: int) -> Bits:
+    """1 - b_oh = [counts_oh >= least] of counts (n, k), which are right modulo 2^32."""
     flat = counts.reshape(-1, 1)
-    bits = small(session, flat, least).negated(session.role).unpack(len(flat))
-    kept = select.select(session, bits, AdditiveShare(np.ascontiguousarray(sums)[..., None]))
-    return kept.limbs[..., 0].reshape(*counts.shape, -1)
+    return small(session, flat, least).negated(session.role).unpack(len(flat)).reshape(counts.shape)
+
+
+def told_to_each(session: Session, sums: U64Array, told: Bits) -> U64Array:
+    """Clusters (k, columns) for each of n owners, zeros where its bit (n, k) is 0."""
+    # (1 - b_oh) (lambda_h, |c_h|, ...)
+    rows = AdditiveShare(np.ascontiguousarray(sums)[..., None])
+    return select.select(session, told.reshape(-1), rows).limbs[..., 0].reshape(*told.shape, -1)
 
 
 def members(

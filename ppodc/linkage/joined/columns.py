@@ -97,9 +97,15 @@ class JoinedColumns:
     def describe(self) -> list[str]:
         """Sentences on the sides."""
         names = [side.name for side in self.sides]
+        shared = [side.name for side in self.sides if len(side.owners) > 1]
         return [
             f"The columns of {' and of '.join(names)} are joined: {names[0]} has the rows that "
-            "count, each with the columns of its partner."
+            "count, each with the columns of its partner.",
+            *(
+                f"{name} hold the same columns: for each of them thresholds count the joined rows "
+                "that hold a row of another of them, if others have rows."
+                for name in shared
+            ),
         ]
 
 

@@ -40,9 +40,9 @@ Words = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 class Found:
     """One cloud's shares of what some portions have found, or all.
 
-    `fetched` is (rows of the anchor's uploads, columns of the other sides, each side's with its
-    count behind), `used` the counts of the other sides' rows, in lanes; `bits` are the match bits
-    of the blocks, each block from a new byte on, for 1:1.
+    `fetched` is (rows of the anchor's uploads, columns of the other sides by owner, each owner's
+    with its count behind), `used` the counts of the other sides' rows, in lanes; `bits` are the
+    match bits of the blocks, each block from a new byte on, for 1:1.
     """
 
     fetched: Words
@@ -55,18 +55,35 @@ class Joined:
     """One cloud's shares of the joined rows: the others' columns, as if uploaded, and who counts.
 
     `values` is t + r at C1 and r at C2, modulo 2^(8 tau) of the lanes; `keep` has a byte per bit.
+    `whose` (rows, owners) says of a row that counts which owners' rows its partners are, of those
+    owners that share a side (`Uploads.apart`).
     """
 
     values: Words
     keep: Bits
+    whose: Bits
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """Uploads by side, whose number is `Rows.owner`, and the bytes of a lane; public."""
+    """Uploads by side, whose number is `Rows.owner`, and the bytes of a lane; public.
+
+    `Rows.number` is that of the upload's owner among those of its side.
+    """
 
     rows: tuple[Rows, ...]
     top: int
+
+    @property
+    def groups(self) -> list[tuple[int, int]]:
+        """(side, number) of the owners of the other sides, side by side."""
+        return sorted({(rows.owner, rows.number) for rows in self.rows if rows.owner})
+
+    @property
+    def apart(self) -> list[tuple[int, int]]:
+        """Those of them that share their side with another."""
+        sides = [side for side, _ in self.groups]
+        return [group for group in self.groups if sides.count(group[0]) > 1]
 
     def of_anchor(self) -> Iterator[tuple[int, Rows, int]]:
         """(upload, its rows, place of the first among the anchor's)."""
@@ -106,7 +123,7 @@ class Joiner:
         self._lanes = self._places()
 
     def _places(self) -> dict[int, tuple[slice, tuple[int, ...]]]:
-        """Each other side's columns in `fetched`, the count last, and among the joined columns."""
+        """Each other side's columns side by side, the count last, and among the joined columns."""
         found, at = {}, 0
         for number, side in enumerate(self._columns.sides):
             if number:
@@ -114,9 +131,14 @@ class Joiner:
                 at += len(side.places) + 1
         return found
 
-    @property
-    def _width(self) -> int:
-        return sum(len(places) + 1 for _, places in self._lanes.values())
+    def _groups(self, uploads: Uploads) -> dict[tuple[int, int], slice]:
+        """For each owner of another side its columns in `fetched`, the count last."""
+        found, at = {}, 0
+        for side, number in uploads.groups:
+            width = len(self._columns.sides[side].places) + 1
+            found[side, number] = slice(at, at + width)
+            at += width
+        return found
 
     def take_in(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload for one side of comparisons: t + r at C1 and r at C2."""
@@ -135,16 +157,18 @@ class Joiner:
     def link(self, work: Sequence[Work], uploads: Uploads, rows: int, progress: Progress) -> Found:
         """Findings that these blocks add to all others; progress is `rows` in all."""
         anchor, others = uploads.counts()
-        kind = joined_rows.KINDS[uploads.top]
-        fetched, used = np.zeros((anchor, self._width), kind), np.zeros(others, kind)
+        groups, kind = self._groups(uploads), joined_rows.KINDS[uploads.top]
+        width = sum(lanes.stop - lanes.start for lanes in groups.values())
+        fetched, used = np.zeros((anchor, width), kind), np.zeros(others, kind)
         first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
         bits = []
         for batch in self._compared.matched(work, self._needs, rows, progress):
             x, y = batch[0][0].x, batch[0][0].y
             blocks, matched = [each.block for each, _ in batch], self._counted(batch)
-            lanes, places = self._lanes[uploads.rows[y].owner]
+            theirs = uploads.rows[y]
+            lanes, places = groups[theirs.owner, theirs.number], self._lanes[theirs.owner][1]
             own = slice(first[x], first[x] + uploads.rows[x].count)
-            there = slice(first[y], first[y] + uploads.rows[y].count)
+            there = slice(first[y], first[y] + theirs.count)
             joined_rows.fetch(
                 self._session, blocks, matched, self._values[y][:, list(places)].astype(kind),
                 (fetched[own, lanes], used[there]),
@@ -171,7 +195,7 @@ class Joiner:
     def join(self, found: Found, work: Sequence[Work], uploads: Uploads) -> Joined:
         """The joined rows, from what all portions of all the work have found."""
         session, top = self._session, uploads.top
-        fetched = self._home(found.fetched.astype(U64), uploads.of_anchor(), top)
+        fetched = self._home(self._by_side(found.fetched, uploads), uploads.of_anchor(), top)
         counts = np.ascontiguousarray(fetched[:, [lane.stop - 1 for lane, _ in self._all]])
         few = joined_rows.below_two(session, counts, top)
         if self._columns.join.relation == "1:1":
@@ -184,7 +208,28 @@ class Joiner:
             kept = joined_rows.both(session, kept, np.ascontiguousarray(keep[:, side]))
         values = np.concatenate([self._filled(kept, fetched, s, uploads) for s in self._lanes], 1)
         shared = values if session.role == 1 else U64(0) - values
-        return Joined(shared.astype(joined_rows.KINDS[top]), kept)
+        return Joined(
+            shared.astype(joined_rows.KINDS[top]), kept, self._whose(kept, fetched, uploads)
+        )
+
+    def _by_side(self, found: Words, uploads: Uploads) -> U64Array:
+        """Columns and count of every side, and behind all the counts of owners that share one."""
+        groups, sums = self._groups(uploads), found.astype(U64)
+        parts = [
+            np.add.reduce([sums[:, lanes] for (of, _), lanes in groups.items() if of == side])
+            for side in self._lanes
+        ]
+        counts = [sums[:, groups[group].stop - 1 : groups[group].stop] for group in uploads.apart]
+        return np.concatenate([*parts, *counts], axis=1)
+
+    def _whose(self, kept: Bits, fetched: U64Array, uploads: Uploads) -> Bits:
+        """Whose the partners of the rows that count are: of such a row each side has one."""
+        apart = len(uploads.apart)
+        if not apart:
+            return np.empty((len(kept), 0), np.uint8)
+        own = joined_rows.parity(np.ascontiguousarray(fetched[:, -apart:]))
+        counted = np.repeat(kept[:, None], apart, axis=1)
+        return joined_rows.both(self._session, counted, own)
 
     @property
     def _all(self) -> list[tuple[slice, tuple[int, ...]]]:

@@ -33,17 +33,27 @@ from ppodc.service.sealed_uploads import Sealed
 
 MOST_PAIRS = 1 << 33  # of a join 1:1, whose match bits a cloud keeps: 1 GB
 _FETCHED, _USED, _BITS, _DONE = "fetched", "used", "bits", "done"  # arrays of a checkpoint
-_VALUES, _KEEP = "joined", "keep"  # once the rows are joined
+_VALUES, _KEEP, _WHOSE = "joined", "keep", "whose"  # once the rows are joined
+
+
+def owners_by_side(columns: JoinedColumns, sealed: Sealed) -> list[list[str]]:
+    """The owners with rows of each side, in the order of their first upload."""
+    found: list[list[str]] = [[] for _ in columns.sides]
+    for owner in dict.fromkeys(upload.owner for upload in sealed.uploads if upload.rows):
+        found[columns.side_of(owner)].append(owner)
+    return found
 
 
 def rows_by_side(columns: JoinedColumns, sealed: Sealed) -> list[Rows]:
-    """The rows of every upload; the number of its owner is that of its side."""
+    """The rows of every upload: `owner` is its side, `number` that of its owner there."""
     space = columns.job.space(columns.spec.schema)
+    owners = owners_by_side(columns, sealed)
     found = []
     for first, upload in sealed.places():
         counts = space.counts(upload.rows, sealed.outlines.get(upload.upload_id))
         side = columns.side_of(upload.owner)
-        found.append(Rows(side, 0, first, upload.rows, space.rows_of_passes(counts)))
+        number = owners[side].index(upload.owner) if upload.rows else 0
+        found.append(Rows(side, number, first, upload.rows, space.rows_of_passes(counts)))
     there = {rows.owner for rows in found}
     missing = [side.name for number, side in enumerate(columns.sides) if number not in there]
     if missing:
@@ -144,7 +154,7 @@ class Joining:
 
     def _nothing(self) -> Found:
         anchor, others = self.uploads.counts()
-        width = sum(len(side.places) + 1 for side in self.columns.partners)
+        width = sum(len(self.columns.sides[side].places) + 1 for side, _ in self.uploads.groups)
         kind = f"<u{self.uploads.top}"
         return Found(np.zeros((anchor, width), kind), np.zeros(others, kind), np.empty(0, np.uint8))
 
@@ -197,8 +207,30 @@ class Joining:
         """Give a worker the joined columns of its rows, and which of them count."""
         return Task("fill", place.names, inputs=tuple(map(self._of, place.shards)))
 
-    def _of(self, shard: Shard) -> tuple[Any, Any]:
-        """The joined columns, and who counts, of a shard's rows."""
+    @property
+    def owners(self) -> list[str]:
+        """All owners, if any of them shares its side with another; else none.
+
+        Owners of one side know their own rows of it. A threshold counts, for each of them, the
+        joined rows that hold a row of another owner of its side.
+        """
+        several = any(len(own) > 1 for own in owners_by_side(self.columns, self.sealed))
+        return self.sealed.owners if several else []
+
+    def whose(self, shards: Sequence[Shard]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+        """Numbers of the owners that share a partner's side; of each shard whose its rows are."""
+        anchor, *partners = owners_by_side(self.columns, self.sealed)
+        told = [self.owners.index(name) for own in partners if len(own) > 1 for name in own]
+        runs = [
+            self.sealed.owners_of(shard.first, shard.rows)
+            if len(anchor) > 1
+            else np.empty((0, 2), np.int64)
+            for shard in shards
+        ]
+        return tuple(told), tuple(runs)
+
+    def _of(self, shard: Shard) -> tuple[Any, Any, Any]:
+        """The joined columns, who counts, and whose partners they are, of a shard's rows."""
         if self.joined is None:
             raise InputError("the rows are not joined yet.")
         first = next(
@@ -207,7 +239,7 @@ class Joining:
             if rows.first <= shard.first < rows.first + first_rows(rows)
         )
         own = slice(first, first + shard.rows)
-        return self.joined.values[own], self.joined.keep[own]
+        return self.joined.values[own], self.joined.keep[own], self.joined.whose[own]
 
     def uploads_of(self, shard: Shard) -> U64Array:
         """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
@@ -235,8 +267,8 @@ class Joining:
         """The arrays that a checkpoint holds."""
         done = np.array([self.done, self.home], np.uint64)
         if self.joined is not None:
-            keep = np.packbits(self.joined.keep)
-            return {_VALUES: self.joined.values, _KEEP: keep, _DONE: done}
+            keep, whose = np.packbits(self.joined.keep), np.packbits(self.joined.whose)
+            return {_VALUES: self.joined.values, _KEEP: keep, _WHOSE: whose, _DONE: done}
         found = self.found
         return {_FETCHED: found.fetched, _USED: found.used, _BITS: found.bits, _DONE: done}
 
@@ -245,7 +277,9 @@ class Joining:
         kind, anchor = self.found.fetched.dtype, sum(first_rows(r) for r, _ in self._placed())
         if _VALUES in arrays:
             values = arrays[_VALUES]
-            return len(values) == anchor and values.dtype == kind and _KEEP in arrays
+            bits = len(values) * len(self.uploads.apart)
+            there = _KEEP in arrays and len(arrays.get(_WHOSE, ())) == -(-bits // 8)
+            return len(values) == anchor and values.dtype == kind and there
         fetched = arrays.get(_FETCHED)
         empty = self._nothing().fetched
         return fetched is not None and (fetched.shape, fetched.dtype) == (empty.shape, kind)
@@ -256,6 +290,8 @@ class Joining:
         self._count_rounds()
         if _VALUES in arrays:
             values = arrays[_VALUES]
-            self.joined = Joined(values, np.unpackbits(arrays[_KEEP], count=len(values)))
+            keep, apart = np.unpackbits(arrays[_KEEP], count=len(values)), len(self.uploads.apart)
+            whose = np.unpackbits(arrays[_WHOSE], count=len(values) * apart)
+            self.joined = Joined(values, keep, whose.reshape(len(values), apart))
             return
         self.found = Found(arrays[_FETCHED], arrays[_USED], arrays[_BITS])

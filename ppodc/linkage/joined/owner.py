@@ -88,6 +88,12 @@ class JoinedOwner(OwnerSide):
                 "does not hold: leave them out"
             )
 
+    def counted(self, values: Ints) -> tuple[Schema, Ints]:
+        """Of an owner whose side is known: the joined columns that it holds."""
+        side, count = self._side or 0, len(self._columns.joined.columns)
+        places = list(self._columns.sides[side].places)
+        return self._columns.own(side), values[:, -count:][:, places]
+
     def arrange(
         self,
         values: Ints,

@@ -38,8 +38,8 @@ seed = 1
 # May owners on the anchor's side fetch the cluster of each of their rows, or that it is not joined?
 # They then learn whom the other sides hold too, and whose values a centre averages.
 labels = false
-# Owners learn nothing of a cluster of fewer joined people. Of several owners on the anchor's side
-# each counts those that are not its own.
+# Owners learn nothing of a cluster of fewer joined people. Of several owners of the same columns
+# each counts those that hold a row of another one, also for least.
 min_size = 5
 
 [join]

@@ -1,6 +1,7 @@
 """k-means over the columns of several sides, which a join brings together."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ppodc.errors import InputError
@@ -20,6 +21,7 @@ from tests.kmeans.joined_jobs import (
     COLUMNS,
     COST,
     EVERY,
+    TEXTS,
     Known,
     check,
     held,
@@ -83,10 +85,48 @@ THREE = [*EVERY, {"name": "visits", "low": 0, "high": 30, "held_by": ["practice"
 def test_several_owners_of_a_side_and_several_uploads(tmp_path, keys):
     """The anchor's uploads stand apart among the sealed rows."""
     sides = (("hospital", 5), ("mutual", 4), ("hospital", 4), ("insurer", 6))
-    spec, tables = spec_of({**EXACT, **keys}, SIDES), tables_of(SIDES, 0.05, sides, 2, 14)
+    spec = spec_of({**EXACT, **keys}, SIDES, min_size=2, inertia=True)
+    tables = tables_of(SIDES, 0.05, sides, 2, 14)
     clouds = TwoClouds(give(spec, tables, tmp_path))
     known = check(clouds, clouds.run(), tables)
     assert known.keep.any()
+    assert known.own.any()
+
+
+SHARED = [
+    {"name": "stay", "low": 0, "high": 30, "held_by": ["hospital", "clinic"]},
+    {"name": "cost", "low": 0, "high": 60, "held_by": ["insurer"]},
+]
+
+
+@pytest.mark.parametrize("sizes", [True, False])
+@pytest.mark.parametrize("anchor", ["clinic", "insurer"])
+def test_an_owner_cannot_subtract_its_rows_from_those_of_its_side(tmp_path, anchor, sizes):
+    """A clinic with four insured patients makes up their stays, beside a rare one elsewhere."""
+    tables = [
+        ("hospital", pd.DataFrame({"name": list("abcdefghr"), "stay": [1, 2] * 4 + [29]})),
+        ("clinic", pd.DataFrame({"name": list("wxyz"), "stay": [30] * 4})),
+        ("insurer", pd.DataFrame({"name": list("abcdefghrwxyz"), "cost": [4] * 8 + [59] * 5})),
+    ]
+    join = {"rule": "exact", "columns": ["name"], "anchor": anchor}
+    spec = spec_of(
+        join,
+        [*SHARED, TEXTS[0]],
+        init=[[1, 4], [30, 60]],
+        min_size=5,
+        iterations=1,
+        sizes=sizes,
+        labels=False,
+    )
+    clouds = TwoClouds(give(spec, tables, tmp_path))
+    results = clouds.run()
+    told = {owner: result.sizes_.tolist() for owner, result in results.items()}
+    wanted = {"hospital": [0, 0], "clinic": [8, 0], "insurer": [8, 5]}
+    if not sizes:
+        wanted = {owner: [int(size > 0) for size in each] for owner, each in wanted.items()}
+    assert told == wanted
+    if sizes:
+        check(clouds, results, tables)
 
 
 @pytest.mark.parametrize("job", [{"labels": False}, {"k": [1, 2], "inertia": True, "max_iter": 2}])

@@ -1,7 +1,7 @@
 """A cloud that joins rows under measurement: `python -m ppodc.bench.linkage.join_process FOLDER`.
 
 Its folder holds its share of both uploads, their cells and the order. It reports the cost of taking
-in, of comparing alone, of comparing and fetching the same pairs, and of making the joined rows, and
+in, of comparing all pairs, of fetching over their match bits, and of making the joined rows, and
 leaves its shares of these to be checked.
 """
 
@@ -11,11 +11,12 @@ import numpy as np
 from ppodc.bench.linkage.join import JOINED, ORDER, OUTLINE, Order, sealed
 from ppodc.bench.process_clock import ProcessClock
 from ppodc.kmeans.job import job_of
-from ppodc.linkage.blocks.candidates import pairs_of
-from ppodc.linkage.compare.comparisons import LEFT, RIGHT, Comparisons, shard_name
+from ppodc.linkage.blocks.candidates import Work, pairs_of
+from ppodc.linkage.compare.comparisons import LEFT, RIGHT, shard_name
 from ppodc.linkage.joined.joiner import Joiner
 from ppodc.linkage.joined.joining import Joining
 from ppodc.local.pair_process import LocalCloud, main
+from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.supplies import Needs
 from ppodc.spec import Spec
@@ -32,27 +33,29 @@ def work(cloud: LocalCloud) -> None:
     share = cloud.share()
     clock = ProcessClock(cloud)
     session = Session.start(cloud.setting.role, cloud.channel, "join bench")
-    joiner, alone = Joiner(session, columns), Comparisons(session, columns.job, columns.spec.schema)
-    shards = {
-        shard_name(number, RIGHT if rows.owner else LEFT): share[rows.first :][: rows.count]
-        for number, rows in enumerate(join.uploads.rows)
-    }
-    for shard, own in shards.items():
-        alone.take_in(shard, own, columns.layout)
+    joiner = Joiner(session, columns)
+    for number, rows in enumerate(join.uploads.rows):
+        own = share[rows.first :][: rows.count]
+        joiner.take_in(shard_name(number, RIGHT if rows.owner else LEFT), own)
     clock.tell("taking in")
-    for _ in alone.matched(join.work, lambda _: Needs(), 1, lambda _: None):
-        pass
+    batches = joiner.compared.matched(join.work, lambda _: Needs(), 1, lambda _: None)
+    matched = [[(each, np.packbits(bits)) for each, bits in batch] for batch in batches]
     clock.tell("comparing")
-    alone.close()  # a worker holds the rows once
-    for shard, own in shards.items():
-        joiner.take_in(shard, own)
-    clock.tell("taking in to join")
-    found = joiner.link(join.work, join.uploads, 1, lambda _: None)
-    clock.tell("comparing and fetching")
+    found = joiner.fetch(map(_unpacked, matched), join.uploads)
+    clock.tell("fetching")
     joined = joiner.join(found, join.work, join.uploads)
     clock.tell("joining")
     pairs = pairs_of(join.work)
     np.savez(cloud.folder / JOINED, values=joined.values, keep=joined.keep, pairs=pairs)
+
+
+def _unpacked(batch: list[tuple[Work, Bits]]) -> list[tuple[Work, Bits]]:
+    """The match bits (height, width) of the blocks of a batch."""
+    found = []
+    for work, packed in batch:
+        bits = np.unpackbits(packed, count=work.block.pairs)
+        found.append((work, bits.reshape(work.block.height, work.block.width)))
+    return found
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ taken to all places of its row (`compare.first_pass`).
 Who learns what: nothing. Rounds, bytes: see `joined_rows`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,7 +116,7 @@ class Joiner:
 
     def __init__(self, session: Session, columns: JoinedColumns) -> None:
         self._session, self._columns = session, columns
-        self._compared = Comparisons(session, columns.job, columns.spec.schema)
+        self.compared = Comparisons(session, columns.job, columns.spec.schema)
         self._values: dict[int, U64Array] = {}  # joined columns of each upload, additive
         self._keys: dict[int, Bits] = {}  # of earlier passes
         self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
@@ -145,7 +145,7 @@ class Joiner:
         columns, layout, upload = self._columns, self._columns.layout, int(shard[:-1])
         if share.ndim != 2 or share.shape[1] != columns.width:
             raise InputError(f"shard {shard!r} does not fit the job.")
-        self._compared.take_in(shard, share, layout)
+        self.compared.take_in(shard, share, layout)
         joined = share[:, layout.width :]
         self._values[upload] = joined.copy() if self._session.role == 1 else U64(0) - joined
         if layout.has_passes:
@@ -156,13 +156,18 @@ class Joiner:
 
     def link(self, work: Sequence[Work], uploads: Uploads, rows: int, progress: Progress) -> Found:
         """Findings that these blocks add to all others; progress is `rows` in all."""
+        matched = self.compared.matched(work, self._needs, rows, progress)
+        return self.fetch(matched, uploads)
+
+    def fetch(self, batches: Iterable[Sequence[tuple[Work, Bits]]], uploads: Uploads) -> Found:
+        """Findings over the match bits of some batches."""
         anchor, others = uploads.counts()
         groups, kind = self._groups(uploads), joined_rows.KINDS[uploads.top]
         width = sum(lanes.stop - lanes.start for lanes in groups.values())
         fetched, used = np.zeros((anchor, width), kind), np.zeros(others, kind)
         first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
         bits = []
-        for batch in self._compared.matched(work, self._needs, rows, progress):
+        for batch in batches:
             x, y = batch[0][0].x, batch[0][0].y
             blocks, matched = [each.block for each, _ in batch], self._counted(batch)
             theirs = uploads.rows[y]
@@ -295,7 +300,7 @@ class Joiner:
 
     def close(self) -> None:
         """Forget all rows."""
-        self._compared.close()
+        self.compared.close()
         self._values.clear()
         self._keys.clear()
         self._switches.clear()

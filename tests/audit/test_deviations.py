@@ -6,13 +6,15 @@ from contextlib import suppress
 
 import pytest
 
+from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import ProtocolError
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.shares import output, scaling
+from ppodc.kmeans.shares import output, scaling, stop_test
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.mpc.lattice.products import LatticePair
+from ppodc.mpc.ot import start
 from ppodc.mpc.shares import look_up, select
-from ppodc.mpc.shares.additive import U64
+from ppodc.mpc.shares.additive import U64, public
 from ppodc.records.result_shares import OutputShare
 from ppodc.service import operations
 from ppodc.service.store.results import Results
@@ -23,6 +25,7 @@ from tests.audit.audited_jobs import AuditedJob
 from tests.audit.test_replay import SCHEMA, TABLES
 
 LABELLED = Job(k=2, seed=3, iterations=1, labels=True, min_size=2)
+STOPS = Job(k=2, seed=3, max_iter=1, min_size=2)
 KMEANS = Job(k=2, seed=3, iterations=1, products="lattice", min_size=2)
 
 
@@ -103,6 +106,29 @@ def flipped_choice(cloud, patch):
     patch.setattr(select, "select", flipped)
 
 
+def ground_trees(cloud, patch):
+    """The seeds of its trees are of its own choice, as who grinds pads would have them."""
+    honest = start.grow
+
+    def grow(name, pairs, random):
+        mine = name[-1] == 3 - cloud  # the direction in which the peer is the sender
+        return honest(name, pairs, SecureRandom(bytes(32)) if mine else random)
+
+    patch.setattr(start, "grow", grow)
+
+
+def chosen_stop_bit(cloud, patch):
+    """The opened bit tells something else than whether a centre moved (Theorem 2)."""
+    honest = stop_test.all_still
+
+    def all_still(session, movements, rings):
+        if session.role == cloud:
+            movements = movements + public([1] * len(movements.limbs), movements.length, 1)
+        return honest(session, movements, rings)
+
+    patch.setattr(stop_test, "all_still", all_still)
+
+
 CASES = {
     "planted coefficient": (KMEANS, planted, (1, 2), "ingest", "shares.lattice"),
     "changed share": (KMEANS, changed_share(SharesHalf), (1, 2), "ingest", "shares."),
@@ -110,6 +136,8 @@ CASES = {
     "changed min_size": (KMEANS, lower_threshold, (1,), "output", "shares."),
     "changed table": (KMEANS, other_table, (1, 2), "(assign|update)", "shares.table"),
     "flipped choice": (KMEANS, flipped_choice, (2,), "(assign|update)", "shares."),
+    "ground trees": (Totals(least=2), ground_trees, (1, 2), "ingest", "shares.trees"),
+    "chosen stop bit": (STOPS, chosen_stop_bit, (1,), "update", "shares."),
 }
 
 

@@ -36,7 +36,8 @@ class OperatorScreens:
 
     def __init__(self, config_file: Path, base: str) -> None:
         self._config = load(config_file, OwnerConfig)
-        self.pages = Pages(base, f"{self._config.name} (operator)", LINKS)
+        name = self._config.name
+        self.pages = Pages(base, name if name == "operator" else f"{name} (operator)", LINKS)
         self._connected: tuple[Operator, Clouds] | None = None
         self._changing = threading.Lock()
         self._ledgers = LedgerScreens(self.pages, lambda: self._both()[1], self._config)

@@ -48,7 +48,8 @@ def preview_lines(spec: Spec, table: Path, rows: int) -> list[tuple[str, str]] |
         lines.append(("Rows of yours that match each other", "none of them counts in a 1:1 join"))
     if seen.epsilon:
         lines.append(("Charged to your privacy budget (epsilon)", number(seen.epsilon)))
-    lines.append((f"Pairs compared if all {owners} owners have as many rows", count(cost.pairs)))
+    every = "both owners" if owners == 2 else f"all {owners} owners"
+    lines.append((f"Pairs compared if {every} have as many rows", count(cost.pairs)))
     lines.append(("About, on one pair of workers", _span(cost.seconds)))
     return lines
 

@@ -132,6 +132,7 @@ class ResultScreens:
             min_size=smallest(spec),
             counted=counted(spec),
             own=own,
+            joined=_joins(spec),
             has_rows=bool(result.own_rows()) or own is not None,
             wants_rows=_wants_rows(spec, result),
             file=draft.choices() if draft.exists else None,

@@ -72,6 +72,7 @@ class ResultView:
     elbow: Markup | None = None
     elbow_rows: list[tuple[int, str]] = field(default_factory=list)
     scatter: Markup | None = None
+    drawn: bool = False  # whether the scatter plot has own rows
     scatter_rows: list[list[str]] = field(default_factory=list)
     correlations: list[HeatLine] = field(default_factory=list)
     links: list[list[str]] = field(default_factory=list)
@@ -136,6 +137,10 @@ def _lead(result: Any) -> str:
         what = f"{', '.join(map(str, several))} clusters" if several else _clusters_of(one)
         ended = "by itself" if one.converged_ else "as agreed"
         return f"{what}. It ended {ended} after {plural(one.n_iter_, 'round')}."
+    partners = getattr(result, "partners_", None)
+    if partners is not None:
+        found = count(sum(map(bool, partners)))
+        return f"Rows of yours with a partner: {found} of {count(len(partners))}."
     first = str(result.summary()).split("\n")[0].strip()
     first = first[:1].upper() + first[1:]
     return first if first.endswith(".") else f"{first}."
@@ -156,7 +161,8 @@ def _size(result: Any, size: float) -> str:
 
 def _table(result: Any) -> tuple[list[str], list[list[str]]]:
     headings, rows = result.table()
-    return [str(each) for each in headings], [[_cell(each) for each in row] for row in rows]
+    named = [str(each)[:1].upper() + str(each)[1:] for each in headings]
+    return named, [[_cell(each) for each in row] for row in rows]
 
 
 def _cell(value: Any) -> str:
@@ -268,6 +274,7 @@ def _scatter(made: ResultView, result: Any, own: OwnRows | None, axes: tuple[int
             (float(row[a]), float(row[b]), label)
             for row, label in zip(own.values, own.labels, strict=True)
         ]
+    made.drawn = bool(points)
     made.scatter = plots.scatter(points, centres, columns[a], columns[b])
     named = [*(("centre", *each) for each in centres), *(("your row", *each) for each in points)]
     made.scatter_rows = [

@@ -16,7 +16,7 @@ SHOWN = (
     "operator-new",
     "cloud1-job-watched",
 )
-_COLOURS = 64
+_COLOURS = 128
 _HEIGHT = 1600  # of long lists the top is enough
 
 
@@ -26,7 +26,7 @@ def main(shots: Path, folder: Path) -> None:
     for name in SHOWN:
         with Image.open(shots / f"{name}-1280-light.png") as picture:
             top = picture.crop((0, 0, picture.width, min(picture.height, _HEIGHT)))
-            small = top.convert("RGB").quantize(_COLOURS)
+            small = top.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE)
             small.save(folder / f"{name}.png", optimize=True)
 
 

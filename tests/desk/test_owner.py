@@ -159,6 +159,7 @@ def beside(desk, spec, there, table, result, kind):
     elif kind in ("kmeans", "join"):
         assert [int(row[1]) for row in rows[1:]] == result.labels_.tolist()
         assert page.count('class="pt ') == (24 if kind == "kmeans" else 0)
+        assert ("Small marks are your own rows" in page) == (kind == "kmeans")
     assert desk.post(f"{there}/own/forget").status == 303
 
 

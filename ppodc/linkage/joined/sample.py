@@ -26,10 +26,10 @@ columns = [
     { name = "cost", low = 0, high = 200000, held_by = %(second)s },
 ]
 
-[job]
 # k-means over severity, stays and cost of the people whom both sides hold. All keys of `ppodc
 # sample-spec`. For totals instead: kind = "totals" with variance, and cross = true for covariances.
-k = 4
+[job]
+k = 4                        # clusters, 1 to 64, or several such as [2, 3, 4]
 max_iter = 30                # if nobody is joined, all of them take place
 # iterations = 15            # instead: exactly so many; then nothing hints at how many are joined
 init = "k-means++"           # all but the first start are joined people

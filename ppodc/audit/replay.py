@@ -22,7 +22,7 @@ from ppodc.errors import DeviationError, PpodcError, RecordEndsError
 from ppodc.pairs.cloud_side import Material, PairHalf
 from ppodc.pairs.plan import PlanStep, Step, StepResults, Task
 from ppodc.pairs.recording import Replayed
-from ppodc.pairs.tasks import agree, do_task, ingest
+from ppodc.pairs.tasks import agreed, do_task, ingest
 from ppodc.pairs.walk import Held, Order, ShardRows, Walk
 from ppodc.records.result_shares import ResultShare
 from ppodc.records.upload_form import Cloud
@@ -239,9 +239,13 @@ class _Session:
         call = worker.replayed.begin()
         if call.step != step.number:
             raise DeviationError(f"the worker did step {call.step} instead.")
-        return [self._do(worker, step, call.attempt, task) for task in tasks]
+        if not tasks:
+            return []
+        side, (channel, half) = self._walk.side, self._met(worker)
+        with agreed(channel, step, call.attempt, tasks):
+            return [do_task(side, half, task, lambda _: None) for task in tasks]
 
-    def _do(self, worker: _Worker, step: Step, attempt: int, task: Task) -> Any:
+    def _met(self, worker: _Worker) -> tuple[Channel, PairHalf]:
         side, job = self._walk.side, self._job
         if worker.channel is None:
             worker.channel, secrets = worker.replayed.open()
@@ -254,8 +258,7 @@ class _Session:
             )
         if worker.half is None:
             raise RecordEndsError("the session of the pair did not begin.")
-        agree(worker.channel, step, attempt, task)
-        return do_task(side, worker.half, task, lambda _: None)
+        return worker.channel, worker.half
 
     def _signed(self, step: Step, slots: Sequence[int]) -> bool:
         """Whether both clouds have signed the step for every slot. No cloud goes on before."""

@@ -71,6 +71,12 @@ class Half(PairHalf):
     def update(self, clusters: State, sums: State, candidates: State) -> tuple[State, bool]:
         """Re-seed empty clusters from the candidates; new clusters and the public stop bit."""
 
+    def expect_assign(self, shards: Sequence[str], *, more: bool) -> None:
+        """Learn, before `update`, that these will be assigned to its clusters unless it says stop.
+
+        A half may do that within the update. `more` says that even more assignments may follow.
+        """
+
     @abstractmethod
     def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
         """The number of records of each owner in each cluster, by the shard's last `assign`.

@@ -32,9 +32,12 @@ def _assign(half: Half, task: Task, progress: Progress) -> State:
 
 
 def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
-    """`agreed` says whether other pairs will want the centres."""
+    """`agreed` says whether other pairs will want the centres, and how many iterations may follow:
+    0, 1, or 2 for more; with one pair alone, which has the shards that the task names."""
     clusters, parts, candidates = task.inputs
     began, sums = _joined(half, clusters), half.add(parts)
+    if task.agreed[1]:
+        half.expect_assign(task.shards, more=task.agreed[1] > 1)
     new, stop = half.update(began, sums, _joined(half, candidates))
     scaled = half.scaled(new) if task.agreed[0] and not stop else None
     return Iterated(new, began, sums, stop, scaled)

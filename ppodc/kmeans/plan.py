@@ -163,8 +163,12 @@ class KMeansPlan(Plan):
     @property
     def goes_on(self) -> bool:
         """Whether another iteration may follow the one that comes."""
-        done = self.iteration + 1 - self.begun
-        return done < self.job.max_iter or self.run + 1 < len(self.runs)
+        return self.left > 0 or self.run + 1 < len(self.runs)
+
+    @property
+    def left(self) -> int:
+        """How many iterations of the run may follow the one that comes."""
+        return self.job.max_iter - (self.iteration + 1 - self.begun)
 
     @property
     def spreads(self) -> bool:

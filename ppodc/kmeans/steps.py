@@ -148,8 +148,9 @@ class Update(BaseStep[KMeansPlan]):
 
     def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
         others = int(plan.pairs > 1 and plan.k > 1)
+        following = min(2, plan.left) if plan.pairs == 1 else 0
         inputs = (plan.clusters, plan.sums, plan.candidates)
-        return [Task("update", agreed=(others,), inputs=inputs)]
+        return [Task("update", place.names, (others, following), inputs)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
         plan.iterated(results.one(LEAD, "update"))

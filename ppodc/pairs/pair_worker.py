@@ -21,7 +21,7 @@ from ppodc.kinds import cloud_side
 from ppodc.pairs.cloud_side import Material, PairHalf
 from ppodc.pairs.plan import Step, Task
 from ppodc.pairs.recording import Recorder, Recording
-from ppodc.pairs.tasks import agree, do_task
+from ppodc.pairs.tasks import agreed, do_task
 from ppodc.records.upload_form import Cloud
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
@@ -121,7 +121,7 @@ class PairWorker:
         try:
             if self._recorder is not None:
                 self._recorder.begin(step.number, attempt)
-            results = [self._do(step, attempt, task) for task in tasks]
+            results = self._do(step, attempt, tasks) if tasks else []
             seconds = time.monotonic() - (self._met_at or time.monotonic())
             heads = None if self._recorder is None else self._recorder.flush()
             return results, StepCost(seconds, self._sent() - sent, heads)
@@ -158,11 +158,13 @@ class PairWorker:
             )
         return self._channel, self._half
 
-    def _do(self, step: Step, attempt: int, task: Task) -> Any:
+    def _do(self, step: Step, attempt: int, tasks: Sequence[Task]) -> list[Any]:
         channel, half = self._meet()
-        agree(channel, step, attempt, task)
-        self._met_at = self._met_at or time.monotonic()
-        return do_task(self._side, half, task, self._count)
+        with agreed(channel, step, attempt, tasks, self._met):
+            return [do_task(self._side, half, task, self._count) for task in tasks]
+
+    def _met(self) -> None:
+        self._met_at = time.monotonic()
 
     def _sent(self) -> int:
         return 0 if self._channel is None else self._channel.traffic.bytes_sent

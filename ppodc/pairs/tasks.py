@@ -1,12 +1,19 @@
 """Tasks of a step on one half of a pair: both halves agree on each before they do it.
 
-The halves exchange a header (step, iteration, attempt, task, shards, agreed integers) that must be
+The halves exchange headers (step, iteration, attempt, task, shards, agreed integers) that must be
 equal, so that two clouds out of step end with an error instead of a wrong result. A header is
 public to both clouds and holds no value of a record.
+
+Nobody waits for a header: a half begins at once, and compares before it uses the first thing that
+the peer sends. By then it has sent what its task begins with, which is masked whatever the peer is
+at. So a task costs no wait of its own over a slow link.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,18 +38,57 @@ class TaskHeader(Body, frozen=True):
     agreed: tuple[Count, ...]
 
 
-def agree(channel: Channel, step: Step, attempt: int, task: Task) -> None:
-    """Compare the task with the other half's; ChannelError if they differ."""
-    ours = TaskHeader(
-        step.number, step.iteration, attempt, task.name, tuple(task.shards), tuple(task.agreed)
-    )
-    channel.send(_HEADER, ours)
-    theirs = channel.receive(_HEADER, TaskHeader).body
-    if theirs != ours:
-        raise ChannelError(
-            f"the clouds are out of step: here {ours.task} of iteration {ours.iteration}, "
-            f"there {theirs.task} of iteration {theirs.iteration}."
+class Headers(Body, frozen=True):
+    """The tasks that one half of a pair is about to do, in order."""
+
+    tasks: Annotated[tuple[TaskHeader, ...], msgspec.Meta(min_length=1)]
+
+
+@contextmanager
+def agreed(
+    channel: Channel,
+    step: Step,
+    attempt: int,
+    tasks: Sequence[Task],
+    met: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Inside, these tasks may be done; ChannelError if they are not the other half's.
+
+    `met` is called when the other half is there with the same tasks. No tasks, no header.
+    """
+    if not tasks:
+        yield
+        return
+    ours = Headers(
+        tuple(
+            TaskHeader(
+                step.number,
+                step.iteration,
+                attempt,
+                task.name,
+                tuple(task.shards),
+                tuple(task.agreed),
+            )
+            for task in tasks
         )
+    )
+
+    def compare(theirs: Headers) -> None:
+        if theirs != ours:
+            raise ChannelError(
+                f"the clouds are out of step: here {_text(ours)}, there {_text(theirs)}."
+            )
+        met()
+
+    channel.send(_HEADER, ours)
+    channel.check_first(_HEADER, Headers, compare)
+    yield
+    channel.settle()  # tasks that receive nothing
+
+
+def _text(headers: Headers) -> str:
+    names = ", ".join(header.task for header in headers.tasks)
+    return f"{names} of iteration {headers.tasks[0].iteration}"
 
 
 def ingest(shard: Shard, rows: NDArray[np.uint64]) -> Task:

@@ -30,7 +30,7 @@ from ppodc.pairs.plan import (
 )
 from ppodc.pairs.progress import Clock, Event, Listener, ignore
 from ppodc.pairs.shards import Shard, split, usable_pairs
-from ppodc.pairs.tasks import agree, do_task, ingest
+from ppodc.pairs.tasks import agreed, do_task, ingest
 from ppodc.records.result_shares import ResultShare
 from ppodc.records.upload_form import Cloud
 from ppodc.service.sealed_uploads import Sealed
@@ -184,20 +184,20 @@ class Walker:
         for slot in line.slots(plan):
             held, order = self._held[slot], self.walk.order(line, slot, self._held[slot])
             for shard in order.missing:
-                self._do(slot, step, ingest(shard, self._rows(shard)), count)
+                self._do(slot, step, [ingest(shard, self._rows(shard))], count)
                 held.shards.add(shard.name)
             tasks[slot] = order.tasks
-            results[slot] = [self._do(slot, step, task, count) for task in order.tasks]
+            results[slot] = self._do(slot, step, order.tasks, count)
             held.add(order.tasks, step.iteration)
         self.walk.keep(StepResults(step, tasks, results))
         if plan.iteration > before:
             self._clock.end_iteration()
         return step
 
-    def _do(self, slot: int, step: Step, task: Task, count: Progress) -> Any:
+    def _do(self, slot: int, step: Step, tasks: Sequence[Task], count: Progress) -> list[Any]:
         at = self._halves[slot]
-        agree(at.channel, step, 1, task)
-        return do_task(self.walk.side, at.half, task, count)
+        with agreed(at.channel, step, 1, tasks):
+            return [do_task(self.walk.side, at.half, task, count) for task in tasks]
 
     def _counter(self, step: Step, line: PlanStep[Any]) -> Progress:
         """Counts the records of a step, and reports each count."""

@@ -18,7 +18,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar, overload
@@ -94,6 +94,7 @@ class Channel:
         self._aside: dict[bool, deque[Message]] = {False: deque(), True: deque()}
         self._ended: str | None = None
         self._log: MessageLog | None = None
+        self._first: Callable[[], None] | None = None
 
     def keep_log(self, log: MessageLog) -> None:
         """Record every message from now on, errors excepted."""
@@ -174,9 +175,24 @@ class Channel:
         except WireError as error:
             self._refuse(str(error))
 
+    def check_first(self, kind: str, body_type: type[T], check: Callable[[T], None]) -> None:
+        """Have the next message checked before any later one is received, without waiting now.
+
+        It does not travel beside others, is of this kind, and `check` is given its body.
+        """
+        self._first = lambda: check(self.receive(kind, body_type).body)
+
+    def settle(self) -> None:
+        """Wait for the message that `check_first` is to check, if it has not come."""
+        first, self._first = self._first, None
+        if first is not None:
+            first()
+
     def receive_any(self, timeout: float | None = None) -> Message:
         """Return the next message of any kind; PeerError if it is the peer's `error`."""
         self._check_open()
+        if not self._beside:
+            self.settle()
         if self._sent_last and self._counted:
             self._sent_last = False
             self.traffic.rounds += 1

@@ -79,6 +79,8 @@ class Worker:
     ) -> tuple[str, bool, str | None]:
         """New clusters, the stop bit and, for `others`, what pairs need of the centres."""
         half = self._half
+        if not others:
+            half.expect_assign([shard.name for shard in self._shards], more=True)
         new, stop = half.update(_load(clusters), _load(sums), _load(candidates))
         scaled = half.scaled(new) if others and not stop and len(new) > 1 else None
         return self._keep(new), stop, None if scaled is None else self._keep(scaled)

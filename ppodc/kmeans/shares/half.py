@@ -7,8 +7,7 @@ After any error the session is over, and a new pair starts with new secrets.
 """
 
 import logging
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,25 +16,17 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Half, State
 from ppodc.kmeans.parameters import Parameters
-from ppodc.kmeans.shares import inertia, new_centres, smin_k, stop_test, update
+from ppodc.kmeans.shares import inertia, new_centres, stop_test, update
 from ppodc.kmeans.shares import ingest as taking_in
 from ppodc.kmeans.shares import output as giving_out
 from ppodc.kmeans.shares import sums as summing
+from ppodc.kmeans.shares.assignment import AHEAD_BYTES, Assigner
 from ppodc.kmeans.shares.demand import Demand
-from ppodc.kmeans.shares.fixed_point import MARGIN
 from ppodc.kmeans.shares.ingest import Shard
-from ppodc.kmeans.shares.products import (
-    Making,
-    ProductsAhead,
-    RandomProducts,
-    ShardProducts,
-    product_step,
-    products_beside,
-)
+from ppodc.kmeans.shares.products import product_step
 from ppodc.kmeans.shares.ring_sizes import Rings, checked, cut
 from ppodc.kmeans.shares.scaled_states import ScaledStates
 from ppodc.kmeans.shares.scaling import Centres
-from ppodc.kmeans.shares.ssed_op import ssed_op
 from ppodc.kmeans.shares.starts import Starts
 from ppodc.mpc.meter import Meter
 from ppodc.mpc.ot.correlated_ot import Bits
@@ -43,8 +34,8 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.session_secrets import SessionSecrets
 from ppodc.mpc.shares import select, widen
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
+from ppodc.mpc.shares.look_up import drained
 from ppodc.mpc.shares.remask import remask
-from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Progress
@@ -54,7 +45,6 @@ from ppodc.transport.channel import Channel
 log = logging.getLogger(__name__)
 
 MEMORY_BYTES = 128 << 20  # what shares and keys of records may keep in memory
-AHEAD_BYTES = 256 << 20  # and supplies made ahead, the rest of which are made when they are needed
 
 
 class SharesHalf(Half):
@@ -80,9 +70,7 @@ class SharesHalf(Half):
         self._budget = Budget(memory, scratch or pools)
         self._products = product_step(p, self._rings, self._budget)
         self._demand = Demand(p, self._rings, bits=p.k > 1 and self._products.needs_bits)
-        self._makers: dict[str, ShardProducts] = {}
         self._shards: dict[str, Shard] = {}
-        self._ahead = ProductsAhead(self._all_products, 8 * (p.k - 1) * self._rings.distance)
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
         silent = p.supplies == "silent"
@@ -96,12 +84,21 @@ class SharesHalf(Half):
             "transfers" if self._products.exact else "lattice encryption",
         )
         self._states = ScaledStates(self._session, self._rings, self._demand)
+        self._assigner = Assigner(
+            self._session,
+            p,
+            self._rings,
+            self._demand,
+            self._states,
+            self._products,
+            self._shards,
+        )
         self._starts = Starts(
             self._session,
             p,
             self._demand,
-            self._random,
-            self._making,
+            self._assigner.random,
+            self._assigner.making,
             self._budget,
             exact=self._products.exact,
         )
@@ -132,7 +129,7 @@ class SharesHalf(Half):
         with self._session.step("prepare", offline=True):
             self._session.supplies.prepare(self._missing(iterations, rows), progress)
             if self._p.k > 1:
-                self._ahead.fill(self._shards, iterations)
+                self._assigner.products_ahead.fill(self._shards, iterations)
 
     def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
         """Transfers that `prepare` would make for its supplies now."""
@@ -154,7 +151,7 @@ class SharesHalf(Half):
             held = taking_in.ingest(self._session, share, self._p.ub, self._rings, self._budget)
             self._shards[shard] = held
             if self._p.k > 1:
-                self._makers[shard] = self._products.take_in(self._session, held)
+                self._assigner.take_in(shard)
 
     def records(self, shard: str, rows: Sequence[int]) -> State:
         """Clusters of one record each (count 1). Local."""
@@ -189,48 +186,18 @@ class SharesHalf(Half):
     def assign(
         self, shard: str, clusters: State, progress: Progress | None = None, *, more: bool = True
     ) -> State:
-        """SSED_OP, SMIN_k and SMP over a shard's records, chunk by chunk: (k, l + 1) sums.
+        """SSED_OP, SMIN_k and SMP over a shard's records: (k, l + 1) sums.
 
-        Over a slow link supplies and products of the chunk that comes next are made in the waits of
-        each; of the next shard behind the last chunk, if `more` records will be assigned.
+        Nothing is left to do where the update has assigned them already (`expect_assign`).
         """
         with self._session.step("assign"):
-            held = self._shard(shard)
+            self._shard(shard)
             state = self._clusters(clusters)
-            k = len(state)
-            centres = self._states.centres(state) if k > 1 else None
-            total, bits = np.zeros_like(state), self._rings.sum_bits
-            held.hot.clear()
-            beside, chunks = k > 1 and self._session.slow, self._demand.chunks(held.rows)
-            if not beside:
-                self._reserve_iteration(held.rows, k)
-            ready = self._ahead.take(shard)
-            if beside and more and not self._products.exact and self._ahead.fits(held):
-                ready = ready or self._all_products(shard)
-            for number, (start, end) in enumerate(chunks):
-                self._session.supplies.reserve(self._demand.chunk(end - start, k))
-                if beside and more and ready and not number and not self._products.exact:
-                    self._products_beside(shard)
-                if beside and (more or end < held.rows):
-                    after = chunks[(number + 1) % len(chunks)]
-                    beside_it = self._demand.beside(end - start, after[1] - after[0], k)
-                    self._session.supplies.make_beside(*beside_it)
-                if centres is None:
-                    hot = [smin_k.always(self.role, end - start)]
-                else:
-                    if ready:
-                        products = ready[number].first(k - 1)
-                    else:
-                        products = self._random(shard, start, end, k - 1)
-                    hot = self._nearest(held, start, end, centres, products)
-                held.hot.append((end - start, hot))
-                with self.meter.step("sums"):
-                    rows = held.summed(self.role, start, end)
-                    total += summing.sums(self._session, rows, hot, bits)
-                if progress is not None:
-                    progress(end - start)
-            self._session.link.finish_beside()
-            return cut(total, bits)
+            return self._assigner.assign(shard, state, progress or (lambda _: None), more)
+
+    def expect_assign(self, shards: Sequence[str], *, more: bool) -> None:
+        """Let the next update assign these ahead, if that takes less time than its stop test."""
+        self._assigner.expect(shards, more)
 
     def scaled(self, clusters: State) -> State:
         """The centres that `assign` needs; without a round if `update` made the clusters here."""
@@ -278,8 +245,29 @@ class SharesHalf(Half):
         self._states.add(found.clusters, found.wide, found.centres)
         if found.movements is None:
             return found.clusters, False
-        with self.meter.step("stop test"):
-            return found.clusters, stop_test.all_still(session, found.movements, rings)
+        test = stop_test.all_still_rounds(session, found.movements, rings)
+        if not self._assigner.pays_ahead():
+            with self.meter.step("stop test"):
+                return found.clusters, drained(test)
+        bits: list[bool] = []
+        session.link.do_beside(self._tested(test, bits))
+        self._assigner.ahead(found.clusters)  # which ends with all that is beside it
+        if bits[0]:
+            self._assigner.drop_ahead()
+        return found.clusters, bits[0]
+
+    def _tested(self, test: Generator[None, None, bool], bits: list[bool]) -> Iterator[None]:
+        """The stop test in the waits of other steps; the bit goes to `bits`."""
+        over = False
+        while not over:
+            with self.meter.step("stop test"):
+                try:
+                    next(test)
+                except StopIteration as end:
+                    bits.append(end.value)
+                    over = True
+            if not over:
+                yield
 
     def members(self, shard: str, runs: NDArray[np.int64], owners: int) -> State:
         """Sizes by owner of the clusters of the shard's last `assign`: (k, owners)."""
@@ -396,17 +384,10 @@ class SharesHalf(Half):
         """End the pair's session and forget all records."""
         for shard in self._shards.values():
             shard.close()
-        for maker in self._makers.values():
-            maker.close()
+        self._assigner.close()
         self._starts.close()
         self._shards.clear()
         self._session.close()
-
-    def _reserve_iteration(self, rows: int, k: int) -> None:
-        """In one run what assigning a shard and the update after it take, as far as it fits."""
-        needs = self._demand.iteration([rows], k)
-        if needs.size <= AHEAD_BYTES:
-            self._session.supplies.reserve(needs)
 
     def _missing(self, iterations: int, rows: Sequence[int] | None) -> Needs:
         """Supplies for this many iterations, and for taking in records if none are held yet."""
@@ -418,38 +399,6 @@ class SharesHalf(Half):
         if self._session.supplies.kept_on_disk:
             return missing
         return missing.within(AHEAD_BYTES - ready.size)
-
-    def _products_beside(self, shard: str) -> None:
-        """Make the products of the next shard in the waits of this one."""
-        names = list(self._shards)
-        after = names[(names.index(shard) + 1) % len(names)]
-        if self._ahead.fits(self._shards[after]) and not self._ahead.count(after):
-            chunks = self._demand.chunks(self._shards[after].rows)
-            runs = (self._making(after, *chunk, self._p.k - 1) for chunk in chunks)
-            made = partial(self._ahead.add, after)
-            self._session.link.do_beside(products_beside(self.meter, runs, made))
-
-    def _nearest(
-        self, shard: Shard, start: int, end: int, centres: Centres, products: RandomProducts
-    ) -> list[XorShare]:
-        """The one-hot of the nearest cluster of rows start..end-1."""
-        with self.meter.step("SSED_OP"):
-            distances = ssed_op(self._session, shard, start, end, centres, products, self._rings)
-        with self.meter.step("SMIN_k"):
-            bits, slow = self._rings.distance_bits, self._session.slow
-            return smin_k.smin_k(self._session, distances, bits, MARGIN, slow=slow)
-
-    def _random(self, name: str, start: int, end: int, columns: int) -> RandomProducts:
-        with self.meter.step("products", offline=True):
-            return self._makers[name].make(self._session, start, end, columns)
-
-    def _making(self, name: str, start: int, end: int, columns: int) -> Making:
-        return self._makers[name].making(self._session, start, end, columns)
-
-    def _all_products(self, name: str) -> list[RandomProducts]:
-        """The random products of one iteration over a shard, by chunk."""
-        chunks = self._demand.chunks(self._shards[name].rows)
-        return [self._random(name, *chunk, self._p.k - 1) for chunk in chunks]
 
     def _shard(self, name: str) -> Shard:
         try:

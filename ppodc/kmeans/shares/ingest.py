@@ -23,6 +23,7 @@ from ppodc.mpc.spill import Budget, Spool
 
 ALL_BYTES = 8  # of a limb
 _ROWS = 1 << 14  # rows that are kept or not, at a time
+Hot = list[tuple[int, list[XorShare]]]  # rows of each chunk, and the one-hot of their clusters
 
 
 @dataclass(slots=True, repr=False)
@@ -31,7 +32,7 @@ class Shard:
 
     table: SharedTable
     top: int  # bytes of the last limb that a distance needs
-    hot: list[tuple[int, list[XorShare]]] = field(default_factory=list)  # rows and one-hot, chunks
+    hot: Hot = field(default_factory=list)  # of the last assignment
     kept: Spool | None = None  # (keep t, keep) instead of (t, 1), where duplicates are dropped
     keep: Bits | None = None  # this cloud's shares of those bits
 

@@ -14,6 +14,7 @@ k products with l columns and k l squares; for beta > 0 also those of about 6 k 
 stop-test size, which grows with k. Supplies: see `needs`, `factor_needs`.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ from ppodc.kmeans.shares.scaling import Wide
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, multiply, widen, zero_test
 from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare, public
+from ppodc.mpc.shares.look_up import drained
 from ppodc.mpc.supplies import Needs
 
 _STOP = "shares.stop"
@@ -72,8 +74,16 @@ def still_needs(rings: Rings) -> Needs:
 
 def all_still(session: Session, movements: AdditiveShare, rings: Rings) -> bool:
     """[sum_h E_h = 0], opened."""
+    return drained(all_still_rounds(session, movements, rings))
+
+
+def all_still_rounds(
+    session: Session, movements: AdditiveShare, rings: Rings
+) -> Generator[None, None, bool]:
+    """`all_still` with a stop in each of its waits."""
     total = movements.sum().reshape(1)
-    return _open(session, zero_test.all_zero(session, total, rings.movement_bits))
+    share = yield from zero_test.all_zero_rounds(session, total, rings.movement_bits)
+    return (yield from _open(session, share))
 
 
 def moved_little(
@@ -92,7 +102,7 @@ def moved_little(
     # open the sign of p f^2 - q sum_h g_h^2 E_h
     gap = right.times(rings.beta.numerator) - left.reshape(1).times(rings.beta.denominator)
     negative = compare.sign(session, gap, rings.stop_bits)
-    return not _open(session, int(negative.words[0]) & 1)
+    return not drained(_open(session, int(negative.words[0]) & 1))
 
 
 def _movements(session: Session, old: Wide, new: Wide, limbs: int) -> AdditiveShare:
@@ -105,10 +115,12 @@ def _movements(session: Session, old: Wide, new: Wide, limbs: int) -> AdditiveSh
     return multiply.multiply(session, gaps, gaps).reshape(k, l).sum(axis=1)
 
 
-def _open(session: Session, share: int) -> bool:
+def _open(session: Session, share: int) -> Generator[None, None, bool]:
     """A shared bit, told to both clouds."""
     own = np.array([share], np.uint8)
-    other = session.link.exchange(_STOP, own)
+    session.link.send(_STOP, own)
+    yield
+    other = session.link.receive(_STOP, np.uint8, 1)
     if other[0] > 1:
         raise WireError("the other cloud's share of the stop bit is no bit.")
     return bool((own ^ other)[0])

@@ -18,6 +18,7 @@ holder's share is then any linear function of s, rounded. Nothing of s is in a m
 opened later in the session it gets at most T hints about s, of 16384 dimensions.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 
@@ -83,7 +84,7 @@ class LatticeKey:
         self._encoding = _Encoding(p, self._ring)
         self._opening = _Opening(p)
         # Opening needs only this many primes as hold c1 s.
-        self._few = ring_of(self._opening.primes, DEGREE)
+        self._few = self._opening.ring
         few = len(self._few.primes)
         self._few_secret = self._secret[0][:few], self._secret[1][:few]
 
@@ -99,7 +100,7 @@ class LatticeKey:
         """This cloud's shares z of the first `count` coefficients of an answer: (count)."""
         p, o = self._p, self._opening
         c1 = digit_rows.unpack(told, digit_rows.widths_for(p.told_bits), DEGREE)
-        start = np.zeros(len(o.primes), U64)
+        start = np.zeros(len(o.ring.primes), U64)
         residues = self._few.from_digits(c1, self._few.carrying(o.powers), start)
         product = self._few.times(self._few.transform(residues), self._few_secret)
         sums = o.combine(product)
@@ -126,7 +127,8 @@ class Products:
         self._random, self._seed = random, seed
         self._ring = ring_of(p.primes, DEGREE)
         self._public = self._ring.fixed(public), self._ring.fixed(uniform(self._ring, seed, 0))
-        self._c0, self._c1 = _Scaling(p, p.width, _UP), _Scaling(p, p.told_bits, 1)
+        self._c0 = _Scaling(p, self._ring, p.width, _UP)
+        self._c1 = _Scaling(p, self._ring, p.told_bits, 1)
 
     def second_half(self, number: int) -> Residues:
         """c1 of a ciphertext, polynomial `number` of the key holder's seed."""
@@ -251,22 +253,18 @@ class _Scaling:
     It is the sum of y_j 2^bits / p_j, y_j = v (q / p_j)^-1 mod p_j.
     """
 
-    def __init__(self, p: LatticeParameters, bits: int, up: int) -> None:
-        count = digit_rows.count_for(bits + _GUARD)
+    def __init__(self, p: LatticeParameters, ring: PolynomialRing, bits: int, up: int) -> None:
+        self._ring, count = ring, digit_rows.count_for(bits + _GUARD)
         self.guard = BITS * count - bits  # bits that the result still has too many
         one = 1 << (BITS * count)
         self._parts = np.stack([digits_of((one + x // 2) // x, count) for x in p.primes])
         self._half = digits_of(1 << (self.guard - up), count)
-        self._inverses = _inverses(p.primes)
-        self._primes = np.array(p.primes, U64)
+        self._inverses = _inverses(ring)
 
     def scale(self, v: Residues) -> U64Array:
         """Digits of the result times 2^guard."""
         sums = np.repeat(self._half[:, None], DEGREE, axis=1)
-        for row, inverse, prime, part in zip(
-            v, self._inverses, self._primes, self._parts, strict=True
-        ):
-            digit_rows.add_products(sums, row.astype(U64) * inverse % prime, part)
+        digit_rows.add_all_products(sums, self._ring.scaled(v, self._inverses), self._parts)
         digit_rows.carry(sums, BITS * len(sums))
         return sums
 
@@ -283,33 +281,29 @@ class _Opening:
         while modulus <= 4 * DEGREE << p.told_bits:
             modulus *= p.primes[count]
             count += 1
-        self.primes = p.primes[:count]
+        self.ring = ring_of(p.primes[:count], DEGREE)
         digits = digit_rows.count_for(p.told_bits)
         self.powers = [1 << (BITS * k) for k in range(digits)]
-        self._parts = np.stack([digits_of(modulus // x, digits) for x in self.primes])
+        self._parts = np.stack([digits_of(modulus // x, digits) for x in self.ring.primes])
         self._less = digits_of(-modulus, digits)
-        self._inverses = _inverses(self.primes)
+        self._inverses = _inverses(self.ring)
 
     def combine(self, residues: Residues) -> U64Array:
         """Digits with carries still in them."""
         sums = np.zeros((len(self.powers), DEGREE), U64)
         fractions = np.zeros(DEGREE)
-        for row, inverse, prime, part in zip(
-            residues, self._inverses, self.primes, self._parts, strict=True
-        ):
-            y = row.astype(U64) * inverse % U64(prime)
-            digit_rows.add_products(sums, y, part)
-            fractions += y.astype(np.float64) / prime
+        y = self.ring.scaled(residues, self._inverses)
+        digit_rows.add_all_products(sums, y, self._parts)
+        for row, prime in zip(y, self.ring.primes, strict=True):
+            fractions += row / prime
         digit_rows.add_products(sums, np.rint(fractions).astype(U64), self._less)
         return sums
 
 
-def _inverses(primes: Sequence[int]) -> U64Array:
-    """(Q / p)^-1 modulo each prime p, Q their product."""
-    modulus = 1
-    for p in primes:
-        modulus *= p
-    return np.array([pow(modulus // p, -1, p) for p in primes], U64)
+def _inverses(ring: PolynomialRing) -> U64Array:
+    """(Q / p)^-1 modulo each prime p, Q their product; carrying 2^32."""
+    modulus = math.prod(ring.primes)
+    return np.array([(pow(modulus // p, -1, p) << 32) % p for p in ring.primes], U64)
 
 
 def _each(ring: PolynomialRing, factors: Sequence[int], numbers: Sequence[int]) -> U64Array:

@@ -9,11 +9,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.mpc.compiled import compiled, i64, in_u4, in_u8, in_u8_2, out_u4, out_u8_2, u64
+from ppodc.mpc.compiled import (
+    compiled,
+    i64,
+    in_u4,
+    in_u4_2,
+    in_u8,
+    in_u8_2,
+    out_u4,
+    out_u8_2,
+    u64,
+)
 from ppodc.mpc.shares.additive import U64, U64Array
 
+Factors = NDArray[np.uint32]  # (rows, n)
 BITS = 28
 _MASK = U64((1 << BITS) - 1)
+_TILE = 1024  # columns whose digits stay in the cache
 _WORD = U64(32)
 _LOW = U64(0xFFFFFFFF)
 
@@ -51,6 +63,11 @@ def carry(digits: U64Array, bits: int) -> None:
 def add_products(digits: U64Array, factor: U64Array, constants: U64Array) -> None:
     """digits[k] += factor * constants[k] for all k, factors below 2^32; carries stay."""
     _add_products(digits, factor, constants)
+
+
+def add_all_products(digits: U64Array, factors: Factors, constants: U64Array) -> None:
+    """digits[k] += sum_j factors[j] * constants[j, k] for all k; carries stay."""
+    _add_all_products(digits, factors, np.ascontiguousarray(constants))
 
 
 def pack(rows: U64Array | NDArray[np.uint32], widths: Sequence[int]) -> NDArray[np.uint32]:
@@ -140,6 +157,18 @@ def _add_products(digits: U64Array, factor: U64Array, constants: U64Array) -> No
         constant, row = constants[k], digits[k]
         for i in range(row.size):
             row[i] += (factor[i] & _LOW) * constant
+
+
+@compiled(out_u8_2, in_u4_2, in_u8_2)
+def _add_all_products(digits: U64Array, factors: Factors, constants: U64Array) -> None:
+    for start in range(0, digits.shape[1], _TILE):
+        end = min(start + _TILE, digits.shape[1])
+        for j in range(factors.shape[0]):
+            own = factors[j, start:end]
+            for k in range(digits.shape[0]):
+                constant, row = constants[j, k], digits[k, start:end]
+                for i in range(row.size):
+                    row[i] += U64(own[i]) * constant
 
 
 @compiled(in_u8_2, in_u8, out_u4)

@@ -107,6 +107,12 @@ class PolynomialRing:
         )
         return out
 
+    def scaled(self, polynomial: Residues, factors: U64Array) -> Residues:
+        """Each prime's row times its factor, which carries 2^32 (`carrying`)."""
+        out = np.empty_like(polynomial)
+        _scaled(polynomial, factors, self._p, self._inverse, self._barrett, self._shift, out)
+        return out
+
     def carrying(self, numbers: Sequence[int]) -> U64Array:
         """Residues of integers times 2^32, as factors for sums of products: (primes, numbers)."""
         return np.array([[(x << 32) % p for x in numbers] for p in self.primes], U64)
@@ -358,6 +364,23 @@ def _from_digits(
                 sums[i] += (row[i] & _LOW) * factor
         for i in range(sums.size):
             out[j, i] = _reduced(sums[i], primes[j], inverse[j], barrett[j], shift)
+
+
+@compiled(in_u4_2, in_u8, in_u8, in_u8, in_u8, u64, out_u4_2)
+def _scaled(
+    polynomial: Residues,
+    factors: U64Array,
+    primes: U64Array,
+    inverse: U64Array,
+    barrett: U64Array,
+    shift: np.uint64,
+    out: Residues,
+) -> None:
+    for j in range(out.shape[0]):
+        p, inverted, divisor, factor = primes[j], inverse[j], barrett[j], factors[j]
+        row, to = polynomial[j], out[j]
+        for i in range(out.shape[1]):
+            to[i] = _reduced(U64(row[i]) * factor, p, inverted, divisor, shift)
 
 
 @compiled(in_u4_3, in_u4_3, in_u8, in_u8, in_u8, in_u8, u64, i64, out_u4_3)

@@ -208,6 +208,16 @@ def _mul(a: U64Array, b: U64Array, out: U64Array) -> None:
 @compiled(in_u8_3, in_u8_3, out_u8_3)
 def _matmul(a: U64Array, b: U64Array, out: U64Array) -> None:
     length = a.shape[2]
+    if length == 2:  # the distances of most jobs: sums stay in registers
+        for i in range(a.shape[0]):
+            for h in range(b.shape[1]):
+                first, second = _ZERO, _ZERO
+                for s in range(a.shape[1]):
+                    low, high = _wide(a[i, s, 0], b[s, h, 0])
+                    first, over = add_carry(first, low, _ZERO)
+                    second += high + a[i, s, 0] * b[s, h, 1] + a[i, s, 1] * b[s, h, 0] + over
+                out[i, h, 0], out[i, h, 1] = first, second
+        return
     for i in range(a.shape[0]):
         for s in range(a.shape[1]):
             for h in range(b.shape[1]):

@@ -20,7 +20,7 @@ Memory: parts of 2^14 entries.
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import product
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.supplies import Needs
 
+T = TypeVar("T")
 Table = Callable[[int, int], U64Array]  # entries first..first+count-1: (count, limbs)
 _INDEX, _ENTRIES = "shares.look-up", "shares.table"
 _PART_BITS = 14
@@ -47,13 +48,25 @@ def look_up(
     return drained(look_up_rounds(session, indices, bits, table, limbs))
 
 
-def drained(rounds: Generator[None, None, AdditiveShare]) -> AdditiveShare:
-    """The outcome of `look_up_rounds`, without a stop any more."""
+def drained(rounds: Generator[None, None, T]) -> T:
+    """The outcome of rounds such as `look_up_rounds`, without a stop any more."""
     while True:
         try:
             next(rounds)
         except StopIteration as end:
-            return cast("AdditiveShare", end.value)
+            return cast("T", end.value)
+
+
+def in_waits(
+    rounds: Generator[None, None, AdditiveShare],
+) -> Generator[None, None, AdditiveShare]:
+    """`look_up_rounds` that stops only where the peer's messages are on their way."""
+    next(rounds)
+    yield
+    next(rounds)
+    next(rounds)
+    yield
+    return drained(rounds)
 
 
 def look_up_rounds(

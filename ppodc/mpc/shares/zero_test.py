@@ -8,6 +8,8 @@ Who learns what: nothing. Rounds: 2 for each of two look-ups, however many digit
 of 8 bits: 2 KB, one way. Supplies: see `needs`.
 """
 
+from collections.abc import Generator
+
 import numpy as np
 
 from ppodc.mpc.session import Session
@@ -26,14 +28,23 @@ def needs(count: int, bits: int) -> Needs:
 
 def all_zero(session: Session, values: AdditiveShare, bits: int) -> int:
     """This cloud's share of the bit [all numbers are 0 modulo 2^bits rounded up to bytes]."""
+    return look_up.drained(all_zero_rounds(session, values, bits))
+
+
+def all_zero_rounds(
+    session: Session, values: AdditiveShare, bits: int
+) -> Generator[None, None, int]:
+    """`all_zero` with a stop in each of its waits."""
     own = values if session.role == 1 else -values
     data = np.ascontiguousarray(own.limbs, "<u8").view(np.uint8)
     digits = data[:, : _digits(bits)].reshape(-1).astype(U64)
     # the digit of x1 less that of -x2
     indices = digits if session.role == 1 else -digits
-    differ = look_up.look_up(session, indices, _DIGIT_BITS, _is_not_zero, 1)
+    rounds = look_up.look_up_rounds(session, indices, _DIGIT_BITS, _is_not_zero, 1)
+    differ = yield from look_up.in_waits(rounds)
     total = differ.limbs.sum(axis=0, dtype=U64)
-    none = look_up.look_up(session, total, len(digits).bit_length(), _is_zero, 1)
+    rounds = look_up.look_up_rounds(session, total, len(digits).bit_length(), _is_zero, 1)
+    none = yield from look_up.in_waits(rounds)
     return int(none.limbs[0, 0]) & 1
 
 

@@ -10,6 +10,7 @@ from ppodc.crypto.single_use import SingleUsePool
 from ppodc.errors import InputError
 from ppodc.kmeans.parameters import Parameters
 from ppodc.kmeans.row_choice import initial_rows, reseed_rows
+from ppodc.kmeans.shares import assignment
 from ppodc.kmeans.shares import demand as demand_module
 from ppodc.kmeans.shares import half as half_module
 from ppodc.kmeans.shares import products as products_module
@@ -78,6 +79,7 @@ def test_prepare_makes_exactly_what_iterations_use(stops):
 
 def test_what_is_made_ahead_in_memory_is_bounded(monkeypatch):
     """The rest is made when it is needed."""
+    monkeypatch.setattr(assignment, "AHEAD_BYTES", 10_000)
     monkeypatch.setattr(half_module, "AHEAD_BYTES", 10_000)
 
     def work(half, share):
@@ -142,9 +144,9 @@ def test_products_made_ahead_share_one_budget(monkeypatch):
         half.ingest("a", share[:15])
         half.ingest("b", share[15:])
         half.prepare(4)
-        ahead = [half._ahead.count(name) for name in ("a", "b")]
+        ahead = [half._assigner.products_ahead.count(name) for name in ("a", "b")]
         half.prepare(4)
-        assert [half._ahead.count(name) for name in ("a", "b")] == ahead
+        assert [half._assigner.products_ahead.count(name) for name in ("a", "b")] == ahead
         return ahead
 
     assert both(work) == ([2, 1], [2, 1])

@@ -198,6 +198,12 @@ def test_a_gateway_loads_no_protocol():
     assert not [name for name in modules if name.startswith("ppodc.mpc")]
 
 
+def test_the_paillier_suite_loads_no_kernels():
+    modules = loaded("import ppodc.kmeans.paillier.half, ppodc.local.pair_process, cloud2.worker")
+    assert "ppodc.kmeans.half" in modules
+    assert not packages(modules) & (HEAVY - {"gmpy2"})
+
+
 def test_every_room_has_its_storey():
     rooms = {path.stem for path in (ROOT / "ppodc").iterdir() if path.stem[:2] not in ("__", "py")}
     assert rooms == set().union(*STOREYS)

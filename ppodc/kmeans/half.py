@@ -13,17 +13,19 @@ neither cloud learns whether a cluster was empty or too small to be revealed, to
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import InputError
-from ppodc.linkage.blocks.candidates import Work
-from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.pairs.cloud_side import PairHalf
 from ppodc.pairs.plan import Progress
 from ppodc.records.result_shares import OutputShare
+
+if TYPE_CHECKING:  # the paillier suite needs no kernels
+    from ppodc.linkage.blocks.candidates import Work
+    from ppodc.mpc.ot.correlated_ot import Bits
 
 State = NDArray[np.uint8] | NDArray[np.uint64]
 
@@ -118,7 +120,7 @@ class Half(PairHalf):
 
     # --------------------------------------------------------- each entity counted once
 
-    def link(self, work: Sequence[Work], *inputs: Any) -> Any:
+    def link(self, work: "Sequence[Work]", *inputs: Any) -> Any:
         """Findings of a portion of pairs about the rows; the last inputs are rows and progress.
 
         Each entity once: shares of [row matches one of an owner before]. A join: `joiner.Found`.
@@ -129,7 +131,7 @@ class Half(PairHalf):
         """The findings of all portions about a row in any pass, at its place in the first."""
         raise _cannot_link()
 
-    def fill(self, shard: str, values: NDArray[Any], keep: Bits, whose: Bits) -> None:
+    def fill(self, shard: str, values: NDArray[Any], keep: "Bits", whose: "Bits") -> None:
         """Take in a shard's records, whose joined columns and shared bits of who counts these are.
 
         From now on sums leave out the others; nobody learns which. `whose` are bits of whose rows
@@ -144,7 +146,7 @@ class Half(PairHalf):
         """
         raise _cannot_link()
 
-    def count_once(self, shard: str, parts: Bits, first: NDArray[np.bool_]) -> None:
+    def count_once(self, shard: str, parts: "Bits", first: NDArray[np.bool_]) -> None:
         """From now on sums leave out rows that are not real, or that match one of an owner before,
         as these parts say of the shard, or do not belong to the `first` pass; nobody learns which.
         """

@@ -38,11 +38,11 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import WireError
-from ppodc.mpc.shares.additive import U64Array
 
 Bits = NDArray[np.uint8]
 Encapsulate = Callable[[MLKEM768PublicKey], tuple[bytes, bytes]]  # (key, ciphertext)
 Frame = NDArray[np.uint8]
+U64Array = NDArray[np.uint64]  # as in `additive`, which loads kernels
 Vector = NDArray[np.int64]
 
 COUNT = 128

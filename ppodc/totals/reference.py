@@ -13,10 +13,10 @@ def reference(spec: Spec, records: NDArray[Any], own: int = 0) -> Totals:
     """From encoded records (m, l), as an owner gets it who has `own` of them.
 
     Or from the joined rows; `own` are those that hold its row of a side that it shares with other
-    owners. If fewer than `least` are not its own, zeros.
+    owners. If fewer than `least` are not its own, zeros; 1 is no bound.
     """
     job, told = job_of(spec), records
-    if job.join is not None and len(records) - own < job.join.least:
+    if job.join is not None and len(records) - own < job.join.least > 1:
         told = records[:0]
     elif job.join is None and own < len(records) and len(records) - own < job.least:
         return untold(spec, len(records))

@@ -197,9 +197,12 @@ class Known:
         return found
 
     def told(self) -> list[bool]:
-        """Whether each owner is told anything: `least` of the joined rows are not its own."""
-        others = (self.keep[:, None] & ~self.own).sum(axis=0)
-        return (others >= self.spec.job.join.least).tolist()
+        """Whether each owner is told anything: `least` of the joined rows are not its own.
+
+        With 1 there is no bound.
+        """
+        others, least = (self.keep[:, None] & ~self.own).sum(axis=0), self.spec.job.join.least
+        return ((others >= least) | (least == 1)).tolist()
 
     def expected(self) -> Expected:
         centres, records = self.spec.job.initial_centres(self.spec.schema), self.records

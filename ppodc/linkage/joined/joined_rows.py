@@ -56,21 +56,25 @@ def fetch_needs(pairs: int) -> Needs:
     return select.needs(pairs)
 
 
+def table_of(session: Session, values: U64Array, top: int) -> Lanes:
+    """Shares of (t_j, 1) in lanes of `top` bytes, from additive shares of t_j: (rows, l + 1)."""
+    one = np.full((len(values), 1), session.role == 1)
+    return np.concatenate([values, one], axis=1, dtype=KINDS[top], casting="unsafe")
+
+
 def fetch(
     session: Session,
     blocks: Sequence[Block],
     matched: Sequence[Bits],
-    values: Lanes,
+    table: Lanes,
     sums: tuple[Lanes, Lanes],
 ) -> None:
     """Add up (V, c) of the rows on the left and d of those on the right, over some blocks.
 
-    `matched` are the match bits (height, width) of each block, `values` additive shares of the
-    columns of the rows on the right. `sums` are (left rows, l + 1) and (right rows). All are lanes.
+    `matched` are the match bits (height, width) of each block, `table` is of all rows on the right
+    (`table_of`). `sums` are (left rows, l + 1) and (right rows), in lanes too.
     """
     fetched, used = sums
-    one = np.full((len(values), 1), session.role == 1, values.dtype)
-    table = np.concatenate([values, one], axis=1)
     rows = [table[block.columns] for block in blocks]
     if len(blocks) > 1:  # a row for each pair
         rows = [np.tile(part, (block.height, 1)) for part, block in zip(rows, blocks, strict=True)]

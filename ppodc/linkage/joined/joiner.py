@@ -28,6 +28,7 @@ from ppodc.linkage.joined import joined_rows
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.schedule import Rows, grouped
 from ppodc.mpc.ot.correlated_ot import Bits
+from ppodc.mpc.ot.lanes import Lanes
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.supplies import Needs
@@ -166,7 +167,7 @@ class Joiner:
         width = sum(lanes.stop - lanes.start for lanes in groups.values())
         fetched, used = np.zeros((anchor, width), kind), np.zeros(others, kind)
         first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
-        bits = []
+        bits, tables = [], dict[int, Lanes]()
         for batch in batches:
             x, y = batch[0][0].x, batch[0][0].y
             blocks, matched = [each.block for each, _ in batch], self._counted(batch)
@@ -174,10 +175,11 @@ class Joiner:
             lanes, places = groups[theirs.owner, theirs.number], self._lanes[theirs.owner][1]
             own = slice(first[x], first[x] + uploads.rows[x].count)
             there = slice(first[y], first[y] + theirs.count)
-            joined_rows.fetch(
-                self._session, blocks, matched, self._values[y][:, list(places)].astype(kind),
-                (fetched[own, lanes], used[there]),
-            )  # fmt: skip
+            if y not in tables:
+                values = self._values[y][:, list(places)]
+                tables[y] = joined_rows.table_of(self._session, values, uploads.top)
+            sums = fetched[own, lanes], used[there]
+            joined_rows.fetch(self._session, blocks, matched, tables[y], sums)
             if self._columns.join.relation == "1:1":
                 bits += [np.packbits(part.reshape(-1)) for part in matched]
         return Found(fetched, used, np.concatenate([np.empty(0, np.uint8), *bits]))

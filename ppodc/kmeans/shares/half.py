@@ -245,7 +245,7 @@ class SharesHalf(Half):
         self._states.add(found.clusters, found.wide, found.centres)
         if found.movements is None:
             return found.clusters, False
-        test = stop_test.all_still_rounds(session, found.movements, rings)
+        test = stop_test.all_still(session, found.movements, rings)
         if not self._assigner.pays_ahead():
             with self.meter.step("stop test"):
                 return found.clusters, drained(test)

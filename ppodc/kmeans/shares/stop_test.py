@@ -64,7 +64,7 @@ def needs(k: int, l: int, rings: Rings) -> Needs:
 
 def unmoved(session: Session, old: Wide, new: Wide, rings: Rings) -> bool:
     """Whether no centre moved; both clouds learn it."""
-    return all_still(session, _movements(session, old, new, rings.movement), rings)
+    return drained(all_still(session, _movements(session, old, new, rings.movement), rings))
 
 
 def still_needs(rings: Rings) -> Needs:
@@ -72,15 +72,10 @@ def still_needs(rings: Rings) -> Needs:
     return zero_test.needs(1, rings.movement_bits)
 
 
-def all_still(session: Session, movements: AdditiveShare, rings: Rings) -> bool:
-    """[sum_h E_h = 0], opened."""
-    return drained(all_still_rounds(session, movements, rings))
-
-
-def all_still_rounds(
+def all_still(
     session: Session, movements: AdditiveShare, rings: Rings
 ) -> Generator[None, None, bool]:
-    """`all_still` with a stop in each of its waits."""
+    """[sum_h E_h = 0], opened; with a stop in each of its waits."""
     total = movements.sum().reshape(1)
     share = yield from zero_test.all_zero_rounds(session, total, rings.movement_bits)
     return (yield from _open(session, share))

@@ -8,11 +8,17 @@ from functools import partial
 from pathlib import Path
 
 from ppodc.service.admitted import LOOK_SECONDS, Doorkeeper, callers
-from ppodc.service.config import Cloud1Config, limits, load_first
+from ppodc.service.config import Cloud1Config, load_first
 from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
-from ppodc.service.running import forget_old, raise_descriptor_limit, regularly, until_signal
+from ppodc.service.running import (
+    forget_old,
+    limits,
+    raise_descriptor_limit,
+    regularly,
+    until_signal,
+)
 from ppodc.service.spec_check import spec_check
 from ppodc.service.store import Store
 from ppodc.transport.curve_keys import CurveKeys

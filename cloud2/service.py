@@ -18,11 +18,17 @@ from ppodc.cluster.ray_workers import RayWorkers
 from ppodc.errors import ProtocolError
 from ppodc.pairs import control_messages
 from ppodc.service.admitted import LOOK_SECONDS, Doorkeeper, callers
-from ppodc.service.config import Cloud2Config, limits, load, owners_of, peers
+from ppodc.service.config import Cloud2Config, load, owners_of, peers
 from ppodc.service.health import health_endpoint, service_checks
 from ppodc.service.metrics import ServiceMetrics
 from ppodc.service.operations import owner_operations
-from ppodc.service.running import forget_old, raise_descriptor_limit, regularly, until_signal
+from ppodc.service.running import (
+    forget_old,
+    limits,
+    raise_descriptor_limit,
+    regularly,
+    until_signal,
+)
 from ppodc.service.spec_check import spec_check
 from ppodc.service.store import Store
 from ppodc.transport.call_server import Answer, Handler, Operation, Peer

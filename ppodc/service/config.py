@@ -25,7 +25,6 @@ from ppodc.service.config_errors import sentence
 from ppodc.service.quotas import Quotas
 from ppodc.toml_document import parse_toml
 from ppodc.transport.call_server import Peer
-from ppodc.transport.port_guard import Limits, room_for
 
 _MAX_BYTES = 1 << 20
 _Z85 = r"^[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$"
@@ -401,17 +400,6 @@ def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:
 def owners_of(config: CloudConfig) -> dict[bytes, Peer]:
     """Owners, operators and auditors of this cloud, by public key."""
     return {key: peer for key, peer in peers(config).items() if peer.role in _CALLERS}
-
-
-def limits(config: CloudConfig) -> Limits:
-    """Limits of owners and operators at this cloud's gateway."""
-    return Limits(
-        connections=room_for(config.connections),
-        key_connections=config.key_connections,
-        key_requests=config.key_requests,
-        key_bytes=config.key_megabytes << 20,
-        bytes=config.megabytes << 20,
-    )
 
 
 def peers(config: CloudConfig) -> dict[bytes, Peer]:

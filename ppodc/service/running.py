@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
 
+from ppodc.service.config import CloudConfig
 from ppodc.service.quotas import Quotas
 from ppodc.service.store import Store
+from ppodc.transport.port_guard import Limits, room_for
 
 SECONDS = 30.0
 
@@ -21,6 +23,17 @@ def raise_descriptor_limit() -> None:
     """A connection takes three descriptors: let there be as many as the system allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def limits(config: CloudConfig) -> Limits:
+    """Limits of owners and operators at this cloud's gateway."""
+    return Limits(
+        connections=room_for(config.connections),
+        key_connections=config.key_connections,
+        key_requests=config.key_requests,
+        key_bytes=config.key_megabytes << 20,
+        bytes=config.megabytes << 20,
+    )
 
 
 def forget_old(store: Store, quotas: Quotas) -> None:

@@ -149,6 +149,8 @@ class Owner:
             self._accepted.accept(shown, spec, accept_epsilon)
         self._accepted.check(shown)
         self._check_name(shown)
+        if told := owner_side(shown).doubt(len(values)):
+            warnings.warn(told, stacklevel=2)
         earlier = self._by_cloud(shown)
         if accept_differencing is not None:
             counted = owner_side(shown).of(self.name).counted(values)

@@ -38,7 +38,7 @@ _SAMPLE_HEAD = """\
 
 [schema]
 ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
-# The columns in the order of the owners' tables. low and high are public; a value outside
+# Owners' tables name these columns, in any order. low and high are public; a value outside
 # them is refused. Choose them by meaning, not from the data.
 columns = [
     {{ name = "age", low = 0, high = 120 }},

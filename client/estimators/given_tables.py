@@ -93,7 +93,6 @@ def tables_of(
     data: Any,
     *,
     reset: bool,
-    kind: DTypeLike = np.float64,
     least: int = 1,
     columns: Any = None,
     missing: Missing = "refuse",
@@ -108,34 +107,56 @@ def tables_of(
     import pandas as pd
 
     owners, parts = named_owners(data)
-    wanted = columns if isinstance(columns, Mapping) else None
-    if kind is object:
-        return _objects(estimator, owners, parts, reset)
+    wanted = columns if isinstance(columns, Mapping) and columns else None
     tables = [
         _table(owner, part, wanted, id_column) for owner, part in zip(owners, parts, strict=True)
     ]
-    names = _common_names(owners, tables)
+    known = getattr(estimator, "feature_names_in_", None)
+    if wanted is not None and not reset and known is not None:
+        names = list(known)
+    else:
+        names = _common_names(owners, tables)
     found = Tables()
     for number, (owner, (table, labels)) in enumerate(zip(owners, tables, strict=True)):
         if names is not None and table is not None:
             table = table.some_columns(names)
         given = parts[number] if table is None else _framed(table)
-        values = validate_data(
-            estimator, given, dtype=np.float64, reset=reset and number == 0, **_ANY_ROWS
-        )
+        values = validated(estimator, owner, given, np.float64, reset=reset and number == 0)
         labels = labels if table is not None else pd.RangeIndex(len(values))
         if len(values) < least:
-            _no_rows(owner, estimator, values)
+            no_rows(owner, estimator, values)
         known = _column_names(estimator, values)
         table = table or Table(f"the table of {owner}", known, values, row_names(labels))
-        found.append(_without_missing(table, known, missing))
+        choice = hasattr(estimator, "missing")
+        found.append(_without_missing(table, known, missing, choice=choice))
         found.owners.append(owner)
         found.labels.append(labels)
         found.kept.append(~np.isnan(values).any(axis=1))
     return found
 
 
-_ANY_ROWS: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": 0}
+def validated(
+    estimator: BaseEstimator, owner: str, table: Any, dtype: DTypeLike, *, reset: bool
+) -> NDArray[Any]:
+    """The table as an array, as scikit-learn checks it; its words, without any of the values."""
+    ways: Any = {"ensure_all_finite": False, "ensure_min_samples": 0, "reset": reset}
+    try:
+        return np.asarray(validate_data(estimator, table, dtype=dtype, **ways))
+    except (TypeError, ValueError) as error:
+        first, *others = str(error).splitlines() or [""]
+        told = [
+            f"{first.rstrip('.')}.",
+            *(x for x in others if x.startswith(("Reshape", "Feature"))),
+        ]
+        kind = DataError if isinstance(error, ValueError) else TableTypeError
+        raise kind(
+            f"the table of {owner} cannot be used: {' '.join(told)} A table is a DataFrame, an "
+            "array, a list of rows of numbers, or the path of a file."
+        ) from error
+
+
+class TableTypeError(DataError, TypeError):
+    """Something else than a table, where scikit-learn has a TypeError."""
 
 
 def named_owners(data: Any) -> tuple[list[str], list[Any]]:
@@ -146,13 +167,15 @@ def named_owners(data: Any) -> tuple[list[str], list[Any]]:
         return [str(name) for name in data], [in_pandas(table) for table in data.values()]
     if isinstance(data, Iterator):
         data = list(data)
+    if isinstance(data, list | tuple) and not data:
+        raise DataError("the list holds no table: give one for each owner.")
     parts = [in_pandas(part) for part in data] if _several(data) else [in_pandas(data)]
     return [f"owner {number}" for number in range(1, len(parts) + 1)], parts
 
 
 def _several(data: Any) -> bool:
     """Whether these are tables, not the rows of one."""
-    return isinstance(data, list | tuple) and bool(data) and all(map(_is_table, data))
+    return isinstance(data, list | tuple) and any(map(_is_table, data))
 
 
 def _is_table(data: Any) -> bool:
@@ -161,6 +184,8 @@ def _is_table(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect") or _depth(data) == 2
 
 
+_GAPS = ' Fill them in, or say missing="leave out": such rows are left out and counted.'
+_SHOWN = 8  # names of columns
 _NO_NUMBER = "no number"  # stands for a cell of a file that is none
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq", ".xlsx")
 
@@ -200,15 +225,20 @@ def _table(
         raise DataError(f"{source}: a column name occurs more than once: {quoted(twice)}")
     if wanted is not None:
         missing = [name for name in wanted if name not in names]
-        if told := capitals(missing, names):
+        if missing:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            told = capitals(missing, names) or f"it has {quoted(names[:_SHOWN])}{more}"
             raise DataError(f"{source}: missing columns {quoted(missing)}; {told}")
         table = table.some_columns([name for name in names if name in wanted])
-    _check_numbers(table)
+    _check_numbers(table, asked=wanted is not None)
     return table, labels
 
 
-def _check_numbers(table: Table) -> None:
-    """Refuse columns of texts or dates, and single values that are no numbers."""
+def _check_numbers(table: Table, *, asked: bool) -> None:
+    """Refuse columns of texts or dates, and single values that are no numbers.
+
+    `asked`: whether bounds by name ask for these columns.
+    """
     names = table.names or []
     bad = np.zeros(table.values.shape, np.bool_)
     for place in table.not_numbers:
@@ -219,9 +249,15 @@ def _check_numbers(table: Table) -> None:
         if bad[:, s].any() and (bad[:, s] | np.isnan(table.values[:, s])).all()
     ]
     if whole:
+        advice = (
+            "Make numbers of them (a decimal comma is read from .csv files alone), or leave them "
+            "out of the bounds."
+            if asked
+            else "Leave such columns out, or give bounds by name: only the columns that they name "
+            "are used."
+        )
         raise DataError(
-            f"{table.source}: no numbers are in {quoted(whole)} (texts or dates). Leave such "
-            "columns out, or give bounds by name: only the columns that they name are used."
+            f"{table.source}: no numbers are in {quoted(whole)} (texts or dates). {advice}"
         )
     places = [f"{table.row_name(r)}, column {names[s]!r}" for r, s in np.argwhere(bad).tolist()]
     if places:
@@ -261,15 +297,20 @@ def _column_names(estimator: BaseEstimator, values: NDArray[Any]) -> list[str]:
     return [f"x{place}" for place in range(values.shape[1])]
 
 
-def _no_rows(owner: str, estimator: BaseEstimator, values: NDArray[Any]) -> None:
+def no_rows(owner: str, estimator: BaseEstimator, values: NDArray[Any]) -> None:
     raise DataError(
         f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required by "
         f"{type(estimator).__name__}: the table of {owner} has no rows. Leave that owner out."
     )
 
 
-def _without_missing(table: Table, names: list[str], missing: Missing) -> NDArray[np.float64]:
-    """The rows without a missing value; refused if there are any, unless they may be left out."""
+def _without_missing(
+    table: Table, names: list[str], missing: Missing, *, choice: bool = True
+) -> NDArray[np.float64]:
+    """The rows without a missing value; refused if there are any, unless they may be left out.
+
+    `choice`: whether whoever asks may choose that they are.
+    """
     values = table.values
     bad = np.isinf(values) if missing == "leave out" else ~np.isfinite(values)
     if bad.any():
@@ -279,32 +320,13 @@ def _without_missing(table: Table, names: list[str], missing: Missing) -> NDArra
             + ("missing (NaN)" if gone[r, s] else "infinite (inf)")
             for r, s in places
         ]
-        advice = (
-            ' Fill them in, or say missing="leave out": such rows are left out and counted.'
-            if gone.any()
-            else ""
-        )
+        advice = _GAPS if gone.any() and choice else ""
         total = int(bad.sum())
         raise DataError(
             f"{table.source}: {total} value{'s' * (total > 1)} cannot be used: "
             f"{some(shown, total)}.{advice}"
         )
     return values[~np.isnan(values).any(axis=1)]
-
-
-def _objects(estimator: BaseEstimator, owners: list[str], parts: list[Any], reset: bool) -> Tables:
-    """Tables of words, as objects."""
-    import pandas as pd
-
-    found = Tables()
-    for number, (owner, part) in enumerate(zip(owners, parts, strict=True)):
-        values = validate_data(estimator, part, dtype=object, reset=reset and number == 0)
-        labels = getattr(part, "index", None)
-        found.append(values)
-        found.owners.append(owner)
-        found.labels.append(labels if isinstance(labels, pd.Index) else pd.RangeIndex(len(values)))
-        found.kept.append(np.ones(len(values), np.bool_))
-    return found
 
 
 def whole_frames(data: Any, texts: Collection[str], id_column: str | None = None) -> Tables:
@@ -315,7 +337,7 @@ def whole_frames(data: Any, texts: Collection[str], id_column: str | None = None
     found = Tables(owners=owners)
     for owner, part in zip(owners, parts, strict=True):
         ids = [] if id_column is None else [id_column]
-        table = _read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
+        table = read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
         if not hasattr(table, "iloc") or not hasattr(table, "columns"):
             raise DataError(f"the table of {owner} must be a DataFrame, or the path of a file.")
         names = list(table.columns)
@@ -362,7 +384,7 @@ def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables
     found = Tables(owners=owners)
     for owner, part in zip(owners, parts, strict=True):
         ids = [] if id_column is None else [id_column]
-        table = _read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
+        table = read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
         missing = [name for name in (*wanted, *ids) if name not in getattr(table, "columns", ())]
         if missing:
             raise DataError(f"the table of {owner} has no column {missing[0]!r}.")
@@ -373,7 +395,7 @@ def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables
     return found
 
 
-def _read_frame(path: str | Path, texts: Collection[str]) -> "pd.DataFrame":
+def read_frame(path: str | Path, texts: Collection[str]) -> "pd.DataFrame":
     """A file as a DataFrame; columns of texts have their cells as written."""
     with as_data_errors():
         table = read(path, texts=texts, empty=True)

@@ -1,16 +1,14 @@
 """DBSCAN under local differential privacy, in scikit-learn's manner, on this machine."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from client.data_errors import DataError, as_data_errors
-from client.estimators.given_tables import tables_of
+from client.estimators.given_tables import LEFT_OUT, Missing, tables_of
 from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
 from client.estimators.owner_tables import schema_of, seed_of
 from ppodc.crypto.random_stream import SecureRandom
@@ -47,11 +45,18 @@ class LocalPrivateDBSCAN(LocalEstimator):
         For experiments: noise that anyone can draw again, hence no privacy.
     published : bool, default=False
         Whether epsilon counts for every bit; see `as_published`.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`.
+    id_column : str or None, default=None
+        A column that names rows, which stays here: `to_frame` has it beside the labels.
 
     Attributes
     ----------
     labels_ : ndarray of int
-        The collector's labels of the reports; -1 is noise.
+        The collector's labels of the reports; -1 is noise, -2 a row that was left out.
+    left_out_ : list of int
+        Rows of each table that were left out, because a value is missing.
     privacy_ : PrivacyReport
         The guarantee for one record.
     usable_ : bool
@@ -93,6 +98,8 @@ class LocalPrivateDBSCAN(LocalEstimator):
         ub: int = 1000,
         insecure_noise_seed: int | None = None,
         published: bool = False,
+        missing: Missing = "refuse",
+        id_column: str | None = None,
     ) -> None:
         self.eps = eps
         self.min_samples = min_samples
@@ -104,6 +111,8 @@ class LocalPrivateDBSCAN(LocalEstimator):
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
         self.published = published
+        self.missing = missing
+        self.id_column = id_column
 
     @classmethod
     def as_published(
@@ -113,10 +122,11 @@ class LocalPrivateDBSCAN(LocalEstimator):
         return cls(eps, epsilon=b, bits=s, published=True, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
-        """Cluster the owners' arrays: a list with one array for each owner, or one array."""
+        """Cluster the owners' tables: a list or mapping with one for each owner, or one table."""
         self._validate_params()
         self.seed_ = seed_of(self.random_state)
-        tables = tables_of(self, X, reset=True)
+        how: Any = {"missing": self.missing, "id_column": self.id_column}
+        tables = tables_of(self, X, reset=True, **how)
         schema = schema_of(tables, self.bounds, self.ub)
         low, high = bounds_of(schema)
         if len(set(low)) > 1 or len(set(high)) > 1:
@@ -130,16 +140,15 @@ class LocalPrivateDBSCAN(LocalEstimator):
         width = float(high[0] - low[0])
         scale = DistanceScale.of(mechanism.flips, self.bits, width, width / 2)
         matrix = distance_matrix(reports, mechanism.attributes, scale, debias=self.debias)
-        self.labels_: NDArray[np.int64] = dbscan(matrix, self.eps, self.min_samples)
+        self._keep(tables, dbscan(matrix, self.eps, self.min_samples), LEFT_OUT - 1)
         noise = scale.noise * math.sqrt(mechanism.attributes)
-        self.usable_: bool = noise <= self.eps
-        if not self.usable_:
-            warnings.warn(
-                f"little but noise: an estimated distance deviates by {noise:.3g}, more than eps = "
-                f"{self.eps:g}. DBSCAN needs epsilons that protect nobody; for numbers use "
-                "LocalPrivateKMeans.",
-                stacklevel=2,
-            )
+        self._judge(
+            f"little but noise: an estimated distance deviates by {noise:.3g}, more than eps = "
+            f"{self.eps:g}. DBSCAN needs epsilons that protect nobody; for numbers use "
+            "LocalPrivateKMeans."
+            if noise > self.eps
+            else ""
+        )
         return self
 
     def _mechanism(self, columns: int) -> BitReports:

@@ -7,36 +7,43 @@ one record, beside what is claimed.
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from client.accountant import charge_reports
+from client.estimators.given_tables import LEFT_OUT, MISSING, Missing, Tables
 from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS
-from ppodc.local_dp.codebook import Expectation
-from ppodc.local_dp.mechanism import Clusters, Mechanism
+from ppodc.local_dp.mechanism import Mechanism
 from ppodc.local_dp.report_streams import RecordStreams, ReportKey, row_ids
-from ppodc.local_dp.stability import usable, warning
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WHOLE = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 class LocalEstimator(KnownParameters, ClusterMixin, BaseEstimator):
-    """The base of the estimators: streams of noise and the warning about published settings."""
+    """The base of the estimators: streams of noise, warnings, and labels beside names of rows."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "epsilon": [POSITIVE],
         "random_state": SEEDS,
         "insecure_noise_seed": [Interval(Integral, 0, None, closed="left"), None],
+        "missing": MISSING,
+        "id_column": [str, None],
     }
     insecure_noise_seed: int | None
+    missing: Missing
+    id_column: str | None
     seed_: int
     privacy_: PrivacyReport
 
@@ -48,25 +55,40 @@ class LocalEstimator(KnownParameters, ClusterMixin, BaseEstimator):
 
     def _reports(self, owners: list[NDArray[np.int64]], mechanism: Mechanism) -> NDArray[Any]:
         """One report of every record, owner by owner."""
-        charge_reports(mechanism.guarantee())
         digest = mechanism.digest()
+        self._guarantee(mechanism.guarantee())
         parts = [
             mechanism.perturb(records, self._streams(records, owner, digest))
             for owner, records in enumerate(owners)
         ]
-        self.privacy_ = mechanism.guarantee()
-        claim = "" if self.privacy_.claim_holds else str(self.privacy_)
-        for told in filter(None, (claim, self.privacy_.weak())):
-            warnings.warn(told, stacklevel=4)
         return np.concatenate(parts)
 
-    def _expect(self, expected: Expectation | None, found: Clusters) -> None:
+    def _guarantee(self, report: PrivacyReport) -> None:
+        """Charge the accountant, before there is a report; warn of what protects nobody."""
+        charge_reports(report)
+        self.privacy_ = report
+        claim = "" if report.claim_holds else str(report)
+        for told in filter(None, (claim, report.weak())):
+            warnings.warn(told, stacklevel=4)
+
+    def _judge(self, doubt: str) -> None:
         """Warn of centres that are little but noise."""
-        loss = None if found.stability is None else found.stability.loss
-        noise = None if expected is None else expected.noise
-        self.usable_: bool = usable(loss, noise)
-        if told := warning(loss, noise):
-            warnings.warn(told, stacklevel=3)
+        self.usable_: bool = not doubt
+        if doubt:
+            warnings.warn(doubt, stacklevel=3)
+
+    def _keep(self, tables: Tables, labels: NDArray[np.int64], left_out: int = LEFT_OUT) -> None:
+        """Keep the label of each row that counts, owner after owner."""
+        ends = np.cumsum([int(kept.sum()) for kept in tables.kept])[:-1]
+        self._tables, self.left_out_ = tables, tables.left_out
+        own: list[NDArray[np.int64]] = np.split(labels, ends)
+        self.owner_labels_: list[NDArray[np.int64]] = tables.spread(own, left_out)
+        self.labels_: NDArray[np.int64] = np.concatenate(self.owner_labels_)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each record: its owner, its label in the table, and its cluster."""
+        check_is_fitted(self)
+        return self._tables.frame({"label": self.owner_labels_})
 
 
 def bounds_of(schema: Schema) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

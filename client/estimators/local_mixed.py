@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from client.data_errors import DataError, as_data_errors
-from client.estimators.given_tables import Tables, tables_of
+from client.data_errors import as_data_errors
+from client.estimators.given_tables import LEFT_OUT, Missing, Tables
 from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
 from client.estimators.local_private import LocalClusters, in_words
 from client.estimators.owner_tables import check_rows, seed_of
+from client.estimators.worded_tables import by_column, fitted, worded_tables
 from ppodc.local_dp.job import MISMATCH, build, tops
 from ppodc.local_dp.mechanism import MechanismName
 from ppodc.local_dp.owner import encoded
-from ppodc.records.encode import fitting
+from ppodc.local_dp.result import doubt
 from ppodc.records.schema import Column, Schema
 
 Given = Sequence[Any]  # of a column: (low, high), or its words
@@ -44,6 +45,11 @@ class LocalPrivateKPrototypes(LocalClusters):
         Numbers are rounded to whole numbers 0..ub between the bounds.
     insecure_noise_seed : int or None, default=None
         For experiments: noise that anyone can draw again, hence no privacy.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`.
+    id_column : str or None, default=None
+        A column that names rows, which stays here: `to_frame` has it beside the labels.
 
     Attributes
     ----------
@@ -87,6 +93,8 @@ class LocalPrivateKPrototypes(LocalClusters):
         random_state: Any = None,
         ub: int = 1000,
         insecure_noise_seed: int | None = None,
+        missing: Missing = "refuse",
+        id_column: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -96,51 +104,48 @@ class LocalPrivateKPrototypes(LocalClusters):
         self.random_state = random_state
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
+        self.missing = missing
+        self.id_column = id_column
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
-        """Cluster the owners' tables: a list with one table for each owner, or one table."""
+        """Cluster the owners' tables: a list or mapping with one for each owner, or one table."""
         self._validate_params()
         self.seed_ = seed_of(self.random_state)
-        tables = tables_of(self, X, reset=True, kind=object)
-        rows = check_rows(tables, self.n_clusters)
+        tables = self._rows(X, reset=True)
+        columns = by_column(self.columns, self, "columns", "(low, high) or its words")
         with as_data_errors():
-            self._schema = schema = Schema(tuple(self._columns(tables)), self.ub)
+            schema = Schema(tuple(_column(name, entry) for name, entry in columns), self.ub)
+            self._schema, given = schema, fitted(tables, schema, self.missing)
+            rows = check_rows([own.values for own in given], self.n_clusters)
             self._used = job = self._job(rows, points=self.points or 0, mismatch=self.mismatch)
             self._mechanism = mechanism = build(job, schema)
-            owners = [encoded(fitting(table, schema), job, schema) for table in tables]
+            owners = [encoded(own, job, schema) for own in given]
         found = self._collect(mechanism, self._reports(owners, mechanism))
         low, high = bounds_of(schema)
         scale = (high - low) / tops(job, schema)
         self._centres = found.centres
         self.cluster_centers_: NDArray[Any] = in_words(low + found.centres * scale, schema)
         self.sizes_: NDArray[np.float64] = found.sizes
-        self.labels_: NDArray[np.int64] = mechanism.label(np.concatenate(owners), found.centres)
+        self._keep(tables, mechanism.label(np.concatenate(owners), found.centres))
         errors = None if found.stability is None else found.stability.errors * scale
         self.standard_error_: NDArray[np.float64] | None = errors
-        self._expect(mechanism.expectation(rows, self.n_clusters), found)
+        self._judge(doubt(mechanism, found.stability, rows, self.n_clusters))
         return self
-
-    def _columns(self, tables: Tables) -> list[Column]:
-        width, names = tables[0].shape[1], getattr(self, "feature_names_in_", None)
-        given: Any = self.columns
-        if isinstance(given, Mapping):
-            if names is None or set(names) != set(given):
-                raise DataError("columns must name every column of the tables, and no other.")
-            given = [given[name] for name in names]
-        if len(given) != width:
-            raise DataError(
-                f"columns must have {width} entries: for each column (low, high) or its words."
-            )
-        known = [f"x{place}" for place in range(width)] if names is None else list(map(str, names))
-        return [_column(name, entry) for name, entry in zip(known, given, strict=True)]
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest prototype of each record, as its owner finds it; nothing is reported."""
         check_is_fitted(self)
-        records = np.concatenate(tables_of(self, X, reset=False, kind=object))
+        tables = self._rows(X)
+        given = fitted(tables, self._schema, self.missing)
         with as_data_errors():
-            whole = encoded(fitting(records, self._schema), self._used, self._schema)
-        return self._mechanism.label(whole, self._centres)
+            whole = [encoded(own, self._used, self._schema) for own in given]
+        labels = [self._mechanism.label(own, self._centres) for own in whole]
+        return np.concatenate(tables.spread(labels, LEFT_OUT))
+
+    def _rows(self, data: Any, *, reset: bool = False) -> Tables:
+        return worded_tables(
+            self, data, reset=reset, columns=self.columns, id_column=self.id_column
+        )
 
 
 def _column(name: str, entry: Given) -> Column:

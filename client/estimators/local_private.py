@@ -12,22 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from client.data_errors import DataError, as_data_errors
-from client.estimators.given_tables import tables_of
+from client.data_errors import as_data_errors
+from client.estimators.given_tables import LEFT_OUT, Missing, Tables, tables_of
 from client.estimators.local_estimator import WHOLE, LocalEstimator, bounds_of
 from client.estimators.owner_tables import Bounds, check_rows, schema_of, seed_of
+from client.estimators.worded_tables import by_column, fitted, worded_tables
 from ppodc.local_dp.job import Job, build
 from ppodc.local_dp.kmodes import nearest_mode
 from ppodc.local_dp.mechanism import Clusters, Mechanism, MechanismName
 from ppodc.local_dp.owner import numbered
 from ppodc.local_dp.published.groupings import Grouping
 from ppodc.local_dp.published.settings import setting_of
+from ppodc.local_dp.result import doubt
 from ppodc.local_dp.tallies import ReportsHere
 from ppodc.privacy.weighted_kmeans import nearest
-from ppodc.records.encode import encode, fitting, on_grid
+from ppodc.records.encode import encode, on_grid
 from ppodc.records.schema import Column, Schema
 
 _CHUNK = 1 << 16  # reports
+_WORDS = "a list of its words, or how many numbers it has"
 
 
 class LocalClusters(LocalEstimator):
@@ -84,6 +87,11 @@ class LocalPrivateKMeans(LocalClusters):
         For experiments: noise that anyone can draw again, hence no privacy.
     published : mapping or None, default=None
         Numbers of a published setting instead of epsilon and bits; see `as_published`.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`.
+    id_column : str or None, default=None
+        A column that names rows, which stays here: `to_frame` has it beside the labels.
 
     Attributes
     ----------
@@ -92,7 +100,9 @@ class LocalPrivateKMeans(LocalClusters):
     sizes_ : ndarray of shape (n_clusters,)
         Estimated sizes.
     labels_ : ndarray of int
-        Nearest centre of each record, all owners' rows in the order given.
+        Nearest centre of each record, all owners' rows in the order given; -1 of one left out.
+    left_out_ : list of int
+        Rows of each table that were left out, because a value is missing.
     standard_error_ : ndarray of shape (n_clusters, columns) or None
         Standard error of each centre, from noise that is drawn again; None if it is not known.
     usable_ : bool
@@ -141,6 +151,8 @@ class LocalPrivateKMeans(LocalClusters):
         ub: int = 1000,
         insecure_noise_seed: int | None = None,
         published: Mapping[str, float] | None = None,
+        missing: Missing = "refuse",
+        id_column: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -153,6 +165,8 @@ class LocalPrivateKMeans(LocalClusters):
         self.ub = ub
         self.insecure_noise_seed = insecure_noise_seed
         self.published = published
+        self.missing = missing
+        self.id_column = id_column
 
     @classmethod
     def as_published(
@@ -176,10 +190,10 @@ class LocalPrivateKMeans(LocalClusters):
         return cls(mechanism=mechanism, published=setting, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
-        """Cluster the owners' arrays: a list with one array for each owner, or one array."""
+        """Cluster the owners' tables: a list or mapping with one for each owner, or one table."""
         self._validate_params()
         self.seed_ = seed_of(self.random_state)
-        tables = tables_of(self, X, reset=True, columns=self.bounds)
+        tables = self._rows(X, reset=True)
         rows = check_rows(tables, self.n_clusters)
         names = getattr(self, "feature_names_in_", None)
         self._schema = schema = schema_of(tables, self.bounds, self.ub, names)
@@ -195,22 +209,26 @@ class LocalPrivateKMeans(LocalClusters):
         self.cluster_centers_: NDArray[np.float64] = low + found.centres / self.ub * (high - low)
         self.sizes_: NDArray[np.float64] = found.sizes
         whole = np.concatenate(owners).astype(np.float64)
-        self.labels_: NDArray[np.int64] = nearest(whole, found.centres)
-        expected = mechanism.expectation(rows, self.n_clusters)
+        self._keep(tables, nearest(whole, found.centres))
         steps = None if found.stability is None else found.stability.errors / self.ub
         error = None if steps is None else steps * (high - low)
         self.standard_error_: NDArray[np.float64] | None = error
-        self._expect(expected, found)
         self._centres = found.centres
+        self._judge(doubt(mechanism, found.stability, rows, self.n_clusters))
         return self
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each record, as its owner finds it; nothing is reported."""
         check_is_fitted(self)
-        records = np.concatenate(tables_of(self, X, reset=False, columns=self.bounds))
+        tables = self._rows(X)
         with as_data_errors():
-            whole = on_grid(records, self._schema).astype(np.float64)
-        return nearest(whole, self._centres)
+            grids = [on_grid(rows, self._schema).astype(np.float64) for rows in tables]
+        labels = [nearest(rows, self._centres) for rows in grids]
+        return np.concatenate(tables.spread(labels, LEFT_OUT))
+
+    def _rows(self, data: Any, *, reset: bool = False) -> Tables:
+        how: Any = {"missing": self.missing, "id_column": self.id_column}
+        return tables_of(self, data, reset=reset, columns=self.bounds, **how)
 
 
 class LocalPrivateKModes(LocalClusters):
@@ -224,19 +242,27 @@ class LocalPrivateKModes(LocalClusters):
         Guaranteed for one record with all its columns.
     mechanism : "joint" or "ldpk-modes", default="joint"
         The better one, or the published one made honest.
-    categories : sequence, default=()
-        For each column a list of its words, or how many numbers it has. Public.
+    categories : sequence or mapping, default=()
+        For each column, in order or by name, a list of its words, or how many numbers it has.
+        Public.
     random_state : int, RandomState or None, default=None
         Public seed of the starts.
     insecure_noise_seed : int or None, default=None
         For experiments: noise that anyone can draw again, hence no privacy.
     published : mapping or None, default=None
         Numbers of a published setting instead of epsilon; see `as_published`.
+    missing : "refuse" or "leave out", default="refuse"
+        What becomes of rows with a missing value: an error that names them, or they are left out
+        and counted in `left_out_`.
+    id_column : str or None, default=None
+        A column that names rows, which stays here: `to_frame` has it beside the labels.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, columns)
         Modes, as words where a column has words.
+    standard_error_ : ndarray of shape (n_clusters, columns)
+        How often noise that is drawn again chooses another value.
     sizes_, labels_, privacy_, usable_, seed_
         As in `LocalPrivateKMeans`.
 
@@ -255,7 +281,7 @@ class LocalPrivateKModes(LocalClusters):
         **LocalEstimator._parameter_constraints,
         "n_clusters": [WHOLE],
         "mechanism": [StrOptions({"joint", "ldpk-modes"})],
-        "categories": ["array-like"],
+        "categories": ["array-like", Mapping],
         "published": [Mapping, None],
     }
 
@@ -265,10 +291,12 @@ class LocalPrivateKModes(LocalClusters):
         *,
         epsilon: float = 1.0,
         mechanism: Literal["joint", "ldpk-modes"] = "joint",
-        categories: Sequence[int | Sequence[str]] = (),
+        categories: Sequence[int | Sequence[str]] | Mapping[str, int | Sequence[str]] = (),
         random_state: Any = None,
         insecure_noise_seed: int | None = None,
         published: Mapping[str, float] | None = None,
+        missing: Missing = "refuse",
+        id_column: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -277,6 +305,8 @@ class LocalPrivateKModes(LocalClusters):
         self.random_state = random_state
         self.insecure_noise_seed = insecure_noise_seed
         self.published = published
+        self.missing = missing
+        self.id_column = id_column
 
     @classmethod
     def as_published(cls, *, epsilon: float, **rest: Any) -> "LocalPrivateKModes":
@@ -284,43 +314,48 @@ class LocalPrivateKModes(LocalClusters):
         return cls(mechanism="ldpk-modes", published={"epsilon": epsilon}, **rest)
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
-        """The modes of the owners' arrays: a list with one array for each owner, or one array."""
+        """The modes of the owners' tables: a list or mapping with one for each, or one table."""
         self._validate_params()
         self.seed_ = seed_of(self.random_state)
-        tables = tables_of(self, X, reset=True, kind=object)
-        check_rows(tables, self.n_clusters)
-        if len(self.categories) != tables[0].shape[1]:
-            raise DataError(
-                f"categories must have {tables[0].shape[1]} entries: for each column a list of its "
-                "words, or how many numbers it has."
-            )
+        tables = self._rows(X, reset=True)
+        categories = by_column(self.categories, self, "categories", _WORDS)
         with as_data_errors():
-            columns = (_category_column(i, c) for i, c in enumerate(self.categories))
+            columns = (_category_column(name, entry) for name, entry in categories)
             self._schema = schema = Schema(tuple(columns))
-            owners = [numbered(fitting(table, schema), schema) for table in tables]
-            mechanism = build(self._job(sum(map(len, owners))), schema)
-        reports = self._reports(owners, mechanism)
-        found = self._collect(mechanism, reports)
+            owners = [numbered(own, schema) for own in fitted(tables, schema, self.missing)]
+            rows = check_rows(owners, self.n_clusters)
+            mechanism = build(self._job(rows), schema)
+        found = self._collect(mechanism, self._reports(owners, mechanism))
         self._modes = modes = found.centres.astype(np.int64)
         self.cluster_centers_: NDArray[Any] = in_words(modes, schema)
         self.sizes_: NDArray[np.float64] = found.sizes
-        self.labels_: NDArray[np.int64] = nearest_mode(np.concatenate(owners), modes)
-        self._expect(mechanism.expectation(len(reports), self.n_clusters), found)
+        self._keep(tables, nearest_mode(np.concatenate(owners), modes))
+        stability = found.stability
+        self.standard_error_ = None if stability is None else stability.errors
+        self._judge(doubt(mechanism, found.stability, rows, self.n_clusters))
         return self
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest mode of each record, as its owner finds it; nothing is reported."""
         check_is_fitted(self)
-        records = np.concatenate(tables_of(self, X, reset=False, kind=object))
+        tables = self._rows(X)
         with as_data_errors():
-            whole = numbered(fitting(records, self._schema), self._schema)
-        return nearest_mode(whole, self._modes)
+            whole = [
+                numbered(own, self._schema) for own in fitted(tables, self._schema, self.missing)
+            ]
+        labels = [nearest_mode(own, self._modes) for own in whole]
+        return np.concatenate(tables.spread(labels, LEFT_OUT))
+
+    def _rows(self, data: Any, *, reset: bool = False) -> Tables:
+        return worded_tables(
+            self, data, reset=reset, columns=self.categories, id_column=self.id_column
+        )
 
 
-def _category_column(place: int, categories: int | Sequence[str]) -> Column:
+def _category_column(name: str, categories: int | Sequence[str]) -> Column:
     if isinstance(categories, int):
-        return Column(f"x{place}", 0, categories - 1)
-    return Column.of_words(f"x{place}", categories)
+        return Column(name, 0, categories - 1)
+    return Column.of_words(name, categories)
 
 
 def in_words(centres: NDArray[Any], schema: Schema) -> NDArray[Any]:

@@ -1,16 +1,17 @@
 """k-means of columns that different owners hold, under local differential privacy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from client.data_errors import DataError, as_data_errors
-from client.estimators.given_tables import tables_of
+from client.estimators.given_tables import named_owners, tables_of
 from client.estimators.local_estimator import WHOLE, LocalEstimator, bounds_of
 from client.estimators.owner_tables import Bounds, check_rows, schema_of, seed_of
 from ppodc.local_dp.split_columns import SplitColumns
+from ppodc.local_dp.stability import warning
 from ppodc.records.encode import encode
 
 
@@ -23,8 +24,9 @@ class LocalPrivateSplitKMeans(LocalEstimator):
         Number of clusters.
     epsilon : float, default=1.0
         Guaranteed for one record at all owners together; shared out evenly over them.
-    bounds : tuple or sequence, default=None
-        (low, high) for all columns, or for each owner what `LocalPrivateKMeans` takes. Public.
+    bounds : tuple, sequence or mapping, default=None
+        (low, high) for all columns, pairs by name, or for each owner what `LocalPrivateKMeans`
+        takes. Public.
     random_state : int, RandomState or None, default=None
         Public seed of points and starts.
     ub : int, default=1000
@@ -40,6 +42,10 @@ class LocalPrivateSplitKMeans(LocalEstimator):
         Estimated sizes.
     labels_ : ndarray of int
         The collector's labels of the paired reports; nobody has a whole record.
+    standard_error_ : ndarray of shape (n_clusters, all columns)
+        Standard error of each centre, from noise that is drawn again.
+    usable_ : bool
+        As in `LocalPrivateKMeans`; its limits were chosen on tables of one owner.
     privacy_ : PrivacyReport
         The guarantee for one record.
 
@@ -58,7 +64,7 @@ class LocalPrivateSplitKMeans(LocalEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LocalEstimator._parameter_constraints,
         "n_clusters": [WHOLE],
-        "bounds": ["array-like", None],
+        "bounds": ["array-like", Mapping, None],
         "ub": [WHOLE],
     }
 
@@ -83,29 +89,44 @@ class LocalPrivateSplitKMeans(LocalEstimator):
         """Cluster rows of which each table, one for each owner, has some columns."""
         self._validate_params()
         self.seed_ = seed_of(self.random_state)
-        if not isinstance(X, list | tuple) or len(X) < 2:
-            raise DataError("give a list with one table for each owner, two at least.")
-        tables = [tables_of(self, [table], reset=True) for table in X]
+        names, parts = named_owners(X)
+        if len(parts) < 2:
+            raise DataError("give a list or mapping with one table for each owner, two at least.")
+        given: Any = self.bounds
+        by_name = isinstance(given, Mapping)
+        alike = by_name or given is None or np.ndim(given[0]) == 0
+        if not alike and len(given) != len(parts):
+            raise DataError(f"bounds must have {len(parts)} entries, one for each owner.")
+        tables, schemas = [], []
+        for number, (name, part) in enumerate(zip(names, parts, strict=True)):
+            table = tables_of(self, {name: part}, reset=True)
+            columns = getattr(self, "feature_names_in_", None)
+            own = given if alike else given[number]
+            if by_name and columns is not None:
+                own = {column: given[column] for column in columns if column in given}
+            schemas.append(schema_of(table, own, self.ub, columns))
+            table.check(schemas[-1])
+            tables.append(table)
         rows = {check_rows(table, self.n_clusters) for table in tables}
         if len(rows) > 1:
             raise DataError("the tables must have the same rows in the same order: their numbers "
                             f"are {sorted(rows)}.")  # fmt: skip
-        given: Any = self.bounds
-        alike = given is None or np.ndim(given[0]) == 0
-        if not alike and len(given) != len(X):
-            raise DataError(f"bounds must have {len(X)} entries, one for each owner.")
-        schemas = [schema_of(table, given if alike else given[owner], self.ub)
-                   for owner, table in enumerate(tables)]  # fmt: skip
-        n, columns = rows.pop(), [len(schema.columns) for schema in schemas]
+        n, widths = rows.pop(), [len(schema.columns) for schema in schemas]
         with as_data_errors():
-            made = SplitColumns.of(columns, self.ub, self.epsilon, n, self.n_clusters, self.seed_)
+            made = SplitColumns.of(widths, self.ub, self.epsilon, n, self.n_clusters, self.seed_)
             owners = [encode(t[0], schema) for t, schema in zip(tables, schemas, strict=True)]
-            reports = [made.perturb(owner, own, self._streams(own, owner, b"split"))
-                       for owner, own in enumerate(owners)]  # fmt: skip
-        self.privacy_ = made.guarantee()
+        report = made.guarantee()
+        self._guarantee(report)
+        reports = [made.perturb(owner, own, self._streams(own, owner, b"split"))
+                   for owner, own in enumerate(owners)]  # fmt: skip
         found = made.collect(reports, self.n_clusters, self.seed_)
         low, high = np.concatenate([bounds_of(schema) for schema in schemas], axis=1)
         self.cluster_centers_: NDArray[np.float64] = low + found.centres / self.ub * (high - low)
         self.sizes_: NDArray[np.float64] = found.sizes
-        self.labels_ = found.labels
+        self.labels_ = np.asarray(found.labels)
+        stability = found.stability
+        loss = None if stability is None else stability.loss
+        errors = None if stability is None else stability.errors / self.ub * (high - low)
+        self.standard_error_: NDArray[np.float64] | None = errors
+        self._judge(warning(loss, None))
         return self

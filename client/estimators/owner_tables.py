@@ -73,7 +73,12 @@ def _bounds(tables: Sequence[NDArray[Any]], bounds: Bounds, names: list[str]) ->
             parts += [f"there is no column {quoted(unknown)}"] if unknown else []
             raise DataError(f"bounds by name must be for just the columns: {'; '.join(parts)}.")
         bounds = [bounds[name] for name in names]
-    pairs = np.asarray(bounds, dtype=float)
+    try:
+        pairs = np.asarray(bounds, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(
+            "bounds must be numbers: one pair (low, high), or such a pair for each column."
+        ) from None
     if pairs.shape == (2,):
         pairs = np.tile(pairs, (width, 1))
     if pairs.shape != (width, 2):

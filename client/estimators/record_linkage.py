@@ -194,9 +194,9 @@ class RecordLinkage(KnownParameters, BaseEstimator):
             self._warn_of_cost(spec, list(map(len, tables)))
         ran = run_job(spec, tables, self.platform, verbose=bool(self.verbose))
         self._keep(ran, tables)
-        for number, result in enumerate(ran.results, 1):
+        for owner, result in zip(tables.owners, ran.results, strict=True):
             if told := result.untold():
-                warnings.warn(f"owner {number}: {told}", stacklevel=2)
+                warnings.warn(f"{owner}: {told}", stacklevel=2)
         return self
 
     def __getattr__(self, name: str) -> Any:

@@ -40,6 +40,7 @@ from client.estimators.several_k import SeveralNumbers
 from client.platforms.jobs import PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
+from ppodc.kinds import owner_side
 from ppodc.kmeans.job import (
     MAX_CLUSTERS,
     MAX_ITERATIONS,
@@ -355,8 +356,10 @@ class SecureKMeans(
         spec = spec_of(self, schema, counts)
         alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
         tables.check(schema)
-        if self.epsilon and alone and (told := mostly_noise(spec, sum(map(len, tables)))):
-            warnings.warn(told, stacklevel=4)
+        if self.epsilon and alone:
+            rows = sum(map(len, tables))
+            for told in filter(None, (mostly_noise(spec, rows), owner_side(spec).doubt(rows))):
+                warnings.warn(told, stacklevel=4)
         sent = tables.among(frames_of(data, spec.schema)) if by_name else tables
         return spec, tables, sent
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _UB = 1000
+_TOLD = {"min": 0.0, "25%": 0.25, "50%": 0.5, "75%": 0.75, "max": 1.0}
 _OFF = 1e-6  # of a step, which rounding of doubles does not explain
 
 
@@ -184,7 +185,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
     def describe(self) -> "pd.DataFrame":
         """As pandas' `describe`, of what totals tell: count, mean and deviation.
 
-        With bins also the interval in which each quartile lies.
+        With bins also the intervals in which minimum, quartiles and maximum lie.
         """
         import pandas as pd
 
@@ -192,8 +193,8 @@ class SecureTotals(KnownParameters, BaseEstimator):
         frame = self.result_.describe()
         if not self.histograms_:
             return frame
-        quartiles = {f"{q:.0%}": self.quantile(q) for q in (0.25, 0.5, 0.75)}
-        return pd.concat([frame.astype(object), pd.DataFrame(quartiles).T])
+        known = {name: self.quantile(q) for name, q in _TOLD.items()}
+        return pd.concat([frame.astype(object), pd.DataFrame(known).T])
 
     def quantile(self, q: float) -> "pd.Series[Any]":
         """Of each column with bins the interval in which this quantile lies; exact."""

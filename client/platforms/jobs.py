@@ -64,9 +64,7 @@ def run_job(
         return platform.run(spec, tables, verbose)
     with as_data_errors():  # before anything starts
         names = owner_names(platform, len(tables))
-        encoded = [
-            EncodedTable.of(spec, table, name) for table, name in zip(tables, names, strict=True)
-        ]
+        encoded = EncodedTable.each(spec, tables, names)
         rows, chosen = sum(map(len, tables)), spec.kind.suite(suite)
         cloud_side(spec).check(rows, chosen, _KEY_BITS)
     charge_job(spec)

@@ -115,10 +115,7 @@ class RemotePlatform:
             owners = [stack.enter_context(Owner.connect(config)) for config in self.owners]
             shown = spec if self.operator is not None else self._shown(spec, owners[0])
             with as_data_errors():  # before anything is created or sent
-                encoded = [
-                    EncodedTable.of(shown, table, owner.name)
-                    for owner, table in zip(owners, tables, strict=True)
-                ]
+                encoded = EncodedTable.each(shown, tables, [owner.name for owner in owners])
             agreed = self._created(spec) if self.operator is not None else None
             shown = agreed or shown
             for owner, table in zip(owners, encoded, strict=True):

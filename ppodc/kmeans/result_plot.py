@@ -1,6 +1,7 @@
 """Results as pictures: centres over two columns, with the owner's own records if it has them; the
 inertia over several numbers of clusters."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.extras import named_if_missing
-from ppodc.records.read_table import read
+from ppodc.records.read_table import Only, read
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,9 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
 
         axes = pyplot.subplots(figsize=(7, 5), layout="constrained")[1]
     if data is not None:
-        tables = data if isinstance(data, list | tuple) else [data]
+        several = list(data.values()) if isinstance(data, Mapping) else data
+        given = several if isinstance(several, list | tuple) else [several]
+        tables: list[Any] = [Only(table) for table in given]
         labels = np.concatenate([result.predict(table) for table in tables])
         values = np.concatenate([_values(result, table) for table in tables])
         for h in np.unique(labels).tolist():

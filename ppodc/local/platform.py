@@ -123,8 +123,8 @@ class LocalPlatform(RunningClouds):
         key_bits: int = 2048,
         insecure_key_bits: int = 0,
     ) -> None:
-        if pairs < 1:
-            raise InputError(f"pairs must be at least 1, not {pairs}: a job needs a worker pair.")
+        if not isinstance(pairs, int) or pairs < 1:
+            raise InputError(f"pairs must be at least 1, not {pairs!r}: a job needs a worker pair.")
         deployment.owner_names(owners)  # refuses names that cannot be
         super().__init__(folder or Path())
         self._temporary = folder is None

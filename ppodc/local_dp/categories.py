@@ -116,6 +116,19 @@ class AttributeResponse:
             table = (table - q * table.sum(axis=axis, keepdims=True)) / (1 - size * q)
         return table.ravel()
 
+    def variance(self, counts: Counts, n: int) -> NDArray[np.float64]:
+        """The variance that noise gives each of these estimates, itself estimated.
+
+        A report's contribution to a cell is a product over attributes; its square is one, too. Of
+        the sum of squares each record in the cell has 1 without any noise.
+        """
+        table = counts.astype(np.float64).reshape(self.sizes)
+        for axis, (size, other) in enumerate(zip(self.sizes, self.others, strict=True)):
+            q = other / WORD
+            same, apart = ((1 - q) / (1 - size * q)) ** 2, (q / (1 - size * q)) ** 2
+            table = (same - apart) * table + apart * table.sum(axis=axis, keepdims=True)
+        return np.asarray(np.maximum(table.ravel() - np.maximum(self.estimate(counts, n), 0), 0.0))
+
 
 def _check_joint(sizes: Sequence[int]) -> None:
     if math.prod(sizes) > MAX_CELLS:

@@ -54,7 +54,7 @@ name = "survey"              # letters, digits, '.', '_' and '-'
 
 [schema]
 ub = 1000                    # values become whole numbers 0..ub (at most 1048576)
-# The columns in the order of the owners' tables. low and high are public; a value outside them is
+# Owners' tables name these columns, in any order. low and high are public; a value outside them is
 # refused. Choose them by meaning, not from the data: bounds from data give the data away.
 columns = [
     { name = "age", low = 0, high = 120 },

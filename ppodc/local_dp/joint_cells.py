@@ -63,7 +63,8 @@ class Cells(ABC):
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
         estimates = self.oracle.estimate(reports.total()[0], n)
-        return modes_of(self.all(), estimates, self.sizes, n, k, seed)
+        variance = n * self.oracle.variance
+        return modes_of(self.all(), estimates, variance, self.sizes, n, k, seed)
 
     def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
         return nearest_mode(records, np.rint(centres).astype(np.int64))

@@ -19,6 +19,7 @@ from ppodc.errors import InputError
 Modes = NDArray[np.int64]
 _BATCH_CELLS = 1 << 16
 _STARTS = 8
+MAX_ITERATIONS = 50
 
 
 @dataclass(frozen=True, slots=True)

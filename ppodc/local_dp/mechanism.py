@@ -19,19 +19,18 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.local_dp.categories import AttributeResponse, values_of
 from ppodc.local_dp.codebook import Codebook, Expectation
 from ppodc.local_dp.frequencies import possible
-from ppodc.local_dp.kmodes import WeightedCells, best_kmodes, nearest_mode
+from ppodc.local_dp.kmodes import MAX_ITERATIONS, WeightedCells, best_kmodes, nearest_mode
 from ppodc.local_dp.published.bit_estimates import bit_shares, centres_of
 from ppodc.local_dp.published.bit_reports import BitReports
 from ppodc.local_dp.published.kcluster import first_rows
 from ppodc.local_dp.published.packed_bits import unpack
 from ppodc.local_dp.report_streams import RecordStreams
-from ppodc.local_dp.stability import Stability
+from ppodc.local_dp.stability import Stability, shaken_modes
 from ppodc.local_dp.tallies import Numbers, Reports
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.privacy.weighted_kmeans import nearest
 from ppodc.records.upload_form import RowsPart
 
-MAX_ITERATIONS = 50
 MechanismName = Literal["codebook", "joint", "mixed", "privbv", "ldpseg", "ldpk-modes"]
 NUMERIC = ("codebook", "privbv", "ldpseg")
 
@@ -142,9 +141,10 @@ class EachAttribute:
         return (self.response.count(reports),)
 
     def collect(self, reports: Reports, n: int, k: int, seed: int) -> Clusters:
-        estimates = self.response.estimate(reports.total()[0], n)
-        sizes = self.response.sizes
-        return modes_of(all_cells(sizes), estimates, sizes, n, k, seed)
+        counts, sizes = reports.total()[0], self.response.sizes
+        estimates = self.response.estimate(counts, n)
+        variance = self.response.variance(counts, n)
+        return modes_of(all_cells(sizes), estimates, variance, sizes, n, k, seed)
 
     def label(self, records: NDArray[Any], centres: NDArray[np.float64]) -> NDArray[np.int64]:
         return nearest_mode(records, np.rint(centres).astype(np.int64))
@@ -165,17 +165,22 @@ def all_cells(sizes: tuple[int, ...]) -> NDArray[np.int64]:
 def modes_of(
     cells: NDArray[np.int64],
     estimates: NDArray[np.float64],
+    variance: float | NDArray[np.float64],
     sizes: tuple[int, ...],
     n: int,
     k: int,
     seed: int,
 ) -> Clusters:
-    """k modes of the estimated cells, each with the records that are nearest to it."""
+    """k modes of the estimated cells, each with the records that are nearest to it.
+
+    `variance` is that of the estimates.
+    """
     weights = possible(estimates, n)
     weighted = WeightedCells(cells, weights, sizes)
     found = best_kmodes(weighted, k, max_iter=MAX_ITERATIONS, random=SecureRandom.public(seed))
     totals = np.bincount(found.labels, weights[found.kept], minlength=k)
-    return Clusters(found.modes.astype(np.float64), totals.astype(np.float64))
+    stability = shaken_modes(weighted, np.sqrt(variance), found.modes, seed)
+    return Clusters(found.modes.astype(np.float64), totals.astype(np.float64), stability)
 
 
 @dataclass(frozen=True, slots=True)

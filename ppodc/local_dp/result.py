@@ -16,7 +16,7 @@ from ppodc.local_dp.job import job_of, tops
 from ppodc.local_dp.kind import CLUSTERS, FRACTION, LABELS, form_of
 from ppodc.local_dp.mechanism import Mechanism
 from ppodc.local_dp.published.groupings import GroupedBits
-from ppodc.local_dp.stability import usable, warning
+from ppodc.local_dp.stability import Stability, warning
 from ppodc.notebook import ShownInNotebooks
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.result_shares import OpenedResult, Table
@@ -46,11 +46,12 @@ class LocalResult(ShownInNotebooks):
 
     @property
     def usable_(self) -> bool:
-        return usable(self.loss_, self.noise_) and not self._blurred
+        return not self.doubt
 
     @property
-    def _blurred(self) -> bool:
-        return isinstance(self.mechanism, GroupedBits) and self.mechanism.blurred
+    def doubt(self) -> str:
+        """Why the clusters should not be relied on; empty if they may be."""
+        return _doubt(self.mechanism, self.loss_, self.noise_)
 
     @property
     def modes_(self) -> list[list[float | str]]:
@@ -78,10 +79,8 @@ class LocalResult(ShownInNotebooks):
     def summary(self) -> str:
         """The result's reliability, in a line or two."""
         noise = "" if self.noise_ is None else f"; noise {self.noise_:.0%} of an even cluster"
-        told = warning(self.loss_, self.noise_)
-        if self._blurred:
-            told = "little but noise: estimated distances deviate by more than they could tell."
-        return f"{self.count_} reports{noise}. {self.privacy_}" + (f"\n{told}" if told else "")
+        told = f"\n{self.doubt}" if self.doubt else ""
+        return f"{self.count_} reports{noise}. {self.privacy_}{told}"
 
     def own_rows(self) -> dict[str, list[int]]:
         """Labels of reports, if all pairs were compared; else `label` finds those of records."""
@@ -89,6 +88,7 @@ class LocalResult(ShownInNotebooks):
 
     def figures(self) -> dict[str, Any]:
         """The whole result as plain types for JSON."""
+        errors = self.standard_error_
         return {
             "columns": self.schema.names,
             "cluster_centers": self.modes_,
@@ -96,8 +96,23 @@ class LocalResult(ShownInNotebooks):
             "count": self.count_,
             "noise": self.noise_,
             "usable": self.usable_,
+            "standard_error": None if errors is None else errors.tolist(),
             "privacy": self.privacy_.to_dict(),
         }
+
+
+def doubt(mechanism: Mechanism, stability: Stability | None, n: int, k: int) -> str:
+    """Why k clusters of n reports should not be relied on; empty if they may be."""
+    expected = mechanism.expectation(n, k)
+    loss = None if stability is None else stability.loss
+    return _doubt(mechanism, loss, None if expected is None else expected.noise)
+
+
+def _doubt(mechanism: Mechanism, loss: float | None, noise: float | None) -> str:
+    if not isinstance(mechanism, GroupedBits):
+        return warning(loss, noise)
+    blurred = "little but noise: estimated distances deviate by more than they could tell."
+    return blurred if mechanism.blurred else ""
 
 
 def open_result(spec: Spec, opened: OpenedResult) -> LocalResult:

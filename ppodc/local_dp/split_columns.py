@@ -26,6 +26,7 @@ from ppodc.local_dp.codebook import points_for
 from ppodc.local_dp.frequencies import possible
 from ppodc.local_dp.mechanism import Clusters
 from ppodc.local_dp.report_streams import RecordStreams
+from ppodc.local_dp.stability import shaken
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.privacy.spread_points import spread_points
 from ppodc.privacy.weighted_kmeans import nearest, weighted_kmeans
@@ -71,12 +72,15 @@ class SplitColumns:
         paired = np.concatenate(reports, axis=1)
         self.response.check(paired)
         n, sizes = len(paired), self.response.sizes
-        weights = possible(self.response.estimate(self.response.count(paired), n), n)
+        counts = self.response.count(paired)
+        weights = possible(self.response.estimate(counts, n), n)
         if np.count_nonzero(weights) < k:
             weights = weights + 1.0
         places = self._places(values_of(np.arange(math.prod(sizes)), sizes))
         centres, held = weighted_kmeans(places, weights, k, random=SecureRandom.public(seed))
-        return Clusters(centres, held, labels=nearest(self._places(paired), centres))
+        deviations = np.sqrt(self.response.variance(counts, n))
+        stability = shaken(places, weights, deviations, centres, seed)
+        return Clusters(centres, held, stability, nearest(self._places(paired), centres))
 
     def _places(self, numbers: NDArray[Any]) -> Reals:
         """Coordinates over all columns of combinations of points."""

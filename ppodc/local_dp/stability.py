@@ -18,13 +18,20 @@ k-means without privacy, and 97 of 100 intervals of two standard errors held the
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.local_dp.frequencies import possible
+from ppodc.local_dp.kmodes import (
+    MAX_ITERATIONS,
+    Modes,
+    WeightedCells,
+    best_kmodes,
+    nearest_mode,
+)
 from ppodc.privacy.weighted_kmeans import Settle, nearest, weighted_kmeans
 
 FACTOR = 2.0  # times the cost of k-means that a usable result should stay below in nine runs of ten
@@ -33,6 +40,11 @@ _GRAIN = 3.0  # how often the grain counts in the loss
 SPREAD = 1.5  # standard errors by noise, over the movement of a draw
 _MOST_NOISE = 1.0  # of an even cluster: centres are no better than ones placed without data
 _DRAWS, _STARTS = 8, 10
+UNKNOWN = (
+    "nothing tells how much of these centres is noise: the mechanism is a published one, there for "
+    "comparison. The default mechanism tells."
+)
+_MANY = 100  # times that nobody needs to know better
 _BEYOND = 1e6  # a loss of clusters without any width, of which nothing can be said
 
 Reals = NDArray[np.float64]
@@ -47,7 +59,9 @@ class Stability:
 
 
 def usable(loss: float | None, noise: float | None) -> bool:
-    """Whether centres follow from the records rather than from the noise."""
+    """Whether centres follow from the records rather than from the noise; no if nothing tells."""
+    if loss is None and noise is None:
+        return False
     return (loss is None or loss <= _MOST_LOSS) and (noise is None or noise <= _MOST_NOISE)
 
 
@@ -55,8 +69,12 @@ def warning(loss: float | None, noise: float | None) -> str:
     """Why a result should not be used, and what helps; empty if it may be used."""
     if usable(loss, noise):
         return ""
-    again = "" if loss is None else f" (noise and coarse points may make them cost {loss:.2g} times"
-    again += " as much)" if again else ""
+    if loss is None and noise is None:
+        return UNKNOWN
+    again = ""
+    if loss is not None:
+        times = f"{loss:.2g}" if loss < _MANY else f"more than {_MANY}"
+        again = f" (noise and coarse points may make them cost {times} times as much)"
     return (
         f"too few records for this epsilon: the centres are largely made of noise{again}, and will "
         f"often cost more than {FACTOR:g} times what k-means does. More records, a larger epsilon "
@@ -67,13 +85,13 @@ def warning(loss: float | None, noise: float | None) -> str:
 def shaken(
     points: Reals,
     weights: Reals,
-    deviation: float,
+    deviation: float | Reals,
     centres: Reals,
     seed: int,
     settle: Settle | None = None,
     cell: Reals | None = None,
 ) -> Stability:
-    """Of centres of points with these weights, whose counts have this standard deviation.
+    """Of centres of points with these weights, whose counts have this standard deviation each.
 
     `cell`: deviation of a record from its point by coordinate, if points are not spread evenly.
     """
@@ -96,6 +114,27 @@ def shaken(
     grain = float((cell**2).sum() / within) if within else _BEYOND
     loss = float(np.median(losses)) * (1 + _GRAIN * grain)
     return Stability(loss, np.hypot(SPREAD * spread, cell))
+
+
+def shaken_modes(
+    cells: WeightedCells, deviations: float | Reals, modes: Modes, seed: int
+) -> Stability:
+    """Of modes of these cells; `errors` is how often noise drawn again chooses another value."""
+    noise, before, total = SecureRandom.public(seed), _apart(cells, modes), cells.weights.sum()
+    losses, changed = [], []
+    for draw in range(_DRAWS):
+        counts = possible(cells.weights + deviations * _normal(noise, len(cells.weights)), total)
+        drawn, stream = replace(cells, weights=counts), SecureRandom.public(draw)
+        again = best_kmodes(drawn, len(modes), max_iter=MAX_ITERATIONS, random=stream).modes
+        after = _apart(cells, again)
+        losses.append(after / before if before else 1.0 if not after else _BEYOND)
+        changed.append(again[nearest_mode(modes, again)] != modes)
+    return Stability(float(np.median(losses)), np.mean(changed, axis=0))
+
+
+def _apart(cells: WeightedCells, modes: Modes) -> float:
+    own = modes[nearest_mode(cells.values, modes)]
+    return float((cells.values != own).sum(axis=1) @ cells.weights)
 
 
 def _cost(points: Reals, weights: Reals, centres: Reals) -> float:

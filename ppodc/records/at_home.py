@@ -19,10 +19,12 @@ class Only:
 
     `further`: other columns stay at home; else they are refused. `id_column` stays at home and
     names rows. `leave_out`: rows with a missing value are left out and counted; else refused.
+    `source`: what errors call a table that is no file.
     """
 
     data: Any
     further: bool = True
     id_column: str = ""
     leave_out: bool = False
+    source: str = ""
     home: AtHome = field(default_factory=AtHome)

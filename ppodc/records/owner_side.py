@@ -55,6 +55,10 @@ class OwnerSide(ABC):
         """Encode with two more columns that tell people apart; names do not leave."""
         raise InputError("an id column is for jobs that spend privacy; leave it out here.")
 
+    def doubt(self, rows: int) -> str:
+        """Say of a guarantee that it is weak for this many rows; empty if it is not."""
+        return ""
+
     def arrange(
         self,
         values: Ints,

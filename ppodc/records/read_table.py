@@ -143,9 +143,9 @@ def read(
     if isinstance(data, str | Path):
         table = _from_path(Path(data), columns, header)
     elif isinstance(data, np.ndarray):
-        table = _from_array(data, columns)
+        table = _from_array(data, asked.source or "the array", columns)
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
-        table = _from_frame(data, "the DataFrame", columns)
+        table = _from_frame(data, asked.source or "the DataFrame", columns)
     else:
         raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
     if not len(table.values) and not (empty and (table.values.shape[1] or table.texts)):
@@ -337,9 +337,9 @@ def _mixed_fields(
 # ----------------------------------------------------------------------------- arrays and frames
 
 
-def _from_array(data: NDArray[Any], columns: _Columns) -> Table:
+def _from_array(data: NDArray[Any], source: str, columns: _Columns) -> Table:
     if data.ndim != 2:
-        raise InputError(f"the array must have two dimensions (records, columns), not {data.ndim}")
+        raise InputError(f"{source} must have two dimensions (records, columns), not {data.ndim}")
     not_numbers: set[tuple[int, int]] = set()
     if data.dtype.kind in "iuf" and not columns.categories:
         values = data.astype(np.float64)
@@ -348,8 +348,8 @@ def _from_array(data: NDArray[Any], columns: _Columns) -> Table:
         parts = [_objects(entries[:, s], s, not_numbers, columns) for s in range(data.shape[1])]
         values = np.stack(parts, axis=1) if parts else np.empty(data.shape)
     else:
-        raise InputError(f"the array must hold numbers, not {data.dtype.name}")
-    return Table("the array", list(columns.names) or None, values, _counted, not_numbers)
+        raise InputError(f"{source} must hold numbers, not {data.dtype.name}")
+    return Table(source, list(columns.names) or None, values, _counted, not_numbers)
 
 
 def _from_frame(frame: "pd.DataFrame", source: str, columns: _Columns) -> Table:

@@ -39,6 +39,8 @@ def test_counts_are_those_of_pandas_and_other_totals_do_not_change(threads):
     described = binned.describe()
     assert described.loc["count", "age"] == 60
     assert described.loc["50%", "age"] == binned.quantile(0.5)["age"]
+    for name, value in (("min", whole["chol"].min()), ("max", whole["chol"].max())):
+        assert value in described.loc[name, "chol"]
 
 
 @pytest.mark.parametrize(

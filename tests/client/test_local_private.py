@@ -65,7 +65,9 @@ def test_published_settings_warn_with_what_they_spend(mechanism):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "nothing tells how much")
         assert honest.fit(numbers(400)).privacy_.guaranteed.epsilon <= 5.0
+    assert not honest.usable_
 
 
 @pytest.mark.parametrize("grouping", ["matrix", "hierarchical"])

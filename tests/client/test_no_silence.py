@@ -1,5 +1,6 @@
 """Results that are not what they seem come with a warning or an error that says it."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -20,6 +21,7 @@ from ppodc import (
 )
 from ppodc.errors import InputError
 from ppodc.kinds import cloud_side, owner_side
+from ppodc.kmeans.private.explain import explain
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.linkage.result import LinkResult
 from ppodc.service.job_state import JobState
@@ -42,6 +44,48 @@ def test_a_delta_that_protects_nobody_is_refused_before_anything_is_charged(thre
         cloud_side(spec).check(20, "shares", 2048)
     assert len(owner_side(spec).charge(values[:19], tmp_path, Fraction(10))) == 32
     cloud_side(spec).check(19, "shares", 2048)
+
+
+def test_a_delta_near_one_over_the_records_is_warned_of_everywhere_in_the_same_words(threads):
+    told = r"delta 0\.01 is not far below one over 40 records: .* Choose it below 0\.0025"
+    model = SecureKMeans(2, epsilon=1, delta=0.01, bounds=BOUNDS, platform=threads)
+    with pytest.warns(UserWarning, match=told):
+        model.fit([points(20, 1), points(20, 2)])
+    spec = Spec("clinic", SCHEMA, NoisyJob(k=2, epsilon=1.0, delta=0.01))
+    assert re.match(told, owner_side(spec).doubt(40))  # which `Owner.upload` warns of
+    assert any(re.match(told, note) for note in explain(spec, 40)[2])
+    assert owner_side(spec).doubt(4) == ""
+
+
+def test_an_error_of_a_linkage_names_the_owner(threads):
+    rule = rules.all_of([rules.exact("name")])
+    model = RecordLinkage(rule=rule, texts={"name": 5}, platform=threads)
+    good, bad = pd.DataFrame({"name": ["ann"]}), pd.DataFrame({"name": ["a#n"]})
+    with pytest.raises(ValueError, match=r"^the table of south: 1 value .*row 0, column 'name'"):
+        model.fit({"north": good, "south": bad})
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "the list holds no table"),
+        ([ONE[0], {1, 2}], "the table of owner 2 cannot be used: .* A table is a DataFrame"),
+        ([ONE[0], np.array([[1 + 1j]])], "owner 2 cannot be used: Complex data not supported"),
+        (pd.DataFrame({"size": [3.0]}), "owner 1: missing columns 'x'; it has 'size'"),
+        (pd.DataFrame({"x": ["4,5"]}), r"no numbers are in 'x' .*or leave them out of the bounds"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_owner_and_without_values(data, said):
+    with pytest.raises(InputError, match=said) as caught:
+        SecureKMeans(1, bounds={"x": (0, 9)}).fit(data)
+    assert "4,5" not in str(caught.value)
+    assert "1j" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bounds", [(0, "x"), {"x": "0-9"}, {"x": (0, 9, 3)}])
+def test_bounds_that_are_no_pairs_are_named(bounds):
+    with pytest.raises(InputError, match="bounds must be "):
+        SecureKMeans(1, bounds=bounds).fit(pd.DataFrame({"x": [1.0, 2.0]}))
 
 
 def test_an_epsilon_beyond_any_use_is_told_in_python_and_by_the_command(threads):
@@ -94,8 +138,9 @@ def test_a_linkage_has_either_theta_or_a_rule(given, said):
 
 
 def test_platforms_that_cannot_be_are_refused_when_they_are_made(tmp_path):
-    with pytest.raises(InputError, match="pairs must be at least 1"):
-        LocalPlatform(pairs=0)
+    for pairs in (0, "two"):
+        with pytest.raises(InputError, match="pairs must be at least 1"):
+            LocalPlatform(pairs=pairs)
     with pytest.raises(InputError, match="needs 1 to"):
         LocalPlatform(owners=0)
     missing = tmp_path / "owner.toml"

@@ -49,7 +49,7 @@ def test_a_table_is_an_array_or_a_frame_or_nested_lists():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ([], "Expected 2D array"),
+        ([], "holds no table"),
         ([FIRST.to_numpy(), np.ones((3, 3))], "3 features"),
         ([FIRST.to_numpy(), np.ones((0, 2))], "0 sample"),
         (

@@ -159,8 +159,8 @@ def test_prototypes_of_two_owners():
     named = dict(zip(frame.columns, columns, strict=True))
     by_name = LocalPrivateKPrototypes(2, epsilon=4.0, columns=named, random_state=0).fit(frame)
     assert by_name.predict(frame).shape == (1500,)
-    with pytest.raises(InputError, match="name every column"):
-        LocalPrivateKPrototypes(2, columns={"age": (0, 100)}).fit(frame)
+    with pytest.raises(InputError, match="missing columns 'weight'"):
+        LocalPrivateKPrototypes(2, columns={"age": (0, 100), "weight": (0, 9)}).fit(frame)
     with pytest.raises(InputError, match="2 entries"):
         LocalPrivateKPrototypes(2, columns=[(0, 100)]).fit(second)
     second[3, 1] = "often"

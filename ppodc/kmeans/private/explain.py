@@ -38,8 +38,7 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
     ]
     verdict = poor or f"noise moves a centre by about {error:.1%} of a column's range."
     notes = [verdict]
-    if told := job.no_protection(rows):
-        notes.append(told)
+    notes += filter(None, (job.no_protection(rows), job.little_protection(rows)))
     return _HEADINGS, lines, notes
 
 

@@ -24,6 +24,7 @@ _MOST_CENTRES = 256
 _LARGEST_EPSILON = 1000.0
 _LEAST_EPSILON = 1e-6
 _LEAST_DELTA = 1e-30
+_NEAR = 0.1  # of one over the records: a delta from there on is told
 
 SAMPLE = (
     sample_head("clinic-private")
@@ -113,6 +114,15 @@ class NoisyJob(kinds.Job):
         return (
             f"delta {self.delta:g} is no protection for {rows:,} records: to publish one of them "
             "would keep it too. Choose it well below one over their number."
+        )
+
+    def little_protection(self, rows: int) -> str:
+        """Say of a delta that it is not far below one over this many records; empty if it is."""
+        if not _NEAR <= self.delta * rows < 1:
+            return ""
+        return (
+            f"delta {self.delta:g} is not far below one over {rows:,} records: the guarantee may "
+            f"fail with that probability. Choose it below {_NEAR / rows:.2g}."
         )
 
     def check_rows(self, rows: int) -> None:

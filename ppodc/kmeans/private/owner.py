@@ -25,6 +25,9 @@ class PrivateKMeansOwner(OwnerSide):
     released twice, or every record is in it twice.
     """
 
+    def doubt(self, rows: int) -> str:
+        return job_of(self.spec).little_protection(rows)
+
     def charge(
         self,
         values: Ints,

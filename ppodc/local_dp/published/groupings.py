@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
-from ppodc.local_dp.mechanism import MAX_ITERATIONS, Clusters, FlippedBits
+from ppodc.local_dp.kmodes import MAX_ITERATIONS
+from ppodc.local_dp.mechanism import Clusters, FlippedBits
 from ppodc.local_dp.published.bit_estimates import DistanceScale
 from ppodc.local_dp.published.kcluster import MATRIX_ROWS, dbscan, kcluster_matrix
 from ppodc.local_dp.published.packed_bits import unpack

@@ -21,6 +21,7 @@ from ppodc.service.job_state import JobState
 from tests.end_to_end.two_services import TwoServices, slow_job
 from tests.harness.patience import LONG, wait_for
 
+_PAUSE = 2.0  # `ray status` takes seconds of CPU, which those need who are waited for
 PROGRAM = [sys.executable, "-m", "ppodc.cli"]
 # Ray's own command. The setting that keeps it to loopback also forbids a second node: that check
 # alone is passed over.
@@ -59,7 +60,7 @@ class Lab:
             "--head", f"--node-ip-address={host}", f"--port={port}", "--num-cpus=0",
             "--dashboard-host=127.0.0.1", f"--dashboard-port={self._dashboard}",
         )  # fmt: skip
-        wait_for(lambda: self._said("status").startswith("===="))
+        wait_for(lambda: self._said("status").startswith("===="), _PAUSE)
 
     def node(self, cloud: str) -> "subprocess.Popen[bytes]":
         """A node with one worker of this cloud, once the head knows it.
@@ -76,7 +77,7 @@ class Lab:
                 ))  # fmt: skip
             return self.offers(cloud)
 
-        wait_for(known)
+        wait_for(known, _PAUSE)
         return started[-1]
 
     def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -153,7 +154,7 @@ def test_a_submitted_job_loses_a_node_and_is_resumed(lab: Lab, tmp_path: Path):
             wait_for(lambda: max(store.jobs.checkpoints("submitted"), default=0) >= 1)
             lab.end(second)
             wait_for(lambda: store.jobs.get("submitted").state is JobState.FAILED)
-        wait_for(lambda: not lab.offers("cloud2"))
+        wait_for(lambda: not lab.offers("cloud2"), _PAUSE)
         lab.node("cloud2")
         told = lab.submit("resume", "submitted", *config, "--pairs", "1", wait=True)
         assert told.returncode == 0, told.stdout + told.stderr

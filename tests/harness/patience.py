@@ -9,9 +9,9 @@ from collections.abc import Callable
 LONG = 300.0  # seconds
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    """Return as soon as the condition holds."""
+def wait_for(condition: Callable[[], object], pause: float = 0.01) -> None:
+    """Return when the condition holds; a longer pause where asking for it takes work."""
     deadline = time.monotonic() + LONG
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {LONG:g} s"
-        time.sleep(0.01)
+        time.sleep(pause)

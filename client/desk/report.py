@@ -8,9 +8,12 @@ from client.desk.result_view import view
 from ppodc.spec import Spec
 
 
-def report(spec: Spec, result: Any) -> str:
-    """Centres, totals or counts of a study, who learns what, and its number."""
-    shown = view(result, min_size=smallest(spec))
+def report(spec: Spec, result: Any, k: int = 0, axes: tuple[int, int] = (0, 1)) -> str:
+    """Centres, totals or counts of a study, who learns what, and its number.
+
+    `k` and `axes` choose what is shown of several numbers of clusters, and the plotted columns.
+    """
+    shown = view(result, min_size=smallest(spec), k=k, axes=axes)
     shown.links = []  # own rows stay out
     return (
         environment()

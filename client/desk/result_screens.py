@@ -39,7 +39,7 @@ class ResultScreens:
 
     def __init__(self, desk: OwnerDesk) -> None:
         self._pages, self._owner, self._folder = desk.pages, desk.owner, desk.folder / "beside"
-        self._study, self._name = desk.study, desk.config.name
+        self._study, self._name, self._alone = desk.study, desk.config.name, desk.alone
         self._fetched: dict[str, tuple[Spec, Any]] = {}
         self._fetching = threading.Lock()
         self._tables: dict[str, Draft] = {}
@@ -107,8 +107,7 @@ class ResultScreens:
         if name not in self._fetched and self._study(name).at.step != "result":
             return go(self._pages, f"/study/{name}")
         spec, result = self._result(name)
-        k = _whole(visit.query.get("k", "0"))
-        axes = _whole(visit.query.get("x", "0")), _whole(visit.query.get("y", "1"))
+        k, axes = _chosen(visit)
         draft, said = self._table(name), ""
         own: OwnRows | None = None
         try:
@@ -116,6 +115,8 @@ class ResultScreens:
         except InputError as error:
             said = str(error)
         shown = view(result, min_size=smallest(spec), own=own, k=k, axes=axes)
+        if self._alone:
+            shown.meant.remove("half")
         columns = [] if not hasattr(result, "cluster_centers_") else result.schema.columns
         if hasattr(result, "by_k"):
             columns = result.by_k[shown.k].schema.columns
@@ -133,6 +134,7 @@ class ResultScreens:
             counted=counted(spec),
             own=own,
             joined=_joins(spec),
+            alone=self._alone,
             has_rows=bool(result.own_rows()) or own is not None,
             wants_rows=_wants_rows(spec, result),
             file=draft.choices() if draft.exists else None,
@@ -198,7 +200,9 @@ class ResultScreens:
 
     def report(self, visit: Visit) -> Response:
         spec, result = self._result(visit.path["name"])
-        return download(report(spec, result), f"{spec.name}-report.html", "text/html")
+        return download(
+            report(spec, result, *_chosen(visit)), f"{spec.name}-report.html", "text/html"
+        )
 
 
 def _found_labels(owner: Owner, spec: Spec, result: Any, table: Path) -> list[int]:
@@ -247,6 +251,12 @@ def _cells(strict: Path, width: int) -> list[list[str]]:
     with strict.open(newline="", encoding="utf-8") as file:
         _, *rows = csv.reader(file)
     return [fields[len(fields) - width :] for fields in rows]
+
+
+def _chosen(visit: Visit) -> tuple[int, tuple[int, int]]:
+    """The number of clusters and the two columns that a page shows."""
+    k, x, y = (_whole(visit.query.get(*each)) for each in (("k", "0"), ("x", "0"), ("y", "1")))
+    return k, (x, y)
 
 
 def _whole(text: str) -> int:

@@ -61,6 +61,7 @@ class ResultView:
 
     lead: str
     exact: bool
+    notes: list[str] = field(default_factory=list)  # how far the figures may be trusted
     clusters: list[ClusterLine] = field(default_factory=list)
     heat: list[HeatLine] = field(default_factory=list)
     heat_heads: list[tuple[Markup, str]] = field(default_factory=list)
@@ -94,6 +95,7 @@ def view(
     privacy = getattr(result, "privacy_", None)
     made = ResultView(_lead(result), privacy is None)
     made.privacy = "" if privacy is None else str(privacy)
+    made.notes = _notes(result)
     if hasattr(result, "by_k"):
         made.ks = sorted(result.by_k)
         made.k = k if k in result.by_k else made.ks[0]
@@ -108,7 +110,9 @@ def view(
     if hasattr(result, "cluster_centers_"):
         _clusters(made, result, own, min_size)
         _scatter(made, result, own, axes)
-        made.meant = ["cluster", "centre", "round", *(["inertia"] if made.elbow else [])]
+        made.meant = ["cluster", "centre"]
+        made.meant += ["round"] if hasattr(result, "n_iter_") else []
+        made.meant += ["inertia"] if made.elbow else []
     elif getattr(result, "links_", None) is not None:
         _links(made, result, own)
         made.headings, made.rows = _table(result)
@@ -141,9 +145,23 @@ def _lead(result: Any) -> str:
     if partners is not None:
         found = count(sum(map(bool, partners)))
         return f"Rows of yours with a partner: {found} of {count(len(partners))}."
-    first = str(result.summary()).split("\n")[0].strip()
+    first = str(result.summary()).split("\n")[0].partition(". ")[0].strip()
     first = first[:1].upper() + first[1:]
     return first if first.endswith(".") else f"{first}."
+
+
+def _notes(result: Any) -> list[str]:
+    """How far the figures may be trusted, and what is not told of them."""
+    notes = [result.untold()] if hasattr(result, "untold") else []
+    if not getattr(result, "usable_", True):
+        notes += str(result.summary()).split("\n")[1:]
+    if hasattr(result, "size_deviation_"):
+        deviation = number(result.size_deviation_, 3)
+        notes.append(
+            f"Clusters are put together from {len(result.counts_)} points. The count of each has "
+            f"noise with a standard deviation of {deviation}."
+        )
+    return [note[:1].upper() + note[1:] for note in notes if note]
 
 
 def _clusters_of(result: Any) -> str:

@@ -52,6 +52,21 @@ def test_correlations_of_every_two_columns():
     assert ">none</td>" in html  # the third column does not vary
 
 
+def test_what_limits_a_result_is_told_with_it():
+    links = LinkResult([2, 0, 1], [(), (), (("south", 0, 4),)], 1)
+    html = html_of(links)
+    assert "Rows of yours with a partner: 2 of 3." in html
+    assert "1 of 3 rows have more than max_links = 1 partners" in html
+    spec = replace(spec_of("local"), owners=members("north", "south"))
+    centres = np.full((2, 3), 100.0)
+    noisy = LocalResult(
+        centres, np.ones(2), 48, PrivacyReport(Guarantee(4.0, 0.0), (1.0, 1.0)), 9.0,
+        spec.schema, None, centres,
+    )  # fmt: skip
+    assert "48 reports; noise 900% of an even cluster." in html_of(noisy)
+    assert "the centres are largely made of noise" in html_of(noisy)
+
+
 def test_plain_text_where_the_packages_of_the_desk_are_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "client.desk.notebook", None)
     assert spec_of("totals")._repr_html_() is None

@@ -135,7 +135,8 @@ def files(desk, spec, there, result):
     assert len(table) == len(rows) + 1
     told = json.loads(desk.get(f"{there}/result.json"))
     assert told["digest"] == spec.digest
-    report = desk.get(f"{there}/report.html")
+    report = desk.get(f"{there}/report.html?k=3")
+    assert ("Clusters, 3 of them" in report) == hasattr(result, "by_k")
     assert spec.digest in report
     assert not re.search(r"(src|href)=", report)  # self-contained
     assert "<script" not in report

@@ -30,9 +30,11 @@ def waiting(name: str) -> "Iterator[Callable[[JobProgress], None]]":
 
 
 def show_result(result: Any) -> None:
-    """The table and the summary that a kind's result has."""
-    headings, rows = result.table()
-    show_table(headings, [list(map(_short, row)) for row in rows])
+    """The table, the correlations if there are any, and the summary of a kind's result."""
+    for table in (result.table(), getattr(result, "correlations", lambda: None)()):
+        if table is not None:
+            headings, rows = table
+            show_table(headings, [list(map(_short, row)) for row in rows])
     out.print(result.summary(), markup=False)
 
 

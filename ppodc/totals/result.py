@@ -57,6 +57,13 @@ class Totals(ShownInNotebooks):
         ]
         return headings, rows
 
+    def correlations(self) -> Table | None:
+        """Headings and rows of the correlations of every two columns, if there are any."""
+        if self.corr_ is None or not self.told:
+            return None
+        rows = [[n, *row] for n, row in zip(self.columns, self.corr_.tolist(), strict=True)]
+        return ["correlation", *self.columns], rows
+
     def to_frame(self) -> "pd.DataFrame":
         """A row for each column, with the headings of `table`, and the standard deviation."""
         import pandas as pd

@@ -2,7 +2,6 @@
 
 import http.client
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +10,7 @@ from urllib.parse import urlencode, urlsplit
 from client.desk.guard import HOST, Access
 from client.desk.screens import Screens, application
 from client.desk.serving import DeskServer, listening
-
-
-def eventually(holds, seconds=600.0):
-    """Wait until something holds; how long that takes is no matter."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it never came to hold"
-        time.sleep(0.01)
+from tests.harness.patience import LONG
 
 
 class Clock:
@@ -58,7 +50,7 @@ class RunningDesk:
         return f"http://{HOST}:{self.port}"
 
     def raw(self, method: str, path: str, headers: dict, body=None) -> Answer:
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=60)
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=LONG)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():
@@ -138,7 +130,7 @@ def running(make_screens, *, clock: Clock | None = None, app=None):
     ready = threading.Event()
     thread = threading.Thread(target=server.run, args=(ready.set,))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(LONG)
     desk = RunningDesk(port, access, server, thread, clock=clock)
     ender = threading.Thread(target=lambda: (closed.wait(), server.close()), daemon=True)
     ender.start()

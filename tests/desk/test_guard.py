@@ -18,7 +18,8 @@ from client.desk.screens import csv_text
 from client.desk.serving import TicketPage
 from client.desk.start import run_desk
 from ppodc.errors import InputError
-from tests.desk.running import Clock, by_file, eventually, running
+from tests.desk.running import Clock, by_file, running
+from tests.harness.patience import LONG, wait_for
 
 
 @pytest.fixture
@@ -196,8 +197,8 @@ def test_a_table_that_breaks_off_leaves_nothing(desk, tmp_path):
     with socket.create_connection(("127.0.0.1", desk.port)) as caller:
         caller.sendall(f"PUT {desk.access.base}/table HTTP/1.1\r\n{head}\r\n".encode() + b"age\n41")
         file = tmp_path / "private" / "table.csv"
-        eventually(file.exists)
-    eventually(lambda: not file.exists())
+        wait_for(file.exists)
+    wait_for(lambda: not file.exists())
 
 
 def test_a_form_that_is_none_or_too_long_is_refused(desk):
@@ -217,7 +218,7 @@ def test_an_idle_desk_ends_by_itself():
         assert desk.call("GET", "/", x_desk_poll="1").status == 404  # a page left open is no visit
         assert desk.thread.is_alive()
         clock.now += 1
-        desk.thread.join(60)
+        desk.thread.join(LONG)
         assert not desk.thread.is_alive()
 
 
@@ -227,7 +228,7 @@ def test_a_desk_that_has_work_does_not_end():
         looked = []
         desk.server._busy = lambda: looked.append(1) or len(looked) < 3
         clock.now += 2 * IDLE_SECONDS
-        desk.thread.join(60)
+        desk.thread.join(LONG)
         assert len(looked) >= 3
 
 

@@ -25,8 +25,9 @@ from ppodc.service.config import Cloud1Config, OwnerConfig, load
 from ppodc.service.invitation import Answer, Invitation, join, read, read_file
 from ppodc.service.six_words import six_words, word_list
 from ppodc.transport.curve_keys import CurveKeys
-from tests.desk.running import eventually, running
+from tests.desk.running import running
 from tests.desk.world import patients, spec_of
+from tests.harness.patience import wait_for
 
 
 def command(*arguments):
@@ -189,7 +190,7 @@ def rotated_at_the_desk(home, config, spec):
                 heard = {"key": answer.public_key, "same": "yes"}
                 assert there.post("/admit", **heard).status == 400
                 assert there.post("/admit", **heard, replace="yes").status == 303
-        eventually(lambda: desk.post("/key/take").status == 303)
+        wait_for(lambda: desk.post("/key/take").status == 303)
         assert "5 rows of yours" in desk.get(f"/study/{spec.name}/send")
         assert answer.public_key in unescape(desk.get("/key"))
     assert CurveKeys.load(load(config, OwnerConfig).key).public.decode() == answer.public_key
@@ -248,7 +249,7 @@ def test_an_owner_joins_two_running_services_without_a_restart(home, tmp_path):
             except PpodcError:
                 return False
 
-        eventually(let_in, 120)
+        wait_for(let_in)
         with Owner.connect(own / "owner.toml") as owner:
             assert owner.upload(spec.name, patients(5, 0), spec=spec).rows == 5
         rotated_at_the_desk(home, own / "owner.toml", spec)

@@ -21,8 +21,9 @@ from ppodc.local.platform import free_ports
 from ppodc.service import deployment
 from ppodc.service.config import Cloud1Config, Cloud2Config, load
 from ppodc.service.store import Store
-from tests.desk.running import by_file, eventually, running
+from tests.desk.running import by_file, running
 from tests.desk.world import OWNERS, rows_of, spec_of, write_table
+from tests.harness.patience import wait_for
 
 
 def started(config):
@@ -72,7 +73,7 @@ def test_a_killed_desk_goes_on_and_its_rows_count_once(clouds, tmp_path, monkeyp
         assert "A table is half sent" in again.get("/")
         assert "Go on sending" in again.get("/study/killed/send")
         again.post("/study/killed/send")
-        eventually(lambda: "24 rows of yours are at the clouds" in again.get("/study/killed/send"))
+        wait_for(lambda: "24 rows of yours are at the clouds" in again.get("/study/killed/send"))
     assert not folder.exists()
     for store in clouds.stores:
         counted = [upload.rows for upload in store.uploads.of("killed") if upload.committed]
@@ -146,11 +147,11 @@ def test_a_killed_cloud_comes_back_and_the_desk_goes_on(
             assert desk.post(f"{there}/send").status == 303
             assert process.stdout.readline() == "stuck\n"
             assert "Your rows are on their way" in desk.get(f"{there}/send")
-        eventually(lambda: "A cloud does not answer" in desk.call("GET", f"{there}/send").text)
+        wait_for(lambda: "A cloud does not answer" in desk.call("GET", f"{there}/send").text)
         stack.enter_context(service(parties[killed], files[killed]))
-        eventually(lambda: "Go on sending" in desk.call("GET", f"{there}/send").text)
+        wait_for(lambda: "Go on sending" in desk.call("GET", f"{there}/send").text)
         assert desk.post(f"{there}/send").status == 303
-        eventually(lambda: "24 rows of yours are at the clouds" in desk.get(f"{there}/send"))
+        wait_for(lambda: "24 rows of yours are at the clouds" in desk.get(f"{there}/send"))
         cloud = stack.enter_context(running(partial(CloudScreens, files[1])))
         cloud.open()
         overview = cloud.get("/")

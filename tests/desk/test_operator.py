@@ -13,8 +13,9 @@ from ppodc import kinds
 from ppodc.linkage.joined import sample as joined
 from ppodc.service.deployment import members
 from ppodc.spec import Spec
-from tests.desk.running import eventually, running
+from tests.desk.running import running
 from tests.desk.world import OWNERS, patients, spec_of
+from tests.harness.patience import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +169,7 @@ def test_a_cloud_seals_by_the_command(cloud, clouds):
             owner.upload("to-seal", patients(5, number), spec=spec)
     assert cloud.post("/job/to-seal/do", do="resume").status == 400
     assert cloud.post("/job/to-seal/do", do="seal").status == 303
-    eventually(lambda: "sealed: 10 records" in cloud.get("/job/to-seal"), 120)
+    wait_for(lambda: "sealed: 10 records" in cloud.get("/job/to-seal"))
     assert ">sealed<" in cloud.get("/job/to-seal/state")
 
 
@@ -177,7 +178,7 @@ def test_cancelling_wants_the_name(cloud, clouds):
     refused = cloud.post("/job/to-cancel/do", do="cancel")
     assert refused.status == 400, refused.text
     assert cloud.post("/job/to-cancel/do", do="cancel", name="to-cancel").status == 303
-    eventually(lambda: ">cancelled<" in cloud.get("/job/to-cancel/state"), 120)
+    wait_for(lambda: ">cancelled<" in cloud.get("/job/to-cancel/state"))
 
 
 def test_a_collector_runs_a_job_in_a_process_of_its_own(single):
@@ -189,7 +190,7 @@ def test_a_collector_runs_a_job_in_a_process_of_its_own(single):
         desk.open()
         assert desk.post(f"/job/{spec.name}/do", do="run").status == 303
     # the desk is closed; the job is not
-    eventually(lambda: single.stores[0].jobs.get(spec.name).state == "done", 180)
+    wait_for(lambda: single.stores[0].jobs.get(spec.name).state == "done")
 
 
 def test_the_second_cloud_only_looks(clouds):

@@ -16,8 +16,9 @@ from client.desk.owner_screens import OwnerScreens
 from client.desk.pages import number
 from ppodc.service.config import OwnerConfig, load
 from tests.desk.plaintext import check_exact
-from tests.desk.running import eventually, running
+from tests.desk.running import running
 from tests.desk.world import OWNERS, SPECS, names_of, patients, rows_of, spec_of, write_table
+from tests.harness.patience import LONG, wait_for
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 
@@ -51,7 +52,7 @@ def step_through(desk, world, spec, table, owner=0):
     assert went.headers.get("location") == f"{desk.access.base}{there}/send", went.text
     assert "Send 24 rows" in desk.get(f"{there}/send")
     assert desk.post(f"{there}/send").status == 303
-    eventually(lambda: "are at the clouds" in desk.get(f"{there}/send"))
+    wait_for(lambda: "are at the clouds" in desk.get(f"{there}/send"))
     folder = world.config(OWNERS[0]).parent / "uploads" / "desk"
     assert not list(folder.glob("study-*"))  # deleted once it was sent
 
@@ -317,7 +318,7 @@ def test_withdrawing_and_sending_again(desk, study, clouds, tmp_path):
     desk.put("/study/open-study/file?name=t.csv", table)
     desk.post("/study/open-study/table", do="go", **chosen)
     desk.post("/study/open-study/send")
-    eventually(lambda: "5 rows of yours are at the clouds" in desk.get("/study/open-study/send"))
+    wait_for(lambda: "5 rows of yours are at the clouds" in desk.get("/study/open-study/send"))
     assert desk.post("/study/open-study/withdraw").status == 303
     with clouds.owner(OWNERS[0]) as owner:
         assert owner.uploads("open-study") == []
@@ -356,5 +357,5 @@ def test_the_button_ends_the_desk(clouds, study):
     with opened(clouds, OWNERS[1]) as desk:
         desk.open()
         assert "The desk is closed" in desk.post("/close").text
-        desk.thread.join(60)
+        desk.thread.join(LONG)
         assert not desk.thread.is_alive()

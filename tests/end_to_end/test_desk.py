@@ -5,7 +5,8 @@ from functools import partial
 
 from client.desk.demo import demo_desks
 from ppodc.local.synthetic import clinic_spec
-from tests.desk.running import by_file, eventually
+from tests.desk.running import by_file
+from tests.harness.patience import wait_for
 
 
 def was_sent(desk, there):
@@ -38,11 +39,11 @@ def test_a_study_from_four_desks(tmp_path):
             went = desk.post(f"{there}/table", do="go", **chosen)
             assert went.status == 303, went.text
             desk.post(f"{there}/send")
-            eventually(partial(was_sent, desk, there), 120)
+            wait_for(partial(was_sent, desk, there))
         assert desks["cloud1"].post(f"/job/{study}/do", do="run").status == 303
-        eventually(lambda: ">done<" in desks["cloud1"].get(f"/job/{study}/state"), 300)
+        wait_for(lambda: ">done<" in desks["cloud1"].get(f"/job/{study}/state"))
         north = partial(desks["north"].call, "GET", f"/study/{study}/result")
-        eventually(lambda: "of 60 records" in north().text, 300)  # cloud 2 is done after cloud 1
+        wait_for(lambda: "of 60 records" in north().text)  # cloud 2 is done after cloud 1
         seen.append(study)
 
     demo_desks(folder, 60, 1, wait)

@@ -4,6 +4,7 @@ The file has no name (it vanishes with the process) and is read in stretches, so
 of a worker stays bounded however many records it holds.
 """
 
+import mmap
 import tempfile
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.errors import PoolError
-from ppodc.files import read_all, write_all
+from ppodc.files import write_all
 
 Array = NDArray[Any]
 
@@ -68,14 +69,21 @@ class Spool:
             ) from None
 
     def read(self, start: int, end: int) -> Array:
-        """Rows start..end-1: a view in memory, a copy from a file."""
+        """Rows start..end-1: a view in memory, or of the file, whose pages are not copied."""
         if self._memory is not None:
             return self._memory[start:end]
-        size = (end - start) * self._row_bytes
-        data = read_all(self._descriptor(), size, start * self._row_bytes)
-        if len(data) != size:
-            raise PoolError("the session's keys on disk are cut short; start a new pair.")
-        return np.frombuffer(data, self._dtype).reshape(-1, self._width)
+        size, place = (end - start) * self._row_bytes, start * self._row_bytes
+        if not size:
+            return np.empty((end - start, self._width), self._dtype)
+        before = place % mmap.ALLOCATIONGRANULARITY
+        try:
+            pages = mmap.mmap(
+                self._descriptor(), size + before, access=mmap.ACCESS_READ, offset=place - before
+            )
+        except (OSError, ValueError):  # beyond the end
+            raise PoolError("the session's keys on disk are cut short; start a new pair.") from None
+        count = size // self._dtype.itemsize
+        return np.frombuffer(pages, self._dtype, count, before).reshape(-1, self._width)
 
     def close(self) -> None:
         """Forget the rows."""

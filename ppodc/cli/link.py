@@ -78,6 +78,7 @@ def estimate_command(
     if found.joining_gigabytes:
         table.add_row("of these, to join: CPU seconds", f"{found.joining_seconds:,.1f}")
         table.add_row("of these, to join: GB", f"{found.joining_gigabytes:,.3f}")
+        table.add_row("rows of the anchor, dummies among them", f"{found.joining_rows:,}")
     spends = (f"epsilon {e.epsilon:g}, delta {e.delta:g}" if e.epsilon else "nothing" for e in both)
     table.add_row("each owner spends", *spends)
     out.print(table)

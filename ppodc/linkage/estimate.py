@@ -39,9 +39,11 @@ class Estimate:
     delta: float
     joining_seconds: float = 0.0  # of these, for fetching partners' columns
     joining_gigabytes: float = 0.0
+    joining_rows: int = 0  # that the job goes over once they are joined, dummies among them
 
     def figures(self) -> dict[str, Any]:
-        further = ("joining_seconds", "joining_gigabytes") if not self.joining_gigabytes else ()
+        of_joins = ("joining_seconds", "joining_gigabytes", "joining_rows")
+        further = of_joins if not self.joining_gigabytes else ()
         return {name: value for name, value in asdict(self).items() if name not in further}
 
     def dearer(self) -> str:

@@ -240,7 +240,9 @@ def test_costs_and_own_duplicates_are_told(tmp_path, blocks):
     assert shown.exit_code == 0, shown.output
     told = json.loads(document.read_text())
     assert 0 < told["joining_gigabytes"] < told["gigabytes"]
+    assert (told["joining_rows"] > 600) == bool(blocks)
     if not blocks:
+        assert told["joining_rows"] == 600
         assert told["pairs"] == 600 * 800
         # two lanes of values and a count of two bytes
         assert told["joining_gigabytes"] == pytest.approx(480_000 * (4.13 + 2 * 3 + 2.2) / 1e9)

@@ -26,13 +26,16 @@ def estimate_join(spec: Spec, columns: JoinedColumns, rows: Sequence[int]) -> Es
         wanted = ", ".join(side.name for side in columns.sides)
         raise InputError(f"give the rows of every side, in this order: {wanted}.")
     found = estimate(columns.spec, rows, sides)
-    anchor = sum(count for count, side in zip(rows, sides, strict=True) if side == 0)
+    anchors = [number for number, side in enumerate(sides) if side == 0]
+    anchor = sum(rows[number] for number in anchors)
     most = found.pairs // max(1, min(anchor, sum(rows) - anchor))
     top = lane_bytes(columns.joined.ub, most)
     own = [len(side.places) + 1 for side in columns.partners]
     lanes = top * sum(own) / len(own)  # of a pair, on average over the sides
     mutual = columns.join.relation == "1:1"
     size = found.pairs * (_PAIR_BYTES + lanes + _MUTUAL_BYTES * mutual) / 1e9
+    space = columns.job.space(columns.spec.schema)
+    cells = [space.usual(rows[number], number) for number in anchors]
     seconds = found.pairs * (_PAIR_SECONDS + _LANE_SECONDS * lanes + _MUTUAL_SECONDS * mutual)
     return replace(
         found,
@@ -40,4 +43,5 @@ def estimate_join(spec: Spec, columns: JoinedColumns, rows: Sequence[int]) -> Es
         gigabytes=found.gigabytes + size,
         joining_seconds=seconds,
         joining_gigabytes=size,
+        joining_rows=sum((*space.rows_of_passes(each), each.rows)[0] for each in cells),
     )

@@ -15,7 +15,7 @@ from ppodc.bench.options import duration, whole
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
 from ppodc.kmeans.parameters import Parameters
-from ppodc.kmeans.shares.half import AHEAD_BYTES
+from ppodc.kmeans.shares.assignment import AHEAD_BYTES
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.lattice.parameters import choose
 from tests.bench.look import check_document, check_plot

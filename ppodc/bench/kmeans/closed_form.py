@@ -25,8 +25,8 @@ from ppodc.bench.kmeans.estimate import Line
 from ppodc.bench.kmeans.iteration import both_clouds
 from ppodc.bench.network_presets import Link
 from ppodc.kmeans.parameters import Parameters
+from ppodc.kmeans.shares.assignment import AHEAD_BYTES
 from ppodc.kmeans.shares.demand import Demand
-from ppodc.kmeans.shares.half import AHEAD_BYTES
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.mpc.shares.unmask import VALUES
 

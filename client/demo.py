@@ -26,7 +26,7 @@ OWNERS = ("north", "south")
 _NEXT = """
 What to try next:
   ppodc demo --desk                   the same as pages in your browser: you play every party
-  ppodc init trial --owners 2         a deployment of your own (docs/operate.md)
+  ppodc init trial --owners 2         a deployment of your own (docs/first_study.md)
   docs/tutorials/                     your own tables in five lines of Python
   ppodc sample-spec --kind linkage    find the people that two registers have in common"""
 

@@ -9,18 +9,24 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
 import typer
 from packaging.requirements import Requirement
 
 import ppodc
+from cloud2.follower import Follower
+from cloud2.service import control_operations
 from ppodc import errors, kinds
 from ppodc.cli import app
-from ppodc.service import config
+from ppodc.pairs import control_messages
+from ppodc.service import config, messages
 from ppodc.service import metrics as metrics_module
+from ppodc.service.operations import owner_operations
+from ppodc.service.store import Store
 from ppodc.spec import Spec
+from ppodc.transport import wire as wire_module
 
 _EXIT_LINK = (errors.ChannelError, errors.ProtocolError)
 
@@ -218,6 +224,51 @@ def parameters() -> str:
     return _table(["what", "value", "where"], rows)
 
 
+# --- wire ---------------------------------------------------------------------------------------
+
+
+def _fields(kind: type[msgspec.Struct]) -> str:
+    return ", ".join(_code(field.name) for field in msgspec.structs.fields(kind))
+
+
+def _bodies(module: Any) -> Iterator[list[str]]:
+    for kind in vars(module).values():
+        own = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        if own and kind.__module__ == module.__name__:
+            told = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0]
+            yield [_code(kind.__name__), _cell(told), _fields(kind)]
+
+
+def wire() -> str:
+    """The header, the calls of both services with their callers, and all bodies."""
+    called = [
+        *owner_operations(cast(Any, Store)),  # only named, never called
+        *control_operations(cast(Any, Follower)),
+    ]
+    calls = [
+        [_code(each.name), ", ".join(sorted(each.roles)), _code(each.request.__name__)]
+        for each in called
+    ]
+    body = ("body", "meaning", "fields")
+    header = [
+        [_code(name), _code(getattr(hint, "__name__", str(hint)))]
+        for name, hint in get_type_hints(wire_module.Header).items()
+    ]
+    return "\n\n".join(
+        [
+            "## Header",
+            _table(("field", "type"), header),
+            "## Calls",
+            "Whoever has another role is refused.",
+            _table(("call", "who may call", "body"), calls),
+            "## Bodies between owners, operators, auditors and a cloud",
+            _table(body, _bodies(messages)),
+            "## Bodies between the clouds",
+            _table(body, _bodies(control_messages)),
+        ]
+    )
+
+
 # --- licences -----------------------------------------------------------------------------------
 
 
@@ -297,4 +348,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "parameters": parameters,
     "measured": measured,
     "licences": licences,
+    "wire": wire,
 }

@@ -1,12 +1,15 @@
 """Pages of the repository: links lead somewhere, commands exist, the README stays short."""
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
 from ppodc.cli import app
+from tests.cluster_configs.samples import parse, resolve
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -16,7 +19,9 @@ PAGES = sorted(
 )
 OF_THE_SITE = {"CHANGELOG", "CONTRIBUTING", "SECURITY"}  # of the top folder
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-COMMAND = re.compile(r"`ppodc ((?:[a-z0-9][a-z0-9-]*)(?: [a-z0-9][a-z0-9-]*)?)")
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INLINE = re.compile(r"`([^`]+)`")
+COMMAND = re.compile(r"(?:^|\s)(?:ppodc|(?=bench )) ?((?!import)[a-z][a-z0-9-]*\b(?!\.).*)")
 
 
 def name_of(page: Path) -> str:
@@ -41,16 +46,30 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(there), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_exist(page):
+_UNFINISHED = ("MissingParameter", "NoArgsIsHelpError", "BadOptionUsage", "Exit")
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The arguments of every `ppodc` in code; the papers write `bench` for `ppodc bench`."""
+    shell = "".join(block for kind, block in FENCED.findall(text) if kind in ("bash", "sh"))
+    code = [*shell.replace("\\\n", "").splitlines(), *INLINE.findall(FENCED.sub("", text))]
+    for line in (" ".join(each.split()) for each in code):
+        said = re.split(r" [>&#]|;", line.replace("...", "").replace(" FILE", " FILE.png"))[0]
+        if match := COMMAND.search(said):
+            yield shlex.split(match[1])
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.stem != "CHANGELOG"], ids=name_of)
+def test_commands_and_their_options_exist(page, monkeypatch):
+    monkeypatch.setenv("PPODC_CONFIG", "any.toml")
     tree = typer.main.get_command(app)
-    for words in COMMAND.findall(page.read_text()):
-        first, _, second = words.partition(" ")
-        command = tree.get_command(None, first)
-        assert command is not None, words
-        commands = getattr(command, "commands", None)
-        if second and commands:
-            assert command.get_command(None, second) is not None, words
+    for words in commands(page.read_text()):
+        try:
+            if resolve(tree, words)[2]:
+                parse(tree, words)
+        except Exception as error:  # running text names commands without their arguments
+            if type(error).__name__ not in _UNFINISHED:
+                raise AssertionError(f"{words}: {error!r} {error}") from error
 
 
 def test_the_readme_is_short():

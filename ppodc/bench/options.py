@@ -15,7 +15,7 @@ from ppodc.kmeans.suites import Suite
 
 def numbers(value: str | Sequence[int]) -> list[int]:
     """Whole numbers from a list such as "2,4,8", sorted and without repetition. "none" is empty."""
-    if value == "none":
+    if value in ("none", ()):
         return []
     try:
         values = [int(part) for part in (value.split(",") if isinstance(value, str) else value)]

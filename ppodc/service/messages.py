@@ -51,6 +51,8 @@ class DatasetsAsk(Body, frozen=True):
 
 
 class DatasetList(Body, frozen=True):
+    """At most PAGE datasets, by name."""
+
     datasets: tuple[Dataset, ...]
 
 
@@ -83,6 +85,8 @@ class Room(Body, frozen=True):
 
 
 class UploadRef(Body, frozen=True):
+    """An upload by its id."""
+
     upload_id: UploadId
 
 
@@ -182,10 +186,14 @@ class UploadsAsk(Body, frozen=True):
 
 
 class UploadList(Body, frozen=True):
+    """At most PAGE uploads, in order of arrival."""
+
     uploads: tuple[Upload, ...]
 
 
 class LedgerAsk(Body, frozen=True):
+    """Ledger entries behind this number."""
+
     after: Natural = 0
 
 

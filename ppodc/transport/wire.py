@@ -11,8 +11,7 @@ by another version; it is no signature. The bytes of the buffers are authenticat
 hashing them again would cost as much as encrypting them. Where content must be compared later
 (a repeated request), `content_digest` covers the buffers too.
 
-Version 2: a gateway's refusal carries the code of its error; questions of the paillier suite are
-numbered only, without digest and acknowledgement. Ends of different versions refuse each other.
+Ends of different versions refuse each other.
 """
 
 import hashlib

@@ -68,6 +68,8 @@ def resolve(command: Any, arguments: list[str]) -> tuple[Any, Any, list[str]]:
     context = command.make_context(command.name, list(arguments))
     while True:
         rest = [*context._protected_args, *context.args]
+        if not rest:
+            return context.command, context, []
         name, inner, left = context.command.resolve_command(context, rest)
         if not hasattr(inner, "commands"):
             return inner, context, left

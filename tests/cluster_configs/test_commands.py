@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster_configs.samples import (
-    CLOUDS,
     CONFIGS,
     FEDERATED,
     LAB,
-    ONE_MACHINE,
     RAY_UPS,
     ROOT,
     found,
@@ -99,14 +97,6 @@ def test_jobs_for_ray_are_commands_too(path):
         entry = list(parse(ray_command(), arguments).params["entrypoint"])
         assert entry[:2] == ["ppodc", "run"]
         assert parse(ppodc_command(), entry[1:]).params["config"].is_absolute()
-
-
-def test_the_readmes_show_the_commands_of_a_whole_job():
-    readme = ONE_MACHINE / "README.md"
-    commands = commands_to_run(readme, "ppodc") + commands_named(readme, "ppodc")
-    shown_names = {" ".join(a[:2]) if a[0] in (*CLOUDS, "dataset") else a[0] for a in commands}
-    whole = {"init", "cloud1 serve", "cloud2 serve", "dataset create", "dataset list", "upload"}
-    assert whole | {"run", "status", "resume", "cancel", "result", "ledger"} <= shown_names
 
 
 def test_links_between_the_readmes_lead_somewhere():

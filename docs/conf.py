@@ -2,7 +2,7 @@
 
 Sources are Markdown files of the repository, so that every link works there too. A page that no
 index lists, a link that leads nowhere or an anchor that does not exist fails the build. A line
-`<!-- generated: NAME -->` is replaced by what docs/reference_pages.py makes of the code.
+`<!-- generated: NAME ARGUMENT... -->` is replaced by what docs/reference_pages.py makes of the code.
 """
 
 import re
@@ -52,8 +52,8 @@ pygments_style = "default"
 
 def _insert_generated(_app: Any, _name: str, source: list[str]) -> None:
     source[0] = re.sub(
-        r"^<!-- generated: (\w+) -->$",
-        lambda found: reference_pages.PAGES[found[1]](),
+        r"^<!-- generated: (\w+)(.*) -->$",
+        lambda found: reference_pages.PAGES[found[1]](*found[2].split()),
         source[0],
         flags=re.MULTILINE,
     )

@@ -319,17 +319,17 @@ def licences() -> str:
 # --- measured -----------------------------------------------------------------------------------
 
 
-def measured() -> str:
-    """The tables of all documents that commands wrote into docs/measured."""
+def measured(*files: str) -> str:
+    """The tables of documents that commands wrote into docs/measured."""
     parts = []
-    for file in sorted((Path(__file__).parent / "measured").glob("*.json")):
-        document = json.loads(file.read_text(encoding="utf-8"))
+    for name in files:
+        text = (Path(__file__).parent / "measured" / name).read_text(encoding="utf-8")
+        document = json.loads(text)
         on = document["machine"]
-        parts.append(f"### {document['bench'].capitalize()}: {file.name}")
         parts.append(
-            f"`{document['command']}`, {document['date']}, {on['cores']} cores of "
+            f"**`{document['command']}`**, {document['date']}, {on['cores']} cores of "
             f"{on['processor']}, Python {on['python']}, code {on['code']}. "
-            f"[All figures](measured/{file.name})."
+            f"[All figures](measured/{name})."
         )
         for each in document["tables"]:
             rows = ([_cell(cell) for cell in row] for row in each["rows"])
@@ -338,7 +338,7 @@ def measured() -> str:
     return "\n\n".join(parts)
 
 
-PAGES: dict[str, Callable[[], str]] = {
+PAGES: dict[str, Callable[..., str]] = {
     "commands": commands,
     "spec_keys": spec_keys,
     "configuration_keys": configuration_keys,

@@ -59,7 +59,9 @@ def test_the_reference_is_made_from_the_code(site):
 
 def test_measured_tables_are_made_from_stored_documents(site):
     page = shown(site, "measured.html").replace("\u2019", "'")
+    source = (ROOT / "docs" / "measured.md").read_text()
     for file in (ROOT / "docs" / "measured").glob("*.json"):
+        assert len(re.findall(rf"generated: measured .*\b{re.escape(file.name)}\b", source)) == 1
         document = json.loads(file.read_text())
         assert document["command"] in page
         for table in document["tables"]:

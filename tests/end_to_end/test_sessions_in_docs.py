@@ -63,7 +63,7 @@ def test_every_line_works(session: str, tmp_path: Path):
             env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": path},
         )  # fmt: skip
         try:
-            status = process.wait(LONG)
+            status = process.wait(6 * LONG)  # some thirty programs, one after the other
         finally:
             with contextlib.suppress(ProcessLookupError):  # clouds that a line has left
                 os.killpg(process.pid, signal.SIGKILL)

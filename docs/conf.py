@@ -2,7 +2,7 @@
 
 Sources are Markdown files of the repository, so that every link works there too. A page that no
 index lists, a link that leads nowhere or an anchor that does not exist fails the build. A line
-`<!-- generated: NAME ARGUMENT... -->` is replaced by what docs/reference_pages.py makes of the code.
+`<!-- generated: NAME FILE... -->` is replaced by what docs/reference_pages.py makes of the code.
 """
 
 import re

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import socket
 import stat
 from dataclasses import replace
 from functools import partial
@@ -306,6 +307,18 @@ def test_a_file_that_is_no_table_is_refused_and_deleted(desk, study, clouds, dat
     agree(desk, study)
     refused = desk.put("/study/open-study/file?name=t.csv", data)
     assert words in refused.text
+    assert not list(clouds.config(OWNERS[0]).parent.rglob("table.csv"))
+
+
+def test_a_file_larger_than_the_disk_is_refused_before_it_is_read(desk, study, clouds):
+    agree(desk, study)
+    whole = {**desk.headers(), "Content-Length": str(1 << 60)}
+    head = "".join(f"{name}: {value}\r\n" for name, value in whole.items())
+    with socket.create_connection(("127.0.0.1", desk.port)) as caller:
+        path = f"{desk.access.base}/study/open-study/file?name=t.csv"
+        caller.sendall(f"PUT {path} HTTP/1.1\r\n{head}\r\nage\n".encode())
+        answer = caller.makefile("rb").readline()
+    assert b" 400 " in answer
     assert not list(clouds.config(OWNERS[0]).parent.rglob("table.csv"))
 
 

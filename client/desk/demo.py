@@ -1,6 +1,7 @@
 """`ppodc demo --desk`: both clouds on this machine, and a desk for each party of a study."""
 
 import csv
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,8 +23,8 @@ def _until_interrupted(console: Console) -> None:
     console.print("Ctrl-C ends all of it")
     try:
         while True:
-            input()
-    except (EOFError, KeyboardInterrupt):
+            time.sleep(1)
+    except KeyboardInterrupt:
         console.print("ending")
 
 

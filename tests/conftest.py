@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 from ppodc.cluster.ray_cluster import settings as ray_settings
@@ -27,8 +26,4 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("any machine")
-
-
-@pytest.fixture(autouse=True)
-def _fast_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(round_trip, "SLOW_US", 1 << 60)
+round_trip.SLOW_US = 1 << 60

@@ -131,11 +131,18 @@ class Half(PairHalf):
         """The findings of all portions about a row in any pass, at its place in the first."""
         raise _cannot_link()
 
-    def fill(self, shard: str, values: NDArray[Any], keep: "Bits", whose: "Bits") -> None:
+    def fill(
+        self,
+        shard: str,
+        values: NDArray[Any],
+        keep: "Bits",
+        whose: "Bits",
+        weight: NDArray[np.uint64],
+    ) -> None:
         """Take in a shard's records, whose joined columns and shared bits of who counts these are.
 
         From now on sums leave out the others; nobody learns which. `whose` are bits of whose rows
-        their partners are.
+        their partners are, `weight` what the records weigh for thresholds.
         """
         raise _cannot_link()
 

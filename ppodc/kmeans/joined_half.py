@@ -25,12 +25,15 @@ from ppodc.kmeans.shares import output as giving_out
 from ppodc.kmeans.shares import sums as summing
 from ppodc.kmeans.shares import update
 from ppodc.kmeans.shares.half import SharesHalf
+from ppodc.kmeans.shares.ring_sizes import checked
 from ppodc.kmeans.shares.whole_centres import whole_centres
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.joined import joined_rows
 from ppodc.linkage.joined.columns import JoinedColumns
-from ppodc.linkage.joined.joined_rows import as_numbers, both
+from ppodc.linkage.joined.joined_rows import both
 from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads
+from ppodc.linkage.joined.joining import MOST_ROWS
 from ppodc.linkage.token_shares import own_row_share
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares.additive import U64, U64Array
@@ -48,7 +51,7 @@ class JoinedHalf(SharesHalf):
         self._joiner = Joiner(self._session, columns)
         self._waiting: dict[str, NDArray[np.uint64]] = {}  # own columns of rows not joined yet
         self._numbers: dict[str, NDArray[np.uint64]] = {}  # of rows, where there are dummies
-        self._whose: dict[str, Bits] = {}  # of rows, whose partners theirs are
+        self._weights: dict[str, tuple[Bits, U64Array]] = {}  # of rows: whose partners, weights
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload for the join, or the anchor's rows: as uploaded."""
@@ -76,7 +79,9 @@ class JoinedHalf(SharesHalf):
         with self._session.step("join"):
             return self._joiner.join(found, work, uploads)
 
-    def fill(self, shard: str, values: NDArray[Any], keep: Bits, whose: Bits) -> None:
+    def fill(
+        self, shard: str, values: NDArray[Any], keep: Bits, whose: Bits, weight: U64Array
+    ) -> None:
         """Take in the anchor's records of a shard with the columns of their partners."""
         own = self._waiting.pop(shard, None)
         if own is None or not len(own) == len(values) == len(keep) == len(whose):
@@ -87,39 +92,49 @@ class JoinedHalf(SharesHalf):
         super().ingest(shard, records)
         with self._session.step("join"):
             self._shards[shard].keep_only(self._session, keep, self._budget)
-        self._whose[shard] = whose
+        self._weights[shard] = whose, weight
 
     def members(self, shard: str, runs: NDArray[np.int64], owners: int, *partners: int) -> State:
-        """Sizes by owner: of its own rows of the anchor, or of rows whose partner is its own.
+        """Weights of the clusters without an owner's own rows: (k, sides * owners).
 
         `runs` are empty if the anchor has one owner; `partners` are the numbers of the owners
-        whose partners `fill` has told of. All others have none.
+        whose partners `fill` has told of.
         """
-        held, whose = self._shard(shard), self._whose[shard]
-        if len(partners) != whose.shape[1]:
-            raise InputError(f"{len(partners)} owners of partners do not fit shard {shard!r}.")
-        total = np.zeros((len(held.hot[0][1]) if held.hot else 1, owners), U64)
-        if len(runs):
-            total += super().members(shard, runs, owners)
-        if partners:
-            with self._session.step("members"):
-                counted, at = as_numbers(self._session, whose).limbs[..., 0], 0
-                for rows, hot in held.hot:
-                    self._session.supplies.reserve(summing.needs(rows, len(hot)))
-                    own = np.ascontiguousarray(counted[at : at + rows])
-                    total[:, list(partners)] += summing.sums(self._session, own, hot, 32)
-                    at += rows
-        return total
+        held, (whose, weight) = self._shard(shard), self._weights[shard]
+        with self._session.step("members"):
+            arguments = whose, owners, partners, runs
+            counted = joined_rows.others(self._session, weight, *arguments)
+            k = len(held.hot[0][1]) if held.hot else 1
+            at, total = 0, np.zeros((k, counted.shape[1]), U64)
+            for rows, hot in held.hot:
+                self._session.supplies.reserve(summing.needs(rows, len(hot)))
+                own = np.ascontiguousarray(counted[at : at + rows])
+                total += summing.sums(self._session, own, hot, 32)
+                at += rows
+            return total
+
+    def _counts(self, clusters: U64Array, members: State | None, owners: int) -> U64Array:
+        """Without weights all rows count for all; with them (sides * owners, k)."""
+        return super()._counts(clusters, None, 1) if members is None else checked(members).T
 
     def _told(self, counts: U64Array) -> Bits | None:
-        """As without a join, and none of an owner for whom fewer than `least` rows count."""
-        told, least = super()._told(counts), min(self._columns.join.least, self._p.m + 1)
-        if least <= 1:
-            return told
-        joined = counts.sum(axis=1, dtype=U64)[:, None]
-        self._session.supplies.reserve(update.small_needs(counts.size))
-        enough = np.repeat(giving_out.large(self._session, joined, least), counts.shape[1], axis=1)
-        return enough if told is None else both(self._session, enough, told)
+        """Those clusters with enough people on every side, if all have enough together."""
+        join, most = self._columns.join, self._p.m + 1
+        sides = join.sides_counted(len(self._columns.partners))
+        bits = None
+        for least, parts in ((self._p.min_size, counts), (join.least, counts.sum(axis=1)[:, None])):
+            if least > 1:
+                self._session.supplies.reserve(update.small_needs(parts.size))
+                wanted = min(least, most, MOST_ROWS + 1) * join.whole
+                large = giving_out.large(self._session, parts, wanted)
+                large = np.ascontiguousarray(np.broadcast_to(large, counts.shape))
+                bits = large if bits is None else both(self._session, bits, large)
+        if bits is None:
+            return None
+        told, *others = np.split(bits, sides)
+        for part in others:
+            told = both(self._session, told, part)
+        return told
 
     def _as_told(self, clusters: U64Array) -> U64Array:
         """Without sizes, centres in whole steps, each with 1 behind it if it is told."""
@@ -165,5 +180,5 @@ class JoinedHalf(SharesHalf):
         self._joiner.close()
         self._waiting.clear()
         self._numbers.clear()
-        self._whose.clear()
+        self._weights.clear()
         super().close()

@@ -211,8 +211,8 @@ def kmeans(
     Records that `keep` leaves out have a label, and may start a cluster where rows follow from the
     seed, but are in no sum. The
     result says nothing of clusters that end with fewer than `min_size` records; with `owners`, the
-    number of each record's owner or (records, owners) whether it is its own, nothing to an owner
-    without whose records they are fewer.
+    number of each record's owner or (records, owners) how much of it is its own, nothing to an
+    owner without whose records they are fewer.
     """
     points = _integers(records, "the records")
     limit = Fraction(beta)
@@ -297,8 +297,8 @@ def _members(
         if len(np.unique(owners)) < 2:
             return None
         owners = owners[:, None] == np.arange(owners.max() + 1)
-    own = owners & counted[:, None]
-    return np.stack([own[labels == h].sum(axis=0) for h in range(k)]).astype(np.int64)
+    own = owners * counted[:, None]
+    return np.stack([own[labels == h].sum(axis=0) for h in range(k)])
 
 
 def _squares(records: Integers, labels: Integers, k: int) -> tuple[int, ...]:

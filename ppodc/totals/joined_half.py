@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.compare.comparisons import is_side
-from ppodc.linkage.joined.joined_rows import as_numbers
+from ppodc.linkage.joined.joined_rows import both, others
 from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads, Words
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares import compare, select
@@ -42,7 +42,7 @@ from ppodc.totals.half import TotalsHalf
 from ppodc.totals.job import job_of
 from ppodc.transport.channel import Channel
 
-_COUNT_BITS = 41  # |n - least| < 2^41
+_COUNT_BITS = 47  # |n - least| < 2^41, and 2^6 times as much of weights
 
 
 class JoinedTotalsHalf(TotalsHalf):
@@ -57,11 +57,12 @@ class JoinedTotalsHalf(TotalsHalf):
         if joined is None:
             raise InputError("this job joins no rows.")
         self._joined, self._cross = joined, job.cross
+        self._sides = joined.join.sides_counted(len(joined.partners))
         self._least = min(joined.join.least, m + 1)
         self._joiner = Joiner(self._session, joined)
         self._waiting: dict[str, NDArray[np.uint64]] = {}  # own columns of rows not joined yet
         self._keep: dict[str, Bits] = {}
-        self._whose: dict[str, Bits] = {}  # of rows, whose partners theirs are
+        self._weights: dict[str, tuple[U64Array, Bits]] = {}  # of rows, and whose partners
 
     def ingest(self, shard: str, share: NDArray[np.uint64]) -> None:
         """Take in an upload for the join, or the anchor's rows: as uploaded."""
@@ -85,7 +86,7 @@ class JoinedTotalsHalf(TotalsHalf):
         with self._session.step("join"):
             return self._joiner.join(found, work, uploads)
 
-    def fill(self, shard: str, values: Words, keep: Bits, whose: Bits) -> None:
+    def fill(self, shard: str, values: Words, keep: Bits, whose: Bits, weight: U64Array) -> None:
         """Take in the anchor's rows of a shard with the columns of their partners."""
         own = self._waiting.pop(shard, None)
         if own is None or not len(own) == len(values) == len(keep) == len(whose):
@@ -93,7 +94,7 @@ class JoinedTotalsHalf(TotalsHalf):
         records = own.copy()
         records[:, [place for side in self._joined.partners for place in side.places]] = values
         super().ingest(shard, records)
-        self._keep[shard], self._whose[shard] = keep, whose
+        self._keep[shard], self._weights[shard] = keep, (weight, whose)
 
     def sum(
         self,
@@ -105,28 +106,26 @@ class JoinedTotalsHalf(TotalsHalf):
     ) -> U64Array:
         """This cloud's share of n, S and Q or C of these shards, one behind the other.
 
-        Behind them, for each of the owners if some share a side, how many joined rows are its own:
-        by `runs` of the anchor's rows, and by the numbers of owners whose partners `fill` told of.
+        Behind them, if owners are told apart, the weights of all rows that are not their own, for
+        each side and owner: by `runs` of the anchor's rows, and by the numbers of owners whose
+        partners `fill` told of.
         """
         with self._session.step("sum"):
             columns = self._columns
             size = columns * columns if self._cross else columns * self._variance
-            total, own = np.zeros(1 + columns + size, U64), np.zeros(owners, U64)
+            total, counts = np.zeros(1 + columns + size, U64), np.zeros(self._sides * owners, U64)
             for place, name in enumerate(shards):
                 table, keep = self._tables[name], self._keep[name]
-                whose = np.repeat(runs[place][:, 1], runs[place][:, 0]) if owners else keep[:0]
                 for start, end in self._chunks(table.rows):
                     kept = self._kept(table, keep[start:end], start, end)
                     total[:1] += kept[:, -1].sum(dtype=U64)
                     total[1 : 1 + columns] += kept[:, :-1].sum(axis=0, dtype=U64)
                     total[1 + columns :] += self._products(table, kept[:, :-1], start, end)
-                    if len(whose):
-                        np.add.at(own, whose[start:end], kept[:, -1])
                     progress(end - start)
-                if partners:
-                    theirs = as_numbers(self._session, self._whose[name]).limbs[..., 0]
-                    own[list(partners)] += theirs.sum(axis=0, dtype=U64)
-            return np.concatenate([total, own])
+                if owners:
+                    arguments = *self._weights[name], owners, partners, runs[place]
+                    counts += others(self._session, *arguments).sum(axis=0, dtype=U64)
+            return np.concatenate([total, counts])
 
     def _kept(self, table: SharedTable, keep: Bits, start: int, end: int) -> U64Array:
         """(keep t, keep) of some rows."""
@@ -159,18 +158,21 @@ class JoinedTotalsHalf(TotalsHalf):
         """
         with self._session.step("output"):
             total: U64Array = np.stack(parts).sum(axis=0, dtype=U64)
-            total, own = np.split(total, [len(total) - owners])
+            total, counts = np.split(total, [len(total) - self._sides * owners])
             told = np.tile(total, (max(1, owners), 1))
             if self._least > 1:
-                told = self._told(total, total[0] - own if owners else total[:1].copy())
+                told = self._told(total, counts if owners else total[:1].copy())
             cuts = [np.split(row, [1, 1 + self._columns]) for row in remask(self._session, told)]
             return [OutputShare.of_words(part) for row in cuts for part in row if len(part)]
 
     def _told(self, total: U64Array, counts: U64Array) -> U64Array:
-        """The totals, or zeros, by each of the counts: [n >= least] is decided on shares."""
-        session, least = self._session, [self._least] * len(counts)
-        above = AdditiveShare(counts[:, None]) - public(least, 1, session.role)
-        bits = compare.sign(session, above, _COUNT_BITS).negated(session.role).unpack(len(counts))
+        """The totals, or zeros, by the counts of all sides: [n >= least] is decided on shares."""
+        session, least = self._session, self._least * self._joined.join.whole
+        above = AdditiveShare(counts[:, None]) - public([least] * len(counts), 1, session.role)
+        each = compare.sign(session, above, _COUNT_BITS).negated(session.role).unpack(len(counts))
+        bits, *more = np.split(each, self._sides)
+        for part in more:
+            bits = both(session, bits, part)
         return select.select(session, bits, AdditiveShare(total[None, :, None])).limbs[..., 0]
 
     def close(self) -> None:

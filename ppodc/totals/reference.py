@@ -9,11 +9,12 @@ from ppodc.totals.job import job_of
 from ppodc.totals.result import Totals, totals, untold
 
 
-def reference(spec: Spec, records: NDArray[Any], own: int = 0) -> Totals:
+def reference(spec: Spec, records: NDArray[Any], own: float = 0) -> Totals:
     """From encoded records (m, l), as an owner gets it who has `own` of them.
 
     Or from the joined rows; `own` are those that hold its row of a side that it shares with other
-    owners. If fewer than `least` are not its own, zeros; 1 is no bound.
+    owners, and with m:1 what rows lack to a person. If fewer than `least` are left, zeros; 1 is no
+    bound.
     """
     job, told = job_of(spec), records
     if job.join is not None and len(records) - own < job.join.least > 1:

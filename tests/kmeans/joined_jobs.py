@@ -120,6 +120,7 @@ class Known:
         self.owner_of = [owner for owner, _ in tables]  # of each upload
         columns = self.columns = given.spec.job.joined(given.spec.schema)
         self.sides = [self._side(n, tables) for n in range(len(columns.sides))]
+        self.parts: list[list[float]] = []  # of each other side, of a row with this partner
         self.partners = [self._partners(side) for side in self.sides[1:]]
         own, *others = [
             side.values[:, list(columns.sides[n].places)] for n, side in enumerate(self.sides)
@@ -166,7 +167,10 @@ class Known:
             records = _record(self.spec, a), _record(self.spec, b)
             return bool(join.linkage.rule.matches(*records))
 
-        return reference.partners(len(anchor.rows), len(side.rows), matches, join.relation)
+        rows, others = len(anchor.rows), len(side.rows)
+        shared = [sum(matches(i, j) for i in range(rows)) for j in range(others)]
+        self.parts.append([reference.part_of_one(n, join.relation) if n else 0.0 for n in shared])
+        return reference.partners(rows, others, matches, join.relation)
 
     def labels(self, labels, tables, owner: str) -> list[int] | None:
         """Those of an owner's own rows, from the labels of all rows of the anchor."""
@@ -179,30 +183,35 @@ class Known:
 
     @property
     def own(self) -> np.ndarray:
-        """(rows, owners in order of first upload): whether a joined row is the owner's own.
+        """(rows, owners in order of first upload): how much of a joined row does not count.
 
-        It holds a row of this owner, on a side that several owners share.
+        All of it, if it holds a row of this owner on a side that several owners share. With m:1
+        (of two sides) what it lacks to a whole person.
         """
-        found = np.zeros((len(self.keep), len(set(self.owner_of))), bool)
+        found = np.zeros((len(self.keep), len(set(self.owner_of))))
         numbers = {owner: n for n, owner in enumerate(dict.fromkeys(self.owner_of))}
-        each = [
-            list(range(len(self.keep))),
-            *self.partners,
-        ]  # of each side: its row in a joined one
-        for side, rows in zip(self.sides, each, strict=True):
-            whose = [self.owner_of[upload] for upload, _ in side.places]
-            if len(set(whose)) > 1:
-                for i in np.flatnonzero(self.keep):
-                    found[i, numbers[whose[rows[i]]]] = True
+        each = [list(range(len(self.keep))), *self.partners]
+        for i in np.flatnonzero(self.keep):
+            found[i] = 1 - self.parts[0][self.partners[0][i]]
+            for side, rows in zip(self.sides, each, strict=True):
+                whose = [self.owner_of[upload] for upload, _ in side.places]
+                if len(set(whose)) > 1:
+                    found[i, numbers[whose[rows[i]]]] = 1
         return found
 
-    def told(self) -> list[bool]:
-        """Whether each owner is told anything: `least` of the joined rows are not its own.
+    def weights(self) -> list[list[int]]:
+        """What each row weighs for thresholds, on each side that counts."""
+        whole, kept = self.spec.job.join.whole, self.keep.astype(int)
+        if whole == 1:
+            return [[int(keep)] for keep in kept]
+        sides = list(zip(self.parts, self.partners, strict=True))
+        each = enumerate(kept.tolist())
+        return [[int(whole * p[of[i]]) if keep else 0 for p, of in sides] for i, keep in each]
 
-        With 1 there is no bound.
-        """
-        others, least = (self.keep[:, None] & ~self.own).sum(axis=0), self.spec.job.join.least
-        return ((others >= least) | (least == 1)).tolist()
+    def told(self) -> list[bool]:
+        """Whether each owner is told anything: `least` of the joined people are not its own."""
+        least, others = self.spec.job.join.least, ((1 - self.own) * self.keep[:, None]).sum(axis=0)
+        return [least == 1 or count >= least for count in others.tolist()]
 
     def expected(self) -> Expected:
         centres, records = self.spec.job.initial_centres(self.spec.schema), self.records
@@ -224,6 +233,8 @@ def check(clouds: TwoClouds, results, tables) -> Known:
     others = [place for side in known.columns.partners for place in side.places]
     assert keep.astype(bool).tolist() == known.keep.tolist()
     assert values.tolist() == known.records[:, others].tolist()
+    first, second = (plan.linking.joined.weight for plan in clouds.plans)
+    assert (first + second).tolist() == known.weights()
     plain, job, enough = known.expected(), clouds.given.spec.job, known.told()
     for k, whole in plain.by_k.items():
         for number, (owner, result) in enumerate(results.items()):

@@ -262,7 +262,12 @@ def test_work_and_findings_go_to_a_worker_without_pickle():
     here, there = multiprocessing.Pipe()
     rows = Rows(1, 0, 0, 3, (2, 1))
     found = Found(np.zeros((2, 3), np.uint16), np.zeros(4, np.uint16), np.zeros(1, np.uint8))
-    joined = Joined(np.ones((2, 2), np.uint32), np.zeros(2, np.uint8), np.zeros((2, 0), np.uint8))
+    joined = Joined(
+        np.ones((2, 2), np.uint32),
+        np.zeros(2, np.uint8),
+        np.zeros((2, 0), np.uint8),
+        np.ones((2, 1), np.uint64),
+    )
     for value in (Uploads((rows, rows), 2), found, joined):
         plain_values.send(here, value)
         assert repr(plain_values.receive(there)) == repr(value)

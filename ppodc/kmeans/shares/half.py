@@ -299,10 +299,9 @@ class SharesHalf(Half):
         """
         with self._session.step("output"):
             clusters = self._widened(self._clusters(sums))
-            columns, counts = clusters.shape[1], np.tile(clusters[:, -1], (owners, 1))
-            if members is not None:
-                counts = counts - checked(members).T
-            told, found = self._told(counts), self._as_told(clusters)
+            columns = clusters.shape[1]
+            told = self._told(self._counts(clusters, members, owners))
+            found = self._as_told(clusters)
             if squares is not None:
                 found = np.hstack([found, checked(squares)])
             by_owner = np.broadcast_to(found, (owners, *found.shape))
@@ -312,6 +311,11 @@ class SharesHalf(Half):
             if squares is not None:
                 flat = np.hstack([flat, by_owner[:, :, columns].sum(axis=1, dtype=U64)[:, None]])
             return [OutputShare.of_words(row) for row in remask(self._session, flat)]
+
+    def _counts(self, clusters: U64Array, members: State | None, owners: int) -> U64Array:
+        """What thresholds count: of each cluster the records that are not an owner's own."""
+        counts = np.tile(clusters[:, -1], (owners, 1))
+        return counts if members is None else counts - checked(members).T
 
     def _told(self, counts: U64Array) -> Bits | None:
         """Which clusters each owner is told of, by the counts (owners, k); None: all of all."""

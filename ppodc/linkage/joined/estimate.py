@@ -12,7 +12,7 @@ from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.joined_rows import lane_bytes
 from ppodc.spec import Spec
 
-_PAIR_BYTES, _MUTUAL_BYTES = 4.13, 2.2
+_PAIR_BYTES, _MUTUAL_BYTES, _WEIGHT_BYTES = 4.13, 2.2, 5.13
 _PAIR_SECONDS, _LANE_SECONDS, _MUTUAL_SECONDS = 0.09e-6, 0.004e-6, 0.02e-6
 
 
@@ -32,11 +32,13 @@ def estimate_join(spec: Spec, columns: JoinedColumns, rows: Sequence[int]) -> Es
     top = lane_bytes(columns.joined.ub, most)
     own = [len(side.places) + 1 for side in columns.partners]
     lanes = top * sum(own) / len(own)  # of a pair, on average over the sides
-    mutual = columns.join.relation == "1:1"
-    size = found.pairs * (_PAIR_BYTES + lanes + _MUTUAL_BYTES * mutual) / 1e9
+    mutual = columns.join.relation == "1:1"  # else weights take a select of one byte a pair
+    more = _MUTUAL_BYTES if mutual else _WEIGHT_BYTES
+    size = found.pairs * (_PAIR_BYTES + lanes + more) / 1e9
+    again = _MUTUAL_SECONDS if mutual else _PAIR_SECONDS
+    seconds = found.pairs * (_PAIR_SECONDS + _LANE_SECONDS * lanes + again)
     space = columns.job.space(columns.spec.schema)
     cells = [space.usual(rows[number], number) for number in anchors]
-    seconds = found.pairs * (_PAIR_SECONDS + _LANE_SECONDS * lanes + _MUTUAL_SECONDS * mutual)
     return replace(
         found,
         seconds=found.seconds + seconds,

@@ -23,6 +23,7 @@ from ppodc.toml_document import check_whole
 
 Relation = Literal["1:1", "m:1"]
 LEAST = 20  # joined people of whom a new spec tells
+WHOLE = 64  # what all rows of one partner weigh together with m:1
 _ANY_NUMBER = 1  # what a spec without the key means
 _MAX_LEAST = 1 << 40
 _OWN = ("relation", "anchor", "least")
@@ -76,6 +77,15 @@ class Join:
             own["least"] = self.least
         return {**own, **rest}
 
+    @property
+    def whole(self) -> int:
+        """The weight of one person, where thresholds count people."""
+        return WHOLE if self.relation == "m:1" else 1
+
+    def sides_counted(self, partners: int) -> int:
+        """On how many sides thresholds count people: with m:1 on each of the partners'."""
+        return partners if self.relation == "m:1" else 1
+
     def describe_clusters(self, labels: bool, sizes: bool) -> list[str]:
         """Sentences on who is joined, and what their clusters tell."""
         if labels:
@@ -117,8 +127,10 @@ class Join:
             ),
             *(
                 [
-                    "Several rows may have the same partner. Thresholds count rows: an owner on "
-                    "the anchor's side that repeats a row can read the columns of its partner."
+                    "Several rows may have the same partner. Thresholds count partners: of n rows "
+                    "with one partner each counts as 1/n or somewhat less, and as nothing if there "
+                    f"are more than {WHOLE}. Sums have every row: an owner on the anchor's side "
+                    "that repeats a row often can nearly read its partner from a cluster's mean."
                 ]
                 if self.relation == "m:1"
                 else []

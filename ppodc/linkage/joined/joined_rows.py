@@ -17,9 +17,14 @@ already, modulo any power of two; lanes of tau = 1, 2 or 4 bytes hold values and
 If c_i = 1, V_i is the partner's row and s_i its one_j; if c_i = 0, s_i = 0; if c_i >= 2, keep_i = 0
 whatever s_i is. Counts are exact while no row has 2^(8 tau - 1) candidates, which is public.
 
+Thresholds count people. With m:1, rows that repeat one person must not count as several: row i
+weighs w_i = keep_i sum_j m_ij part_j, where part_j is 64 over the least power of two that is no
+less than d_j (0 above 64). Rows that share a partner then weigh 64 together, or down to half of it,
+in however many clusters they are. With 1:1, w_i = keep_i.
+
 Who learns what: nothing; masked choices, pads and masked bits travel, and how many depends on the
-number of pairs alone. Bytes per pair and direction: 4.1 + tau (l + 1), and 2.2 for 1:1, supplies
-included. Rounds: 1 a batch, 1 a batch for 1:1; then those of a comparison and some ANDs, once.
+number of pairs alone. Bytes per pair and direction: 4.1 + tau (l + 1), and 2.2 for 1:1 or 5.1 for
+m:1, supplies included. Rounds: 2 a batch; then those of a comparison and some ANDs, once.
 """
 
 from collections.abc import Sequence
@@ -30,11 +35,12 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Block
+from ppodc.linkage.joined.join import WHOLE
 from ppodc.mpc.compiled import compiled, in_i8
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.ot.lanes import TYPES, Lanes
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares import and_bits, compare, select
+from ppodc.mpc.shares import and_bits, compare, select, widen
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
 from ppodc.mpc.shares.xor_bits import WORD, XorShare, pack, padded
 from ppodc.mpc.supplies import Needs
@@ -115,6 +121,68 @@ def below_two(session: Session, counts: U64Array, top: int) -> Bits:
 def parity(counts: U64Array) -> Bits:
     """Shares of the lowest bit of each count. Local."""
     return (counts & U64(1)).astype(np.uint8)
+
+
+def part_of_one(session: Session, counts: U64Array, top: int) -> Lanes:
+    """WHOLE over the least power of two that is no less than the count, 0 above WHOLE: lanes of 1.
+
+    So rows that share a partner weigh no more than WHOLE together.
+    """
+    powers = [1 << t for t in range(WHOLE.bit_length())]
+    bounds = public([power + 1 for power in powers], 1, session.role).limbs[:, 0]
+    less = (counts.reshape(-1, 1) - bounds).reshape(-1, 1)
+    session.supplies.reserve(compare.needs(len(less), 8 * top - 1) + select.needs(len(less)))
+    bits = compare.sign(session, AdditiveShare(less), 8 * top - 1).unpack(len(less))
+    more = [WHOLE // power - WHOLE // (2 * power) for power in powers]
+    steps = public(more, 1, session.role).reshape(len(powers), 1)
+    return select.select(session, bits, steps, len(powers)).limbs[:, 0, 0].astype(np.uint8)
+
+
+def weigh(
+    session: Session, blocks: Sequence[Block], matched: Sequence[Bits], parts: Lanes, found: Lanes
+) -> None:
+    """Add the parts of matching rows on the right to the rows on the left."""
+    rows = [np.tile(parts[block.columns], block.height) for block in blocks]
+    flat = np.concatenate([bits.reshape(-1) for bits in matched])
+    session.supplies.reserve(select.needs(len(flat)))
+    chosen, at = select.select_lanes(session, flat, np.concatenate(rows)[:, None]), 0
+    for block in blocks:
+        part = chosen[at : at + block.pairs].reshape(block.height, block.width)
+        found[slice(*block.xs)] += part.sum(axis=1, dtype=found.dtype)
+        at += block.pairs
+
+
+def weights(session: Session, keep: Bits, parts: U64Array) -> U64Array:
+    """Parts (rows, sides) modulo 2^8 of the rows that count, 0 of the others; modulo 2^64."""
+    session.supplies.reserve(select.needs(2 * parts.size))
+    whole = widen.widen(session, AdditiveShare(parts.reshape(-1, 1)), 1, 8).reshape(*parts.shape)
+    return select.select(session, keep, whole).limbs[..., 0]
+
+
+def others(
+    session: Session,
+    weight: U64Array,
+    whose: Bits,
+    owners: int,
+    partners: Sequence[int],
+    runs: NDArray[np.int64],
+) -> U64Array:
+    """The weights (rows, sides) of rows for each owner, 0 for its own: (rows, sides * owners).
+
+    `runs` say whose rows of the anchor these are, (rows in a row, owner), if owners share its side;
+    `whose` are the bits of the owners `partners`, who share another.
+    """
+    rows, sides = weight.shape
+    table = np.repeat(weight[:, :, None], owners, axis=2)
+    if len(runs):
+        table[np.arange(rows), :, np.repeat(runs[:, 1], runs[:, 0])] = 0
+    if partners:
+        count = len(partners)
+        each = AdditiveShare(np.repeat(weight, count, axis=0)[..., None])
+        session.supplies.reserve(select.needs(rows * count))
+        own = select.select(session, whose.reshape(-1), each).limbs.reshape(rows, count, sides)
+        table[:, :, list(partners)] -= own.transpose(0, 2, 1)
+    return table.reshape(rows, sides * owners)
 
 
 def both(session: Session, x: Bits, y: Bits) -> Bits:

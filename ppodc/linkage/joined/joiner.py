@@ -57,12 +57,14 @@ class Joined:
 
     `values` is t + r at C1 and r at C2, modulo 2^(8 tau) of the lanes; `keep` has a byte per bit.
     `whose` (rows, owners) says of a row that counts which owners' rows its partners are, of those
-    owners that share a side (`Uploads.apart`).
+    owners that share a side (`Uploads.apart`). `weight` (rows, sides) is additive: 1 of a row that
+    counts, and with m:1 what it weighs on each of the other sides (`joined_rows.weights`).
     """
 
     values: Words
     keep: Bits
     whose: Bits
+    weight: U64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,7 @@ class Joiner:
                 tables[y] = joined_rows.table_of(self._session, values, uploads.top)
             sums = fetched[own, lanes], used[there]
             joined_rows.fetch(self._session, blocks, matched, tables[y], sums)
-            if self._columns.join.relation == "1:1":
-                bits += [np.packbits(part.reshape(-1)) for part in matched]
+            bits += [np.packbits(part.reshape(-1)) for part in matched]
         return Found(fetched, used, np.concatenate([np.empty(0, np.uint8), *bits]))
 
     def _needs(self, batch: Sequence[Work]) -> Needs:
@@ -215,9 +216,12 @@ class Joiner:
             kept = joined_rows.both(session, kept, np.ascontiguousarray(keep[:, side]))
         values = np.concatenate([self._filled(kept, fetched, s, uploads) for s in self._lanes], 1)
         shared = values if session.role == 1 else U64(0) - values
-        return Joined(
-            shared.astype(joined_rows.KINDS[top]), kept, self._whose(kept, fetched, uploads)
-        )
+        whose = self._whose(kept, fetched, uploads)
+        if self._columns.join.relation == "1:1":
+            weight = joined_rows.as_numbers(session, kept[:, None]).limbs[..., 0]
+        else:
+            weight = joined_rows.weights(session, kept, self._parts(found, work, uploads))
+        return Joined(shared.astype(joined_rows.KINDS[top]), kept, whose, weight)
 
     def _by_side(self, found: Words, uploads: Uploads) -> U64Array:
         """Columns and count of every side, and behind all the counts of owners that share one."""
@@ -257,18 +261,10 @@ class Joiner:
         """Shares of [the row's partner has no other], of a row with one: (rows, other sides)."""
         session, anchor = self._session, uploads.counts()[0]
         one = self._ones(found, uploads)
-        first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
-        bits, at = np.zeros((len(self._lanes), anchor), np.uint8), 0
-        for batch in grouped(work, self._columns.job.rule.batch_pairs):
-            x, y = uploads.rows[batch[0].x], uploads.rows[batch[0].y]
-            blocks = [each.block for each in batch]
-            matched, at = _unpacked(found.bits, at, blocks)
+        bits = np.zeros((len(self._lanes), anchor), np.uint8)
+        for blocks, matched, side, own, there in self._once_more(found, work, uploads):
             session.supplies.reserve(joined_rows.mutual_needs(blocks))
-            left, right = first[batch[0].x], first[batch[0].y]
-            own = bits[y.owner - 1, left : left + x.count]
-            joined_rows.mutual(session, blocks, matched, one[right : right + y.count], own)
-        if at != len(found.bits):
-            raise InputError("the match bits of a join do not fit its blocks.")
+            joined_rows.mutual(session, blocks, matched, one[there], bits[side - 1, own])
         rows = np.ascontiguousarray(bits.T)
         if not self._columns.layout.has_passes:
             return rows
@@ -282,12 +278,46 @@ class Joiner:
         one = joined_rows.exactly_one(session, used, top)
         if not self._columns.layout.has_passes:
             return one.reshape(-1)
-        numbers, at, parts = joined_rows.as_numbers(session, one), 0, []
+        numbers = joined_rows.as_numbers(session, one)
+        return joined_rows.parity(self._at_all_places(numbers, uploads))
+
+    def _parts(self, found: Found, work: Sequence[Work], uploads: Uploads) -> U64Array:
+        """Of a row with one partner, the part that it is of its rows: (rows, other sides)."""
+        session, anchor = self._session, uploads.counts()[0]
+        used = self._home(found.used.astype(U64)[:, None], uploads.of_others(), uploads.top)
+        parts = joined_rows.part_of_one(session, used, uploads.top)
+        if self._columns.layout.has_passes:
+            numbers = AdditiveShare(parts.astype(U64).reshape(-1, 1, 1))
+            parts = self._at_all_places(numbers, uploads).astype(np.uint8)
+        sums = np.zeros((anchor, len(self._lanes)), np.uint8)
+        for blocks, matched, side, own, there in self._once_more(found, work, uploads):
+            joined_rows.weigh(session, blocks, matched, parts[there], sums[own, side - 1])
+        return self._home(sums.astype(U64), uploads.of_anchor(), 1)
+
+    def _once_more(
+        self, found: Found, work: Sequence[Work], uploads: Uploads
+    ) -> Iterator[tuple[list[Block], list[Bits], int, slice, slice]]:
+        """Blocks and their match bits, the other side, and the places of the rows of both."""
+        first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
+        at = 0
+        for batch in grouped(work, self._columns.job.rule.batch_pairs):
+            x, y = uploads.rows[batch[0].x], uploads.rows[batch[0].y]
+            blocks = [each.block for each in batch]
+            matched, at = _unpacked(found.bits, at, blocks)
+            left, right = first[batch[0].x], first[batch[0].y]
+            own, there = slice(left, left + x.count), slice(right, right + y.count)
+            yield blocks, matched, y.owner, own, there
+        if at != len(found.bits):
+            raise InputError("the match bits of a join do not fit its blocks.")
+
+    def _at_all_places(self, numbers: AdditiveShare, uploads: Uploads) -> U64Array:
+        """Numbers modulo 2^8 of the rows of the other sides, at their places in all passes."""
+        at, parts = 0, []
         for number, rows, _ in uploads.of_others():
             own = numbers[at : at + rows.passes[0]]
             at += rows.passes[0]
-            parts.append(taken_away(session, own, self._switches[number], rows.passes, 1))
-        return joined_rows.parity(AdditiveShare.concat(parts).limbs[..., 0]).reshape(-1)
+            parts.append(taken_away(self._session, own, self._switches[number], rows.passes, 1))
+        return AdditiveShare.concat(parts).limbs[..., 0].reshape(-1)
 
     def _filled(self, keep: Bits, fetched: U64Array, side: int, uploads: Uploads) -> U64Array:
         """The columns of one other side for every row of the anchor."""

@@ -31,9 +31,10 @@ from ppodc.pairs.plan import SlotView, Task
 from ppodc.pairs.shards import Shard, split
 from ppodc.service.sealed_uploads import Sealed
 
-MOST_PAIRS = 1 << 33  # of a join 1:1, whose match bits a cloud keeps: 1 GB
+MOST_PAIRS = 1 << 33  # whose match bits a cloud keeps: 1 GB
+MOST_ROWS = 1 << 24  # of the anchor: their weights must not pass 31 bits
 _FETCHED, _USED, _BITS, _DONE = "fetched", "used", "bits", "done"  # arrays of a checkpoint
-_VALUES, _KEEP, _WHOSE = "joined", "keep", "whose"  # once the rows are joined
+_VALUES, _KEEP, _WHOSE, _WEIGHT = "joined", "keep", "whose", "weight"  # once they are joined
 
 
 def owners_by_side(columns: JoinedColumns, sealed: Sealed) -> list[list[str]]:
@@ -135,10 +136,10 @@ class Joining:
         outlines = [sealed.outlines.get(upload.upload_id) for upload in sealed.uploads]
         schema = columns.spec.schema
         self.work = tuple(schedule.all_work(columns.job, schema, rows, outlines, star=True))
-        if columns.join.relation == "1:1" and pairs_of(self.work) > MOST_PAIRS:
+        if pairs_of(self.work) > MOST_PAIRS:
             raise InputError(
-                f"a join 1:1 compares at most {MOST_PAIRS:,} pairs, and these uploads have more: "
-                'agree on blocks that leave fewer, or on relation = "m:1".'
+                f"a join compares at most {MOST_PAIRS:,} pairs, and these uploads have more: "
+                "agree on blocks that leave fewer."
             )
         self.uploads = Uploads(rows, lane_bytes(schema.ub, _most_candidates(self.work, rows)))
         self.found = self._nothing()
@@ -150,6 +151,11 @@ class Joining:
             raise InputError(
                 f"the job needs at least {self.least} rows of {self.columns.anchor.name}, whose "
                 f"rows count, but there are {count}. Wait for more uploads."
+            )
+        if count > MOST_ROWS:
+            raise InputError(
+                f"a join takes at most {MOST_ROWS:,} rows of {self.columns.anchor.name}, whose "
+                f"rows count, but there are {count:,}. Leave some out, or take another anchor."
             )
 
     def _nothing(self) -> Found:
@@ -209,13 +215,13 @@ class Joining:
 
     @property
     def owners(self) -> list[str]:
-        """All owners, if any of them shares its side with another; else none.
+        """All owners, if it takes weights to tell which thresholds are reached; else none.
 
         Owners of one side know their own rows of it. A threshold counts, for each of them, the
-        joined rows that hold a row of another owner of its side.
+        joined rows that hold a row of another owner of its side; with m:1 the partners of such.
         """
         several = any(len(own) > 1 for own in owners_by_side(self.columns, self.sealed))
-        return self.sealed.owners if several else []
+        return self.sealed.owners if several or self.columns.join.relation == "m:1" else []
 
     def whose(self, shards: Sequence[Shard]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         """Numbers of the owners that share a partner's side; of each shard whose its rows are."""
@@ -229,8 +235,8 @@ class Joining:
         ]
         return tuple(told), tuple(runs)
 
-    def _of(self, shard: Shard) -> tuple[Any, Any, Any]:
-        """The joined columns, who counts, and whose partners they are, of a shard's rows."""
+    def _of(self, shard: Shard) -> tuple[Any, Any, Any, Any]:
+        """The joined columns of a shard's rows, who counts, whose partners they are, weights."""
         if self.joined is None:
             raise InputError("the rows are not joined yet.")
         first = next(
@@ -239,7 +245,8 @@ class Joining:
             if rows.first <= shard.first < rows.first + first_rows(rows)
         )
         own = slice(first, first + shard.rows)
-        return self.joined.values[own], self.joined.keep[own], self.joined.whose[own]
+        joined = self.joined
+        return joined.values[own], joined.keep[own], joined.whose[own], joined.weight[own]
 
     def uploads_of(self, shard: Shard) -> U64Array:
         """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
@@ -268,7 +275,8 @@ class Joining:
         done = np.array([self.done, self.home], np.uint64)
         if self.joined is not None:
             keep, whose = np.packbits(self.joined.keep), np.packbits(self.joined.whose)
-            return {_VALUES: self.joined.values, _KEEP: keep, _WHOSE: whose, _DONE: done}
+            values, weight = self.joined.values, self.joined.weight
+            return {_VALUES: values, _KEEP: keep, _WHOSE: whose, _WEIGHT: weight, _DONE: done}
         found = self.found
         return {_FETCHED: found.fetched, _USED: found.used, _BITS: found.bits, _DONE: done}
 
@@ -279,7 +287,8 @@ class Joining:
             values = arrays[_VALUES]
             bits = len(values) * len(self.uploads.apart)
             there = _KEEP in arrays and len(arrays.get(_WHOSE, ())) == -(-bits // 8)
-            return len(values) == anchor and values.dtype == kind and there
+            weighed = len(arrays.get(_WEIGHT, ())) == anchor
+            return len(values) == anchor and values.dtype == kind and there and weighed
         fetched = arrays.get(_FETCHED)
         empty = self._nothing().fetched
         return fetched is not None and (fetched.shape, fetched.dtype) == (empty.shape, kind)
@@ -292,6 +301,7 @@ class Joining:
             values = arrays[_VALUES]
             keep, apart = np.unpackbits(arrays[_KEEP], count=len(values)), len(self.uploads.apart)
             whose = np.unpackbits(arrays[_WHOSE], count=len(values) * apart)
-            self.joined = Joined(values, keep, whose.reshape(len(values), apart))
+            each = whose.reshape(len(values), apart)
+            self.joined = Joined(values, keep, each, arrays[_WEIGHT])
             return
         self.found = Found(arrays[_FETCHED], arrays[_USED], arrays[_BITS])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.linkage.joined.join import Relation
+from ppodc.linkage.joined.join import WHOLE, Relation
 
 Matches = Callable[[int, int], bool]  # (row of the anchor, row of the other side)
 
@@ -25,6 +25,14 @@ def partners(anchor: int, other: int, matches: Matches, relation: Relation) -> l
         single = len(mine) == 1 and (relation == "m:1" or len(of_other[mine[0]]) == 1)
         found.append(mine[0] if single else None)
     return found
+
+
+def part_of_one(shared: int, relation: Relation) -> float:
+    """What a row counts for in thresholds, if so many rows have its partner."""
+    if relation == "1:1":
+        return 1.0
+    whole = 1 << (shared - 1).bit_length()
+    return 1 / whole if whole <= WHOLE else 0.0
 
 
 def joined(

@@ -345,6 +345,8 @@ class SecureKMeans(
 
     def _plain(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
         """The spec over tables of the same columns, their rows, and what each owner uploads."""
+        if not self.sizes:
+            raise DataError("sizes=False is for joined tables: without join, owners learn sizes.")
         by_name = self.dedup is not None and self.dedup.by_name
         if by_name and not isinstance(self.bounds, Mapping):
             raise DataError("with a rule to link by, bounds must name the columns to cluster.")

@@ -208,6 +208,8 @@ class SecureTotals(KnownParameters, BaseEstimator):
 
     def _plain(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over tables of the same columns, and what each owner uploads."""
+        if self.cross:
+            raise DataError("cross=True is for joined columns: give join, or leave it out.")
         tables = tables_of(self, data, reset=True, columns=self.bounds, missing=self.missing)
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub or _UB, names)
@@ -221,7 +223,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
             schema = self._bins.schema(schema)
             tables[:] = [self._bins.rows(rows) for rows in tables]
         with as_data_errors():
-            job = Job(variance=self.variance, least=self.least, cross=self.cross)
+            job = Job(variance=self.variance, least=self.least)
             return Spec(NAME, schema, job), tables
 
     def _joined(self, data: Any) -> tuple[Spec, Tables]:

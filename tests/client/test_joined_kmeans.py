@@ -130,6 +130,8 @@ def test_what_is_refused_before_anything_runs():
     refused("neither dedup nor epsilon", epsilon=1)
     refused("above 100", [clinic, insurer.assign(cost=101)])
     refused("needs the suite", suite="paillier")
+    with pytest.raises(DataError, match="without join, owners learn sizes"):
+        SecureKMeans(2, bounds=(0, 9), sizes=False).fit([[1], [2]])
 
 
 def test_blocks_cost_every_owner_and_leave_the_result():

@@ -125,7 +125,9 @@ def upload_command(
     again = " (already there; nothing was sent)" if receipt.repeated else ""
     out.print(f"uploaded: {receipt.rows} records, upload {receipt.upload_id}{again}")
     if receipt.left_out:
-        err.print(f"note: {receipt.left_out} rows lack a value and were left out.")
+        rows = "1 row lacks" if receipt.left_out == 1 else f"{receipt.left_out} rows lack"
+        out_of = "was" if receipt.left_out == 1 else "were"
+        err.print(f"note: {rows} a value and {out_of} left out.")
     if receipt.privacy is not None:
         out.print(str(receipt.privacy), markup=False)
     _show_earlier(receipt, f"ppodc upload {name} {data} --replace")

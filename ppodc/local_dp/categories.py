@@ -129,6 +129,17 @@ class AttributeResponse:
             table = (same - apart) * table + apart * table.sum(axis=axis, keepdims=True)
         return np.asarray(np.maximum(table.ravel() - np.maximum(self.estimate(counts, n), 0), 0.0))
 
+    @property
+    def usual_variance(self) -> float:
+        """The variance of an estimated share, times the reports, if all cells are as frequent."""
+        moments = []
+        for size, other in zip(self.sizes, self.others, strict=True):
+            q = other / WORD
+            same, apart = ((1 - q) / (1 - size * q)) ** 2, (q / (1 - size * q)) ** 2
+            told = 1 / size  # how often a report tells a value of all
+            moments.append(told * same + (1 - told) * apart)
+        return max(math.prod(moments) - 1 / math.prod(self.sizes), 0.0)
+
 
 def _check_joint(sizes: Sequence[int]) -> None:
     if math.prod(sizes) > MAX_CELLS:

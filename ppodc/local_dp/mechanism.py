@@ -153,8 +153,9 @@ class EachAttribute:
         text = f"ldpk-modes {self.response.sizes} {self.response.others}"
         return hashlib.sha256(text.encode()).digest()
 
-    def expectation(self, n: int, k: int) -> None:
-        return None
+    def expectation(self, n: int, k: int) -> Expectation:
+        sizes = self.response.sizes
+        return Expectation(n, k, math.prod(sizes), len(sizes), self.response.usual_variance)
 
 
 def all_cells(sizes: tuple[int, ...]) -> NDArray[np.int64]:

@@ -22,6 +22,10 @@ from ppodc.toml_document import quoted
 if TYPE_CHECKING:
     import pandas as pd
 
+_GAPS = (
+    ". Rows that lack a value can be left out: --leave-out, in Python leave_out=True or "
+    'missing="leave out"'
+)
 _BEYOND = 1 << 20  # widths of a column that a value may lie outside, where that is allowed
 
 
@@ -149,9 +153,13 @@ def check_values(table: Table, schema: Schema, beyond: int = 0) -> None:
         + _fault(table, row, s, schema.columns[s], beyond)
         for row, s in first
     ]
+    gaps = not beyond and any(
+        np.isnan(table.values[row, s]) and (row, s) not in table.not_numbers for row, s in first
+    )
     raise InputError(
         f"{table.source}: {total} value{'s' * (total > 1)} cannot be used, so nothing was encoded: "
         + some(places, total)
+        + (_GAPS if gaps else "")
     )
 
 

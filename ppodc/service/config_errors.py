@@ -58,8 +58,8 @@ def _wrong(what: str, where: str) -> str:
 def _unknown(name: str, where: str, known: Sequence[str]) -> str:
     inside = f" in [{where}]" if where else ""
     near = difflib.get_close_matches(name, known, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Known keys: {', '.join(known)}"
-    return f"there is no key {name!r}{inside}.{hint}"
+    hint = f"; the nearest is {near[0]!r}" if near else f". Known keys: {', '.join(known)}"
+    return f"there is no key {name!r}{inside}{hint}"
 
 
 def _hint_at(kind: type, path: str) -> Any:

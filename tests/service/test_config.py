@@ -134,7 +134,7 @@ def test_a_written_configuration_loads_as_it_was(deployment, tmp_path):
     [
         ("pairs = 3", 'pairs = "3"', "pairs must be a whole number, not a text in quotes. pairs: "),
         ("pairs = 3", "pairs = 0", "pairs must be at least 1. pairs: Worker pairs of a job"),
-        ("pairs = 3", "pears = 3", "there is no key 'pears'. Did you mean 'pairs'?"),
+        ("pairs = 3", "pears = 3", "there is no key 'pears'; the nearest is 'pairs'"),
         ("pairs = 3", "pairs = 3\nx = 1", "there is no key 'x'. Known keys: "),
         ("[cloud2]", "[cloud2]\nport = 1", "there is no key 'port' in [cloud2]. Known keys: endpo"),
         ("pairs = 3", "pairs = 3\npairs = 3", "TOML"),

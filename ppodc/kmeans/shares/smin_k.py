@@ -6,16 +6,17 @@ where numbers are exact; `fixed_point.MARGIN` makes up for their errors); the wi
 a + c (b - a) by select, its one-hot A ^ (c & A) followed by c & B. A player without a match moves
 up. The last member of a one-hot follows from the others, as A xors to 1.
 
-Who learns what: nothing. Rounds: per level those of a comparison, a select and an AND. Bytes:
-theirs. Supplies: k - 1 comparisons, k - 2 selects and about k log2(k) / 4 AND pairs per record.
+Who learns what: nothing. Rounds: per level those of a comparison, and one for a select and an AND.
+Bytes: theirs. Supplies: k - 1 comparisons, k - 2 selects and about k log2(k) / 4 AND pairs per
+record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.mpc.ot.correlated_ot import top_bytes
+from ppodc.mpc.ot.correlated_ot import begin_all, top_bytes
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import and_bits, compare, select
 from ppodc.mpc.shares.additive import U64, AdditiveShare, public, zeros
@@ -89,15 +90,14 @@ def _level(
     wins = compare.sign(session, lead, width, slow=slow)
     right_wins = XorShare(wins.words.reshape(len(left), -1))
     if len(players) > 2:
-        # a + c (b - a)
-        rows = gaps.reshape(len(gaps.limbs), 1)
-        chosen = select.select(
-            session, wins.unpack(len(rows.limbs)), rows, top=top_bytes(width + 1)
-        )
+        # a + c (b - a), in the round of the one-hots
+        rows, top = gaps.reshape(len(gaps.limbs), 1), top_bytes(width + 1)
+        chosen, run = select.select_run(session, wins.unpack(len(rows.limbs)), rows, top=top)
+        hots = _one_hots(session, left, right, right_wins, begin_all(session.ot, [run]))
         values = AdditiveShare.concat([a.value for a in left]) + chosen.reshape(-1)
     else:
+        hots = _one_hots(session, left, right, right_wins)
         values = zeros((len(gaps.limbs),), gaps.length)  # nobody plays the final's winner
-    hots = _one_hots(session, left, right, right_wins)
     per_match = len(left[0].value.limbs)
     winners = [
         Player(values[i * per_match : (i + 1) * per_match], hot) for i, hot in enumerate(hots)
@@ -110,8 +110,9 @@ def _one_hots(
     left: Sequence[Player],
     right: Sequence[Player],
     right_wins: XorShare,
+    beside: Callable[[], None] | None = None,
 ) -> list[list[XorShare]]:
-    """For each match the one-hot over both sides' clusters."""
+    """For each match the one-hot over both sides' clusters; `beside` receives in the same round."""
     factors: list[XorShare] = []
     members: list[XorShare] = []
     for i, (a, b) in enumerate(zip(left, right, strict=True)):
@@ -120,7 +121,7 @@ def _one_hots(
             free.append(XorShare(np.zeros_like(free[0].words)))
         members += free
         factors += [right_wins[i]] * (len(free) // 2)
-    products = iter(_and_all(session, factors, members))
+    products = iter(_and_all(session, factors, members, beside))
     result = []
     for i, (a, b) in enumerate(zip(left, right, strict=True)):
         wins = right_wins[i]
@@ -134,16 +135,20 @@ def _one_hots(
     return result
 
 
-def _and_all(session: Session, factors: list[XorShare], members: list[XorShare]) -> list[XorShare]:
-    """factors[i] & members[2 i] and factors[i] & members[2 i + 1], in one round."""
+def _and_all(
+    session: Session,
+    factors: list[XorShare],
+    members: list[XorShare],
+    beside: Callable[[], None] | None,
+) -> list[XorShare]:
+    """factors[i] & members[2 i] and factors[i] & members[2 i + 1], in one round with `beside`."""
     if not factors:
+        if beside is not None:
+            session.link.turn()
+            beside()
         return []
-    first, second = and_bits.and_two(
-        session,
-        _stack(factors),
-        _stack(members[0::2]),
-        _stack(members[1::2]),
-    )
+    every = _stack(factors), (_stack(members[0::2]), _stack(members[1::2]))
+    ((first, second),) = and_bits.and_all(session, [every], beside or (lambda: None))
     return [part[i] for i in range(len(factors)) for part in (first, second)]
 
 

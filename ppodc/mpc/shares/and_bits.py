@@ -9,12 +9,12 @@ no message depends on it. Rounds: 1. Bytes per two ANDs
 with a common factor and direction: 3/8. Supplies: one AND pair for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares.additive import U64Array
+from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.mpc.shares.xor_bits import XorShare
 
 _OPEN = "shares.and"
@@ -33,9 +33,14 @@ def and_one(session: Session, x: XorShare, y: XorShare) -> XorShare:
 
 
 def and_all(
-    session: Session, factors: Sequence[tuple[XorShare, Sequence[XorShare]]]
+    session: Session,
+    factors: Sequence[tuple[XorShare, Sequence[XorShare]]],
+    beside: Callable[[], None] = lambda: None,
 ) -> list[list[XorShare]]:
-    """x & y for each x and its one or two y of the same shape, all in one round."""
+    """x & y for each x and its one or two y of the same shape, all in one round.
+
+    `beside` receives what was sent before, for other steps, in the same round.
+    """
     if any(y.words.shape != x.words.shape for x, ys in factors for y in ys):
         raise ValueError("factors of different shapes")
     supplies = [session.supplies.take_pairs(x.words.size) for x, _ in factors]
@@ -44,7 +49,10 @@ def and_all(
         for (x, ys), pairs in zip(factors, supplies, strict=True)
     ]
     together = np.concatenate(own)
-    opened = together ^ session.link.exchange(_OPEN, together)
+    session.link.send(_OPEN, together)
+    session.link.turn()
+    beside()
+    opened = together ^ session.link.receive(_OPEN, U64, len(together))
     parts = np.split(opened, np.cumsum([len(part) for part in own])[:-1])
     return [
         [XorShare(z.reshape(x.words.shape)) for z in multiplied(session.role, part, pairs, len(ys))]

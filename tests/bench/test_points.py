@@ -49,6 +49,8 @@ def test_a_point_of_other_code_is_not_found(tmp_path, monkeypatch):
     here = machine.describe()
     monkeypatch.setattr(machine, "describe", lambda: {**here, "code": "other"})
     assert Points(file).get(KEY) is None
+    assert Points(file).get(KEY, anywhere=True) == {"seconds": 1.0}
+    assert measure("test", [Task("kept", KEY, refuse, anywhere=True)], Points(file))
 
 
 def test_a_later_point_replaces_and_what_is_handed_out_is_a_copy(tmp_path):

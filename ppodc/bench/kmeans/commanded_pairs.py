@@ -98,19 +98,28 @@ class CommandedPairs:
             chosen = self._on_lead("join", [chosen, picked])
         return chosen, took
 
+    def add(self, states: Sequence[State]) -> State:
+        """The sum of some sums."""
+        return self._on_lead("add", states)
+
     def _on_lead(self, do: str, states: Sequence[State]) -> State:
         """One state from several, at the first pair; local to each cloud."""
         return _results(self._command(self._lead, do, states=_by_cloud(states))[0])
 
-    def assign(self, clusters: State) -> State:
-        """The sums over all pairs; supplies for an iteration are made first, or in its waits."""
+    def assign(self, clusters: State, shards: int | None = None) -> State:
+        """The sums over all pairs; supplies for an iteration are made first, or in its waits.
+
+        Of each pair's shards, the first `shards` are assigned, or all.
+        """
         self.loads.append(Load())
         began = time.perf_counter()
         ahead = 0 if self._in_waits else 1
         self.offline.append(_phase(began, self._command(self._pairs, "prepare", iterations=ahead)))
         began = time.perf_counter()
-        answers = self._command(self._pairs, "assign", clusters=clusters, scaled=self._scaled)
-        sums = self._on_lead("add", [_results(pair) for pair in answers])
+        answers = self._command(
+            self._pairs, "assign", clusters=clusters, scaled=self._scaled, shards=shards
+        )
+        sums = self.add([_results(pair) for pair in answers])
         self.online.append(_phase(began, answers))
         return sums
 

@@ -62,11 +62,12 @@ class Worker:
         found = [self._half.records(run.shard.name, run.rows) for run in runs(rows, self._shards)]
         return self._keep(self._half.join(found))
 
-    def do_assign(self, clusters: str, scaled: str | None) -> str:
+    def do_assign(self, clusters: str, scaled: str | None, shards: int | None) -> str:
         if scaled is not None:
             self._half.take_scaled(_load(clusters), _load(scaled))
         state = _load(clusters)
-        return self._keep(self._half.add([self._half.assign(s.name, state) for s in self._shards]))
+        chosen = self._shards[:shards]
+        return self._keep(self._half.add([self._half.assign(s.name, state) for s in chosen]))
 
     def do_add(self, states: list[str]) -> str:
         return self._keep(self._half.add([_load(state) for state in states]))

@@ -9,7 +9,7 @@ Samples are rows drawn at random with a fixed seed. The shares suite runs every 
 
 The paillier suite runs one iteration over a few records of a job, at the widths of the whole job;
 its time for all records is a straight line through two such runs, and says so. With a size of a
-part it goes through all records instead, part by part, each kept when it is done: hours at the
+part it does the iteration over all records instead, part by part (`whole_iteration`): hours at the
 published size, which an interrupted run continues.
 """
 
@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from ppodc.bench import document, options, plot
 from ppodc.bench.document import Document, Table, plural
-from ppodc.bench.kmeans import published
+from ppodc.bench.kmeans import published, whole_iteration
 from ppodc.bench.kmeans.estimate import Line
 from ppodc.bench.kmeans.iteration import Run, both_clouds
+from ppodc.bench.kmeans.whole_iteration import WholeIteration
 from ppodc.bench.machine import watched
 from ppodc.bench.plot import Panel
 from ppodc.bench.points import Points, Task, Tell, measure, notices
@@ -56,10 +57,6 @@ NOTES = (
 PAILLIER_NOTE = (
     "Paillier was run on {rows} records, one iteration, randomisers made when needed; its time for "
     "m records is a straight line through these runs, not a measurement."
-)
-PARTS_NOTE = (
-    "Where paillier ran in parts, each part is an iteration of its own over its records, checked "
-    "against plaintext: their sum has one computation of centres for each part, not one in all."
 )
 
 
@@ -156,12 +153,12 @@ def run(
     ] = (8, 32),
     paillier_part: Annotated[
         int,
-        typer.Option(min=0, help="Take the paillier suite through all records, so many at a time."),
+        typer.Option(min=0, help="One paillier iteration over all records, so many in a part."),
     ] = 0,
     key_bits: options.ManyKeyBits = (1024, 2048),
     kept: Annotated[
         Path | None,
-        typer.Option(help="Measure nothing: how far --paillier-part came, from its points file."),
+        typer.Option(help="Measure nothing: how far --paillier-part is, by its points file."),
     ] = None,
     *,
     points: options.KeptPoints,
@@ -207,9 +204,11 @@ def run_shapes(
         for bits in key_bits:
             values += _paillier(records, middle, few, bits, points)
     if paillier_part:
-        notes.append(PARTS_NOTE)
+        notes.append(whole_iteration.NOTE)
+        chosen = sample(records, middle)
         for bits in key_bits:
-            values.append(_whole(records, middle, paillier_part, bits, points))
+            whole = WholeIteration(middle.k, bits, paillier_part, UB, fingerprint(chosen))
+            values.append(whole.run(chosen, points))
     return document.make(
         "kegg",
         _tables,
@@ -227,23 +226,19 @@ def stored() -> Document:
 
 
 def finished(file: Path) -> Document:
-    """The parts of the paillier suite that a file of points holds, added up; of any release."""
+    """What is done of the iterations in parts that a file of points holds, of any release."""
     try:
         lines = [json.loads(line) for line in file.read_text().splitlines()]
-        runs = [line["value"] for line in lines if line["key"].get("start") is not None]
+        values = whole_iteration.kept(lines)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{file} is no file of measured points: {error}") from None
-    jobs: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for value in runs:
-        job = tuple(value[name] for name in ("m", "l", "k", "key_bits"))
-        jobs.setdefault(job, []).append(value)
     return document.make(
         "kegg",
         _tables,
         parameters={"pairs": 1, "ub": UB},
-        points=[_added(Shape(m, l, k), bits, found) for (m, l, k, bits), found in jobs.items()],
+        points=values,
         published=list(published.ITERATION_MINUTES),
-        notes=[PARTS_NOTE, "Of a run that is not finished only the parts that are, and no more."],
+        notes=[whole_iteration.NOTE],
     )
 
 
@@ -273,36 +268,6 @@ def _few(records: NDArray[np.int64], shape: Shape, rows: int, key_bits: int) -> 
     label = f"paillier, {key_bits} bits, {rows} records"
     job = Run("paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits)
     return _task(label, records, shape, job, slice(rows), rows=rows, key_bits=key_bits)
-
-
-def _whole(
-    records: NDArray[np.int64], shape: Shape, part: int, key_bits: int, points: Points
-) -> dict[str, Any]:
-    """One iteration of one shape over all its records, in parts that are kept one by one."""
-    starts = [start for start in range(0, shape.m, part) if shape.m - start >= shape.k]
-    ends = [*starts[1:], shape.m]
-    tasks = []
-    for start, end in zip(starts, ends, strict=True):
-        label = f"paillier, {key_bits} bits, records {start + 1:,} to {end:,} of {shape.m:,}"
-        job = Run("paillier", shape.k, 1, 1, of=shape.m, ub=UB, key_bits=key_bits)
-        which = {"start": start, "rows": end - start, "key_bits": key_bits}
-        tasks.append(_task(label, records, shape, job, slice(start, end), **which))
-    return _added(shape, key_bits, measure("kegg, paillier in parts", tasks, points))
-
-
-def _added(shape: Shape, key_bits: int, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Some parts of an iteration together."""
-    return {
-        "suite": "paillier",
-        **asdict(shape),
-        "pairs": 1,
-        "key_bits": key_bits,
-        "parts": len(runs),
-        "done": sum(run["rows"] for run in runs),
-        "total_s": sum(run["total_s"] for run in runs),
-        "cpu_s": sum(both_clouds(run)["cpu_s"] for run in runs),
-        "exact": all(run["exact"] for run in runs),
-    }
 
 
 def _paillier(
@@ -363,9 +328,7 @@ def _tables(result: Document) -> list[Table]:
 def _few_words(p: dict[str, Any]) -> dict[str, Any]:
     """A run over few records, or what these runs imply for all."""
     if "parts" in p:
-        how = f"measured in {plural(p['parts'], 'part')}"
-        if p["done"] < p["m"]:
-            how += f", {p['done']:,} of {p['m']:,} records so far"
+        how = whole_iteration.how(p)
         return {**p, "rows": p["done"], "how": how, "exact": document.yes(p["exact"])}
     if "rows" in p:
         return {**p, "how": "measured", "exact": document.yes(p["exact"])}

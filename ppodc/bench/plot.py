@@ -6,7 +6,7 @@ Hollow markers are estimates, crosses are published values.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,13 +64,14 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A plot of bars: for every group the named values."""
+    """A plot of bars: for every group the named values; `published` ones are crosses beside."""
 
     title: str
     x_label: str
     y_label: str
     groups: Sequence[str]
     values: Mapping[str, Sequence[float]]
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # name: by group
 
 
 def lines(
@@ -104,6 +105,9 @@ def bars(
                 look = {**_bar_style(names.index(name)), "bottom": base if stacked else 0.0}
                 shown[name] = axes.bar(where, heights, width, **look)
                 base = [low + high for low, high in zip(base, heights, strict=True)]
+            for number, (name, by_group) in enumerate(plot.published.items()):
+                where = [plot.groups.index(group) for group in by_group]
+                shown[name] = axes.plot(where, list(by_group.values()), **_cross(number))[0]
             axes.set_xticks(range(len(plot.groups)), plot.groups)
 
 
@@ -141,12 +145,16 @@ def _bar_style(number: int) -> dict[str, Any]:
     }
 
 
+def _cross(number: int) -> dict[str, Any]:
+    """A published value: without a line, because nothing was published between the points."""
+    look = {"color": "black", "marker": _CROSSES[number % len(_CROSSES)], "linestyle": "none"}
+    return {**look, "markersize": 8, "markeredgewidth": 1.6}
+
+
 def _style(one: Series, names: list[str]) -> dict[str, Any]:
     number = names.index(one.name)
     if one.published:
-        # No line, because nothing was published between the points.
-        look = {"color": "black", "marker": _CROSSES[number % len(_CROSSES)], "linestyle": "none"}
-        return {**look, "markersize": 8, "markeredgewidth": 1.6}
+        return _cross(number)
     colour = _COLOURS[number % len(_COLOURS)]
     if one.scattered:
         look = {"color": colour, "marker": _MARKERS[number % len(_MARKERS)], "linestyle": "none"}

@@ -33,6 +33,7 @@ _QUICK_KEGG = "--m 2000,10000 --l 10,27 --k 4 --paillier-rows none"
 # Name, title, options of a full report (mostly defaults), options of a quick one (None: left out)
 _SECTIONS = (
     ("iteration", "One iteration, shares suite", "--m 10000", "--m 10000"),
+    ("start", "A start by k-means++", "", "--k 4"),
     ("platform", "The platform on this machine", "", None),
     ("primitives", "Table 5.3: primitives", _KEY, f"{_KEY} --records 8"),
     ("sweep", "Figure 5.3: seconds per iteration over m, k, l", _KEY,
@@ -46,21 +47,23 @@ _SECTIONS = (
     ("peers", "Beside SecretFlow SPU", "", "--m 2000 --runs 2"),
     ("linkage", "Chapter 3: pairs left to compare", "", "--m 1500,6000 --seeds 2 --no-sweeps"),
     ("linkage-pairs", "Comparing on shares", "", "--side 128 --strings 64"),
+    ("join", "Joining columns", "", "--rows 600 --cells 6 --relation 1:1 --no-clusters"),
     ("linkage-texts", "Texts on shares", "", "--side 30"),
     ("linkage-paillier", "Chapter 3: three parties", "", "--side 2 --key-bits 1024"),
     ("ldp privbv", "PrivBV and DPBV", "", "--starts 2 --epsilons 1,2"),
     ("ldp ldpseg", "LDPseg", "", "--knn-rows 4000"),
     ("ldp kmodes", "LDPK-modes", "", "--runs 3"),
     ("ldp beyond", "Loss over epsilon", "", "--sets s1-5000 --epsilons 1 --runs 1"),
+    ("ldp usable", "Results that say they are usable", "", "--sets s1 --epsilons 1 --runs 1"),
     ("ldp speed", "Reports a second", "", "--rows 100000"),
     ("ldp clouds", "Noise in the two clouds", "", "--m 1000 --iterations 1"),
 )  # fmt: skip
-_ANEW = ("iteration", "platform", "ldp privbv", "ldp ldpseg", "ldp kmodes",
-         "ldp beyond", "ldp speed")  # without points  # fmt: skip
-_UNDRAWN = ("iteration", "platform", "linkage-pairs", "linkage-texts",
-            "linkage-paillier", "ldp speed", "ldp clouds")  # without plots  # fmt: skip
+_ANEW = ("iteration", "start", "platform", "ldp privbv", "ldp ldpseg", "ldp kmodes",
+         "ldp beyond", "ldp usable", "ldp speed")  # without points  # fmt: skip
+_UNDRAWN = ("iteration", "start", "platform", "linkage-pairs", "join", "linkage-texts",
+            "linkage-paillier", "ldp usable", "ldp speed", "ldp clouds")  # fmt: skip
 _ADULT = "linkage"  # its data are a file, those of the others the whole folder
-_OF_DATA = (_ADULT, "ldp privbv", "ldp ldpseg", "ldp kmodes", "ldp beyond")
+_OF_DATA = (_ADULT, "ldp privbv", "ldp ldpseg", "ldp kmodes", "ldp beyond", "ldp usable")
 
 
 @dataclass(frozen=True, slots=True)

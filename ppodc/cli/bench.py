@@ -47,6 +47,7 @@ KMEANS = {
 }
 LINKAGE = {
     "linkage": ("linkage.adult:run", "Pairs that private cells leave to compare, in the clear."),
+    "linkage-names": ("linkage.names:run", "The same for names, by embeddings and by lengths."),
     "linkage-pairs": ("linkage.pairs:run", "The cost of comparing two records on shares."),
     "join": ("linkage.join:run", "The cost of joining columns beyond comparing rows."),
     "linkage-texts": ("linkage.texts:run", "Names and mixed fields on shares, over any link."),

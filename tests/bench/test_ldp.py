@@ -106,6 +106,10 @@ def test_missing_data_and_missing_peers_are_told(data):
         DataFolder(data).digits()
     with pytest.raises(InputError, match="--python"):
         peers.ask({"peer": "pure-ldp", "records": [1], "k": 2}, Path(sys.executable))
+    words = ["--sets", "a1", "--data", str(data), "--epsilons", "8", "--runs", "1"]
+    done = runner.invoke(app, ["bench", "ldp", "peers", *words, "--python", sys.executable])
+    assert isinstance(done.exception, InputError)
+    assert "diffprivlib" in str(done.exception)
 
 
 def test_f_measure_is_its_definition():

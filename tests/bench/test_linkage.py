@@ -10,6 +10,7 @@ from ppodc.bench.linkage.adult import Setting
 from ppodc.bench.linkage.trials import PUBLISHED_MS
 from ppodc.bench.points import Points
 from ppodc.errors import InputError
+from tests.bench.look import check_plot
 from tests.outside_data import FOLDER
 
 BUDGET = Setting(epsilon="2").budget
@@ -51,9 +52,8 @@ def census(tmp_path):
 
 def measured(file, sizes, seeds):
     return adult.run(
-        file, m=sizes, seeds=seeds, sweeps=False, kd_readings=False, names=None,
-        points=Points(None),
-    )  # fmt: skip
+        file, m=sizes, seeds=seeds, sweeps=False, kd_readings=False, points=Points(None)
+    )
 
 
 def test_all_methods_give_a_document_and_a_picture(people, tmp_path):
@@ -94,14 +94,38 @@ def test_files_that_are_something_else_are_refused(tmp_path, people):
         names.census(tmp_path / "nothing")
 
 
-def test_names_are_drawn_and_suppressed_records_are_missed(census, monkeypatch):
-    settings = tuple(names.Setting(90, "2", 1, method) for method in names.METHODS)
-    monkeypatch.setattr(names, "SETTINGS", settings)
-    points = names.measured(census, 2, Points(None))
-    recall = {point["method"]: point["recall"] for point in points}
-    assert recall["length"] == recall["DPRL LO"] == recall["DPRL LGW"] == 1.0
-    assert min(recall[method] for method in ("LO", "LGN", "LGW")) < 1.0
-    assert len(names.tables(points)[0]["rows"]) == 6
+def test_names_are_drawn_and_suppressed_records_are_missed(census, monkeypatch, tmp_path):
+    """Also of 101 records, whose thirds are not equal: what both hold is compared with itself."""
+    monkeypatch.setattr(names, "PUBLISHED", {(90, "2", 3, "LO"): (0.5, 0.9)})
+    monkeypatch.setattr(
+        names, "grid", lambda _: [
+            names.Setting(size, epsilon, 3, method, delta)
+            for size in (90, 101)
+            for epsilon, delta in (("3/5", "1/100"), ("4/5", "1/100000"))
+            for method in names.METHODS
+        ],
+    )  # fmt: skip
+    document = names.run(census, 2, points=Points(None))
+    found = {True: set(), False: set()}
+    for point in document["points"]:
+        found[point["method"] in names.SUPPRESSING].add(point["recall"])
+    assert found[False] == {1.0}
+    assert min(found[True]) < 1.0
+    assert len(document["tables"][0]["rows"]) == 28
+    names.draw(document, tmp_path / "names.png")
+    check_plot(tmp_path / "names.png")
+
+
+def test_the_grid_of_names_has_every_stated_point_and_figure():
+    few, all_of_them = names.grid(False), names.grid(True)
+    assert {tuple(getattr(s, n) for n in names._SETTING) for s in few} >= set(names.PUBLISHED)
+    assert len(all_of_them) == len(set(all_of_them))
+    over_epsilon = [s for s in all_of_them if (s.size, s.method, s.theta) == (10_000, "LGN", 3)]
+    assert [s.epsilon for s in over_epsilon] == list(names.EPSILONS)
+    stated = names._stated("recall", "size", {"epsilon": "3/5"})
+    assert [(s.name, s.x, s.y) for s in stated] == [
+        ("published, LO, theta 0", (50_000.0,), (0.9826,))
+    ]
 
 
 @pytest.mark.outside_data(ADULT)

@@ -1,21 +1,37 @@
 """Comparing between two processes: every kind of case is exact, and a wrong bit would be seen."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from ppodc.bench.linkage import pairs
 from ppodc.bench.linkage.pairs import adult_case, compare, edit_case, numbers_case, parts_of
+from ppodc.bench.points import Points
+from ppodc.cli import app
 from tests.bench.test_linkage import people  # noqa: F401 - a fixture
 
 
-def test_strings_of_secret_lengths_are_exact():
+def test_strings_of_secret_lengths_are_exact_and_the_command_shows_what_is_kept(tmp_path):
     costs = compare(edit_case(9, 5, 1, secret=True), lambda _: None)
     assert costs["exact"]
     assert costs["pairs"] == 81
     assert costs["matches"] > 0
     assert costs["bytes"] > 0
+
+    points, shown = Points(tmp_path / "points.jsonl"), tmp_path / "x.json"
+    names = ("numbers", "edit 1", "edit 2", "secret 1", "secret 2")
+    for name in names:
+        key = {"bench": "linkage-pairs", "case": name, "side": 9, "strings": 9, "m": 6000}
+        points.add(key, {"case": f"kept {name}", **costs})
+    words = ["--side", "9", "--strings", "9", "--points", str(points.path), "--json", str(shown)]
+    done = CliRunner().invoke(app, ["bench", "linkage-pairs", *words])
+    assert done.exit_code == 0, done.output
+    (table,) = json.loads(shown.read_text())["tables"]
+    assert [row[0] for row in table["rows"]] == [f"kept {name}" for name in names]
+    assert {row[3] for row in table["rows"]} == {"yes"}
 
 
 def test_a_wrong_bit_is_seen():

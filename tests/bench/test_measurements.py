@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from ppodc.cli import app
 from ppodc.errors import InputError
 from tests.bench.look import check_document, check_plot
 
+MEASURED = Path(__file__).parents[2] / "docs" / "measured"
 KEY_BITS = 512
 TINY = {"suite": None, "key_bits": KEY_BITS, "records": 2, "iterations": 1}
 
@@ -63,6 +65,21 @@ def test_breakdown_parts_add_up(points, tmp_path):
     assert [row[place] for row in first["rows"]] == ["85%", ""], "published for k = 2 only"
     grids.draw_breakdown(result, tmp_path / "breakdown.png")
     check_plot(tmp_path / "breakdown.png")
+
+
+@pytest.mark.parametrize("name", ["sweep_paillier", "breakdown"])
+def test_stored_figures_are_drawn_beside_published_values(name, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(grids.plot, "lines", lambda _file, panels, *_, **__: shown.extend(panels))
+    monkeypatch.setattr(grids.plot, "bars", lambda _file, panels, *_: shown.extend(panels))
+    result = json.loads((MEASURED / f"{name}.json").read_text())
+    if name == "breakdown":
+        grids.draw_breakdown(result, tmp_path / "x.png")
+        assert [list(b.published.values()) for b in shown] == [[{"2": 85.0, "8": 95.0}]] * 2
+        return
+    grids.draw_sweep(result, tmp_path / "x.png")
+    found = [[s.y for s in panel.series if s.published] for panel in shown]
+    assert found == [[[337], [2676]], [[337], [2676]], []], "over m, and nothing at m = 6,000"
 
 
 def test_primitives_of_both_suites_beside_the_table(points, tmp_path, monkeypatch):

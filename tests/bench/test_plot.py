@@ -36,7 +36,8 @@ def test_panels_and_bars(tmp_path):
     values = {"SBD": [1.0, 2.0], "SMIN_k": [3.0, 4.0]}
     for stacked in (True, False):
         file = tmp_path / f"bars-{stacked}.png"
-        plot.bars(file, [Bars("", "k", "%", ["2", "4"], values)], "title", stacked=stacked)
+        told = {"published": {"4": 5.0}}
+        plot.bars(file, [Bars("", "k", "%", ["2", "4"], values, told)], "title", stacked=stacked)
         check_plot(file)
 
 

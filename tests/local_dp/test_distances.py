@@ -102,6 +102,28 @@ def test_adjusting_mends_saturated_distances():
     assert by_line_3 > 5 * mended
 
 
+@pytest.mark.parametrize("draw", range(3))
+def test_theorem_1_and_figure_2_of_privbv(draw):
+    """Values 4 to 9 of a range of 20, t = 1.2, 1,000 bits, in hundredths: the published example."""
+    ub, t, bits = 2000, 120, 1000
+    code = bit_vector(ub, random_centres(ub, t, bits, SecureRandom.public(draw)), t)
+    mechanism = BitReports(code, Flips.symmetric(1, bits), 1)
+    records = np.arange(400, 1000, 100)[:, None]
+    exact = np.abs(records - records.T)
+    scale = DistanceScale.of(None, bits, ub, t)
+    raw = signed_distances(mechanism.encode(records), scale)
+    for x, z in zip(*np.nonzero((exact <= 2 * t) & (records < records.T)), strict=True):
+        for y in range(x + 1, z):
+            assert raw[x, z] == pytest.approx(raw[x, y] + raw[y, z], abs=1e-3), "Theorem 1"
+    far = exact > 2 * t
+    assert (np.abs(raw - 2 * t)[far] < 60).all(), "published: 2.51 to 2.64 for distances of 3 to 5"
+    mended = adjusted(raw, scale.saturation(4))
+    assert (np.abs(mended - exact) < 100).all()
+    assert np.abs(mended - exact)[far].max() < np.abs(raw - exact)[far].max() / 3
+    assert mended[1, 4] == pytest.approx(raw[1, 3] + raw[3, 4], abs=1e-3), "5 to 8 by way of 7"
+    assert mended[1, 4] == pytest.approx(raw[1, 2] + raw[2, 4], abs=1e-3), "or of 6: unique"
+
+
 def test_adjusting_is_exact_on_a_chain_and_leaves_what_it_cannot_reach():
     places = np.array([0.0, 2.0, 4.0, 6.0, 100.0])
     exact = np.abs(places[:, None] - places)

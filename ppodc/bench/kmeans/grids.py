@@ -31,7 +31,8 @@ Case = dict[str, int]  # m, l and k
 Cell = tuple[Suite, Case, Mode]
 SIZES = (2_000, 4_000, 6_000, 8_000, 10_000)
 AXES = (("m", "k"), ("m", "l"), ("k", "l"))  # of a sweep: (horizontal, a line for each)
-PARTS = ("SSED_OP", "SBD", "SMIN_k", "SBD + SMIN_k", "other")  # of a breakdown
+COMPARED = ("SBD", "SMIN_k", "SBD + SMIN_k")  # parts of a breakdown that are comparing
+PARTS = ("SSED_OP", *COMPARED, "other")
 _COSTS = ("total_s", "online_s", "offline_s", "bytes_c1_to_c2", "bytes_c2_to_c1", "exact")
 _COLUMNS = {  # of a sweep
     "shares": " | shares: CPU of a cloud | wall | of it online",
@@ -89,7 +90,7 @@ def sweep(
         _sweep_tables,
         parameters={**lists, "suites": suites, **how, "pairs": 1},
         points=[_sweep_point(*cell) for cell in _measured("sweep", cells, points, False, **how)],
-        published=[],
+        published=_pipelined(lists) if "paillier" in suites else [],
         notes=[
             "shares: all m records measured; CPU of the busier cloud. One pair in both suites.",
             *([estimate.note(records, more)] if "paillier" in suites else []),
@@ -107,6 +108,12 @@ def cases(lists: dict[str, list[int]]) -> list[Case]:
         for y in lists[line]
     }
     return [dict(case) for case in sorted(found)]
+
+
+def _pipelined(lists: dict[str, list[int]]) -> list[Point]:
+    """Published times that lie in one of the plots over m."""
+    here = all(_middle(lists[name]) == SHAPE[name] for name in ("k", "l"))
+    return [entry for entry in ITERATION_MINUTES if here and entry["mode"] == "pipelined"]
 
 
 def _middle(values: Sequence[int]) -> int:
@@ -139,7 +146,8 @@ def draw_sweep(result: Document, file: plot.File) -> None:
         for suite, points in grouped(result["points"], "suite").items()
         for axes in AXES
     ]
-    plot.lines(file, panels, "One iteration over m, k and l, one pair", columns=len(AXES))
+    log = "y" if result["published"] else ""
+    plot.lines(file, panels, "One iteration over m, k and l, one pair", log=log, columns=len(AXES))
 
 
 def _sweep_panel(
@@ -153,6 +161,10 @@ def _sweep_panel(
     how = "offline + online, measured" if shares else "pipelined online, estimated"
     look = {"unit": size, "estimated": not shares}
     series = plot.series_by(f"{line} = {{{line}}}", own, line, across, what, **look)
+    for entry in result["published"] if across == "m" and not shares else ():
+        about = "published, k = {k}, l = {l}".format(**entry)
+        name = f"{about}, {plural(entry['pairs'], 'pair')}"
+        series.append(plot.series(name, [entry], "m", "minutes", published=True))
     title = f"{suite} ({how}), {third} = {fixed:,}"
     return Panel(title, plot.LABELS[across], f"{unit} per iteration", series)
 
@@ -253,12 +265,16 @@ def draw_breakdown(result: Document, file: plot.File) -> None:
     """Stacked bars over k, a panel for each suite."""
     panels = []
     for suite, points in grouped(result["points"], "suite").items():
-        parts = [part for part in PARTS if part in points[0]["parts"]]
+        parts = [part for part in (*COMPARED, "SSED_OP", "other") if part in points[0]["parts"]]
         values = {part: [100 * point["parts"][part] for point in points] for part in parts}
         how = "estimated from few records" if points[0]["estimated"] else "measured"
         groups = [str(point["k"]) for point in points]
         title = f"{suite} suite, {how}"
-        panels.append(plot.Bars(title, plot.LABELS["k"], "part of the time (%)", groups, values))
+        told = {str(e["k"]): 100 * e["comparing"] for e in result["published"]}
+        told = {group: part for group, part in told.items() if group in groups}
+        about = {"published: SBD and SMIN_k": told} if told else {}
+        axes = (plot.LABELS["k"], "part of the time (%)")
+        panels.append(plot.Bars(title, *axes, groups, values, about))
     title = "Cost of an iteration by primitive, m = {m}, l = {l}, one pair"
     plot.bars(file, panels, title.format(**result["parameters"]))
 

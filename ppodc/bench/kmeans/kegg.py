@@ -1,9 +1,9 @@
 """`ppodc bench kegg`: a real data set to convergence, every iteration checked against plaintext.
 
 The data are KEGG Metabolic Reaction Network (Undirected), given as a file without header. A first
-column that holds names is left out, and so are rows with a missing value (`?`): this is how the
-chapter came from 65,554 records to 64,608, of 29 attributes. The stored results are of another
-version of the set: 63,608 records, 28 columns of centred numbers, no value missing. The first 27
+column of names and rows with a missing value (`?`) are left out. So did the chapter with such rows:
+64,608 of 65,554 records were left, of 29 attributes. The stored results are of another version of
+the set: 63,608 records, 28 columns of centred numbers, no value missing. The first 27
 columns are scaled to whole numbers 0..1,000, each by its own smallest and largest value.
 Samples are rows drawn at random with a fixed seed. The shares suite runs every job to the end.
 

@@ -2,14 +2,11 @@
 
 How many pairs of records are left to compare, and whether a match is lost, with cells as published
 and with ours. Adult: five attributes scaled to 0..160, a sample in thirds d1, d2, d3, Alice holds
-d1 + d2 and Bob d2 + d3. Names: two full names a record, put together from the census' frequencies
-with a fixed seed, because no dump of the published names is at hand; there only the order of the
-methods can be compared.
+d1 + d2 and Bob d2 + d3.
 
-*as published* draws Laplace noise in floating point and pads with what the listings say, the base
-methods on names also suppress records; that noise does not protect; it only reproduces. *ours*
-is the exact noise of `ppodc.privacy.cell_noise`; *shared* lets the second owner count in the
-cells of the first.
+*as published* draws Laplace noise in floating point and pads with what the listings say; that noise
+does not protect; it only reproduces. *ours* is the exact noise of `ppodc.privacy.cell_noise`;
+*shared* lets the second owner count in the cells of the first.
 """
 
 import math
@@ -28,9 +25,6 @@ from numpy.typing import NDArray
 from ppodc.bench import document, plot
 from ppodc.bench.document import Document, Table
 from ppodc.bench.linkage import kdtree, other_trees
-from ppodc.bench.linkage.names import CENSUS_HELP
-from ppodc.bench.linkage.names import measured as measured_names
-from ppodc.bench.linkage.names import tables as name_tables
 from ppodc.bench.linkage.trials import PUBLISHED_MS, PublishedNoise, means, outcome, thirds
 from ppodc.bench.options import KeptPoints, ManyRecords
 from ppodc.bench.plot import Panel, Series
@@ -224,13 +218,12 @@ def run(
         bool,
         typer.Option("--trees", help="Figures 3.14, 3.15: all trees over epsilon, for every N."),
     ] = False,
-    names: Annotated[Path | None, typer.Option(help=CENSUS_HELP)] = None,
     *,
     points: KeptPoints,
 ) -> Document:
     """Private record linkage in the clear: pairs left to compare, beside the published ones.
 
-    On Adult over the size, epsilon, delta, eta and theta; on names if their folder is given.
+    On Adult over the size, epsilon, delta, eta and theta.
     """
     settings = grid(m, sweeps=sweeps, readings=kd_readings, trees=trees)
     tasks = [
@@ -244,13 +237,11 @@ def run(
     values = measure("linkage", tasks, points)
     both = zip(settings, values, strict=True)
     figures = [{**asdict(setting), **value} for setting, value in both]
-    texts = measured_names(names, seeds, points) if names is not None else []
     return document.make(
         "linkage",
         _tables,
         parameters={"m": list(m), "seeds": seeds},
         adult=figures,
-        names=texts,
         notes=[note.format(seeds=seeds) for note in NOTES],
     )
 
@@ -262,7 +253,7 @@ def _tables(result: Document) -> list[Table]:
         if len(swept) > 1:
             tables.append(_sweep(name, swept))
     kd_trees = kdtree.tables(result["adult"])
-    return tables + _trees(result) + kd_trees + name_tables(result["names"])
+    return tables + _trees(result) + kd_trees
 
 
 def _sizes(result: Document) -> Table:

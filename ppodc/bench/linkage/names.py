@@ -1,28 +1,37 @@
-"""The experiments on strings of `ppodc bench linkage`: two full names a record, edit distance.
+"""`ppodc bench linkage-names`: the published experiments of linkage by names, in the clear.
 
-Names are drawn with the frequencies of the census files that the PyPI package `names` ships
-(dist.all.last, dist.female.first, dist.male.first). Methods: *LO* grows a tree over an embedding,
-*LGN* cuts by length first, *LGW* also narrows coordinates by the lengths (alpha = 0.9), all three
-with the published noise, which suppresses records; *DPRL LO* and *DPRL LGW* never suppress;
-*length* has a public cell for each pair of exact lengths and exact noise. `blocks = "length"` of a
-job is *length*, `blocks = "embedding"` is *DPRL LO*; seconds are what their comparisons on shares
-take of a core of each cloud, by the rates of `ppodc link estimate`.
+How many pairs are left to compare, and whether a match is lost: two full names a record, edit
+distance, records in thirds d1, d2, d3, Alice holds d1 + d2 and Bob d2 + d3. No dump of the
+published names is at hand. Names are drawn with the frequencies of the census files that the PyPI
+package `names` ships (dist.all.last, dist.female.first, dist.male.first), so that only the order of
+the methods can be compared.
+
+*LO* grows a tree over an embedding, *LGN* cuts by length first, *LGW* also narrows coordinates by
+the lengths (alpha = 0.9), all three with the published noise, which suppresses records and protects
+nobody. *DPRL LO*, *DPRL LGN* and *DPRL LGW* never suppress. *length* has a public cell for each
+pair of exact lengths and exact noise. `blocks = "length"` of a job is *length*, `blocks =
+"embedding"` is *DPRL LO*; seconds are what their comparisons on shares take of a core of each
+cloud, by the rates of `ppodc link estimate`.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
-from ppodc.bench import document
-from ppodc.bench.document import Table
+from ppodc.bench import document, plot
+from ppodc.bench.document import Document, Table
 from ppodc.bench.linkage.trials import PublishedNoise, means, outcome, thirds
-from ppodc.bench.points import Points, Task, Tell, measure
+from ppodc.bench.options import KeptPoints
+from ppodc.bench.plot import Panel, Series
+from ppodc.bench.points import Task, Tell, measure
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.linkage.blocks import adtree, embedding, embedding_tree
@@ -37,21 +46,38 @@ from ppodc.records.schema import Schema, TextColumn
 CENSUS_HELP = "Folder with dist.all.last etc. of the PyPI package `names`."
 LONGEST = 39
 REFERENCES = 80
-METHODS = ("LO", "LGN", "LGW", "DPRL LO", "DPRL LGW", "length")
+SUPPRESSING = ("LO", "LGN", "LGW")
+PADDING = ("DPRL LO", "DPRL LGN", "DPRL LGW")
+METHODS = (*SUPPRESSING, *PADDING, "length")
 OF_JOBS = ("length", "DPRL LO")
 _FILES = ("dist.all.last", "dist.female.first", "dist.male.first")
-# (|S|, epsilon, theta, method): reduction that the text states (Sections 4.4, 4.5)
+# Table 4.2
+SIZES = (10_000, 20_000, 30_000, 40_000, 50_000)
+EPSILONS = ("1/5", "2/5", "3/5", "4/5", "1")
+THETAS = (0, 1, 2, 3)
+DELTAS = ("1/1000000", "1/100000", "1/10000", "1/1000")  # the text does not name its own
+# (|S|, epsilon, theta, method): reduction, and recall or None, that the text states
 PUBLISHED = {
-    (10_000, "1", 0, "LO"): 0.9876,
-    (10_000, "1", 0, "LGW"): 0.9939,
-    (30_000, "3/5", 0, "LO"): 0.9891,
-    (30_000, "3/5", 0, "LGN"): 0.9945,
-    (30_000, "3/5", 0, "LGW"): 0.9954,
-    (30_000, "3/5", 3, "LO"): 0.7755,
-    (30_000, "3/5", 3, "LGN"): 0.7961,
-    (30_000, "3/5", 3, "LGW"): 0.8136,
-    (30_000, "4/5", 1, "DPRL LO"): 0.902,
+    (10_000, "1/5", 3, "LO"): (0.6196, 0.9239),
+    (10_000, "1/5", 3, "LGW"): (0.7496, None),
+    (10_000, "1", 0, "LO"): (0.9876, 0.9596),
+    (10_000, "1", 0, "LGW"): (0.9939, None),
+    (30_000, "3/5", 0, "LO"): (0.9891, None),
+    (30_000, "3/5", 0, "LGN"): (0.9945, None),
+    (30_000, "3/5", 0, "LGW"): (0.9954, None),
+    (30_000, "3/5", 3, "LO"): (0.7755, None),
+    (30_000, "3/5", 3, "LGN"): (0.7961, None),
+    (30_000, "3/5", 3, "LGW"): (0.8136, None),
+    (30_000, "4/5", 1, "DPRL LO"): (0.902, 1.0),
+    (50_000, "3/5", 0, "LO"): (0.9896, 0.9826),
+    (50_000, "3/5", 0, "LGW"): (0.9960, None),
 }
+NOTES = (
+    "Means over {seeds} seeds. Reduction = 1 - pairs compared / all pairs, dummies included. "
+    "Recall is of the records that both owners hold.",
+    "Published: names of DBLP, 30 seeds, only where the text states a number. LO, LGN and LGW have "
+    "no delta: they suppress records where noise is negative.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +88,52 @@ class Setting:
     epsilon: str
     theta: int
     method: str
+    delta: str = "1/100000"
 
 
-_SETTING = tuple(field.name for field in fields(Setting))
-SETTINGS = (
-    *(Setting(10_000, "1", 0, method) for method in METHODS[:3]),
-    *(Setting(30_000, "3/5", theta, method) for theta in (0, 3) for method in METHODS[:3]),
-    *(Setting(30_000, "4/5", theta, method) for theta in range(4) for method in OF_JOBS),
-    *(Setting(1_500, "4/5", theta, method) for theta in range(2) for method in OF_JOBS),
-    Setting(30_000, "4/5", 1, "DPRL LGW"),
-)
+_SETTING = ("size", "epsilon", "theta", "method")
 
 
-def measured(folder: Path, seeds: int, points: Points) -> list[dict[str, Any]]:
-    """All settings over at most 3 seeds: the embedding is what takes the time."""
-    runs = min(3, seeds)
+def grid(sweeps: bool) -> list[Setting]:
+    """The points that the text states and those of jobs; with `sweeps` Figures 4.2 to 4.9."""
+    points = [Setting(*stated) for stated in PUBLISHED]
+    points += [Setting(30_000, "4/5", theta, method) for theta in THETAS for method in OF_JOBS]
+    points += [Setting(1_500, "4/5", theta, method) for theta in (0, 1) for method in OF_JOBS]
+    for theta, number in ((theta, number) for theta in THETAS if sweeps for number in range(3)):
+        cut, padded = SUPPRESSING[number], PADDING[number]
+        points += [Setting(10_000, epsilon, theta, cut) for epsilon in EPSILONS]
+        points += [Setting(size, "3/5", theta, cut) for size in SIZES]
+        points += [Setting(size, "4/5", theta, padded) for size in SIZES]
+        points += [Setting(30_000, "4/5", theta, padded, delta) for delta in DELTAS]
+    return list(dict.fromkeys(points))
+
+
+def run(
+    data: Annotated[Path, typer.Argument(help=CENSUS_HELP)],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each point.")] = 10,
+    sweeps: Annotated[bool, typer.Option(help="All points of Figures 4.2 to 4.9.")] = True,
+    *,
+    points: KeptPoints,
+) -> Document:
+    """Private record linkage by names, in the clear: pairs left to compare, recall, leaves."""
+    settings = grid(sweeps)
     tasks = [
         Task(
-            f"names, |S| = {s.size}, {s.method}, theta {s.theta}",
-            {"bench": "linkage-names", "seeds": runs, **asdict(s)},
-            partial(_measure, folder, s, runs),
+            f"|S| = {s.size}, {s.method}, epsilon {s.epsilon}, theta {s.theta}",
+            {"bench": "linkage-names", "seeds": seeds, **asdict(s)},
+            partial(_measure, data, s, seeds),
         )
-        for s in SETTINGS
+        for s in settings
     ]
     values = measure("names", tasks, points)
-    return [{**asdict(s), **value} for s, value in zip(SETTINGS, values, strict=True)]
+    both = zip(settings, values, strict=True)
+    return document.make(
+        "linkage-names",
+        lambda result: tables(result["points"]),
+        parameters={"seeds": seeds, "sweeps": sweeps},
+        points=[{**asdict(setting), **value} for setting, value in both],
+        notes=[note.format(seeds=seeds) for note in NOTES],
+    )
 
 
 def tables(points: Sequence[dict[str, Any]]) -> list[Table]:
@@ -96,19 +143,74 @@ def tables(points: Sequence[dict[str, Any]]) -> list[Table]:
             **point,
             "spent": float(Fraction(point["epsilon"])),
             "seconds": point["pairs"] * _seconds(point["method"], point["theta"]),
-            "stated": PUBLISHED.get(tuple(point[name] for name in _SETTING)),
+            "stated": told[0],
+            "stated_recall": told[1],
         }
         for point in points
+        for told in [PUBLISHED.get(tuple(point[name] for name in _SETTING), (None, None))]
     ]
-    shown = document.table_of(
-        "Names of the census, two a record, edit distance",
-        "cells | |S| | epsilon | theta | pairs | on shares | reduction | recall | leaves | "
-        "published (DBLP)",
-        "{method} | {size:,} | {spent:g} | {theta} | {pairs:,.0f} | {seconds:time} | "
-        "{reduction:.4f} | {recall:.4f} | {leaves:.0f} | {stated:.4f}",
-        rows,
-    )
-    return [shown] if rows else []
+    return [
+        document.table_of(
+            "Names of the census, two a record, edit distance",
+            "cells | |S| | epsilon | delta | theta | pairs | on shares | reduction | recall | "
+            "leaves | published reduction (DBLP) | recall (DBLP)",
+            "{method} | {size:,} | {spent:g} | {delta} | {theta} | {pairs:,.0f} | {seconds:time} | "
+            "{reduction:.4f} | {recall:.4f} | {leaves:.0f} | {stated:.4f} | {stated_recall:.4f}",
+            rows,
+        )
+    ]
+
+
+_FIGURES = (  # what, over what, what is fixed, methods, figure
+    ("reduction", "epsilon", {"size": 10_000}, SUPPRESSING, "Figure 4.2"),
+    ("recall", "epsilon", {"size": 10_000}, SUPPRESSING, "Figure 4.3"),
+    ("leaves", "epsilon", {"size": 10_000}, SUPPRESSING, "Figure 4.4"),
+    ("reduction", "size", {"epsilon": "3/5"}, SUPPRESSING, "Figure 4.5"),
+    ("recall", "size", {"epsilon": "3/5"}, SUPPRESSING, "Figure 4.6"),
+    ("leaves", "size", {"epsilon": "3/5"}, SUPPRESSING, "Figure 4.7"),
+    ("reduction", "size", {"epsilon": "4/5", "delta": "1/100000"}, PADDING, "Figure 4.8"),
+    ("reduction", "delta", {"epsilon": "4/5", "size": 30_000}, PADDING, "Figure 4.9"),
+)
+
+
+def draw(result: Document, file: plot.File) -> None:
+    """Figures 4.2 to 4.9, for the smallest and the largest theta."""
+    panels = []
+    for what, over, fixed, methods, figure in _FIGURES:
+        lines = []
+        for method, theta in ((method, theta) for theta in (0, 3) for method in methods):
+            alike = {"method": method, "theta": theta, **fixed}
+            own = [p for p in result["points"] if all(p[n] == v for n, v in alike.items())]
+            known = sorted((_place(point, over), point[what]) for point in own)
+            if len(known) > 1:
+                lines.append(_line(f"{method}, theta {theta}", known))
+        if lines:
+            panels.append(Panel(figure, over, what, [*lines, *_stated(what, over, fixed)]))
+    plot.lines(file, panels, "Names of the census: cells of two owners", columns=3)
+
+
+def _place(point: dict[str, Any], over: str) -> float:
+    """Where a point stands on the axis; a delta by its exponent."""
+    value = float(Fraction(point[over]))
+    return round(math.log10(value)) if over == "delta" else value
+
+
+def _stated(what: str, over: str, fixed: dict[str, Any]) -> list[Series]:
+    """What the text states of a figure, for names of DBLP."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for place, values in PUBLISHED.items():
+        point = dict(zip(_SETTING, place, strict=True))
+        value = dict(zip(("reduction", "recall"), values, strict=True)).get(what)
+        here = all(point[name] == fixed[name] for name in _SETTING if name in fixed)
+        if here and over != "delta" and value is not None and point["theta"] in (0, 3):
+            name = "published, {method}, theta {theta}".format(**point)
+            found.setdefault(name, []).append((_place(point, over), value))
+    return [_line(name, values, published=True) for name, values in found.items()]
+
+
+def _line(name: str, points: Sequence[tuple[float, float]], *, published: bool = False) -> Series:
+    x, y = zip(*points, strict=True)
+    return Series(name, x, y, published=published)
 
 
 @lru_cache(maxsize=1)
@@ -134,7 +236,7 @@ def census(folder: Path) -> tuple[list[str], NDArray[Any], list[str], NDArray[An
     )
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=len(SIZES) + 1)
 def people(folder: Path, size: int) -> tuple[tuple[str, str], ...]:
     """`size` records of two full names, always the same."""
     given, given_weights, last, last_weights = census(folder)
@@ -145,7 +247,7 @@ def people(folder: Path, size: int) -> tuple[tuple[str, str], ...]:
     return tuple(zip(names[:size], names[size:], strict=True))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=len(SIZES) + 1)
 def points_of(folder: Path, size: int) -> NDArray[np.int64]:
     """Lengths and coordinates of all records: (size, 4)."""
     columns: list[NDArray[np.int64]] = []
@@ -177,7 +279,7 @@ def _lengths(folder: Path, size: int) -> NDArray[np.int64]:
 
 
 def _run(points: NDArray[np.int64], setting: Setting, seed: int) -> dict[str, float]:
-    n = setting.size * 2 // 3
+    n = setting.size // 3 * 2  # even: the halves are d2
     alice, bob = thirds(len(points), n, seed)
     rule = EditDistance(2, setting.theta)
     if setting.method == "length":
@@ -186,7 +288,7 @@ def _run(points: NDArray[np.int64], setting: Setting, seed: int) -> dict[str, fl
         pruning = EditPruning(rule, _tree(setting).dimensions)
     sides = [_partition(points[rows], setting, 2 * seed + i) for i, rows in enumerate((alice, bob))]
     result = outcome(sides[0], sides[1], pruning, n // 2)
-    if setting.method in METHODS[:3]:
+    if setting.method in SUPPRESSING:
         result["recall"] *= _kept(sides, n // 2, seed)
     return result
 
@@ -198,7 +300,7 @@ def _tree(setting: Setting) -> StringTree:
     factor = 1 if setting.method.startswith("DPRL") else 2
     return StringTree(
         factor * Fraction(setting.epsilon),
-        Fraction(1, 100_000),
+        Fraction(setting.delta),
         (LONGEST, LONGEST),
         (0, 1),
         tree_share=Fraction(3, 5) if by_length else Fraction(13, 20),
@@ -214,7 +316,7 @@ def _partition(points: NDArray[np.int64], setting: Setting, seed: int) -> Partit
     if setting.method == "length":
         buckets = embedding_tree.exact_lengths(4, 24, LONGEST)
         boxes = embedding_tree.length_boxes(buckets, 2)
-        budget = Budget(Fraction(setting.epsilon), Fraction(1, 100_000))
+        budget = Budget(Fraction(setting.epsilon), Fraction(setting.delta))
         return adtree.count_cells(points, boxes, budget, exact)
     if setting.method.startswith("DPRL"):
         return embedding_tree.build(points, _tree(setting), exact)

@@ -96,7 +96,7 @@ def test_files_that_are_something_else_are_refused(tmp_path, people):
 
 def test_names_are_drawn_and_suppressed_records_are_missed(census, monkeypatch, tmp_path):
     """Also of 101 records, whose thirds are not equal: what both hold is compared with itself."""
-    monkeypatch.setattr(names, "PUBLISHED", {(90, "2", 3, "LO"): (0.5, 0.9)})
+    monkeypatch.setattr(names, "SIZES", (90, 101))
     monkeypatch.setattr(
         names, "grid", lambda _: [
             names.Setting(size, epsilon, 3, method, delta)
@@ -123,9 +123,7 @@ def test_the_grid_of_names_has_every_stated_point_and_figure():
     over_epsilon = [s for s in all_of_them if (s.size, s.method, s.theta) == (10_000, "LGN", 3)]
     assert [s.epsilon for s in over_epsilon] == list(names.EPSILONS)
     stated = names._stated("recall", "size", {"epsilon": "3/5"})
-    assert [(s.name, s.x, s.y) for s in stated] == [
-        ("published, LO, theta 0", (50_000.0,), (0.9826,))
-    ]
+    assert [(s.name, s.x, s.y) for s in stated] == [("published, LO, theta 0", (50.0,), (0.9826,))]
 
 
 @pytest.mark.outside_data(ADULT)

@@ -56,6 +56,7 @@ SIZES = (10_000, 20_000, 30_000, 40_000, 50_000)
 EPSILONS = ("1/5", "2/5", "3/5", "4/5", "1")
 THETAS = (0, 1, 2, 3)
 DELTAS = ("1/1000000", "1/100000", "1/10000", "1/1000")  # the text does not name its own
+_DELTA = "1/100000"  # of Figure 4.8
 # (|S|, epsilon, theta, method): reduction, and recall or None, that the text states
 PUBLISHED = {
     (10_000, "1/5", 3, "LO"): (0.6196, 0.9239),
@@ -88,7 +89,7 @@ class Setting:
     epsilon: str
     theta: int
     method: str
-    delta: str = "1/100000"
+    delta: str = _DELTA
 
 
 _SETTING = ("size", "epsilon", "theta", "method")
@@ -143,22 +144,30 @@ def tables(points: Sequence[dict[str, Any]]) -> list[Table]:
             **point,
             "spent": float(Fraction(point["epsilon"])),
             "seconds": point["pairs"] * _seconds(point["method"], point["theta"]),
+            "spent_delta": "-" if point["method"] in SUPPRESSING else point["delta"],
             "stated": told[0],
             "stated_recall": told[1],
         }
         for point in points
-        for told in [PUBLISHED.get(tuple(point[name] for name in _SETTING), (None, None))]
+        for told in [_told(point)]
     ]
     return [
         document.table_of(
             "Names of the census, two a record, edit distance",
             "cells | |S| | epsilon | delta | theta | pairs | on shares | reduction | recall | "
             "leaves | published reduction (DBLP) | recall (DBLP)",
-            "{method} | {size:,} | {spent:g} | {delta} | {theta} | {pairs:,.0f} | {seconds:time} | "
-            "{reduction:.4f} | {recall:.4f} | {leaves:.0f} | {stated:.4f} | {stated_recall:.4f}",
+            "{method} | {size:,} | {spent:g} | {spent_delta} | {theta} | {pairs:,.0f} | "
+            "{seconds:time} | {reduction:.4f} | {recall:.4f} | {leaves:.0f} | {stated:.4f} | "
+            "{stated_recall:.4f}",
             rows,
         )
     ]
+
+
+def _told(point: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Reduction and recall that the text states of a point."""
+    place = tuple(point[name] for name in _SETTING)
+    return PUBLISHED.get(place, (None, None)) if point["delta"] == _DELTA else (None, None)
 
 
 _FIGURES = (  # what, over what, what is fixed, methods, figure
@@ -168,7 +177,7 @@ _FIGURES = (  # what, over what, what is fixed, methods, figure
     ("reduction", "size", {"epsilon": "3/5"}, SUPPRESSING, "Figure 4.5"),
     ("recall", "size", {"epsilon": "3/5"}, SUPPRESSING, "Figure 4.6"),
     ("leaves", "size", {"epsilon": "3/5"}, SUPPRESSING, "Figure 4.7"),
-    ("reduction", "size", {"epsilon": "4/5", "delta": "1/100000"}, PADDING, "Figure 4.8"),
+    ("reduction", "size", {"epsilon": "4/5", "delta": _DELTA}, PADDING, "Figure 4.8"),
     ("reduction", "delta", {"epsilon": "4/5", "size": 30_000}, PADDING, "Figure 4.9"),
 )
 
@@ -180,19 +189,21 @@ def draw(result: Document, file: plot.File) -> None:
         lines = []
         for method, theta in ((method, theta) for theta in (0, 3) for method in methods):
             alike = {"method": method, "theta": theta, **fixed}
-            own = [p for p in result["points"] if all(p[n] == v for n, v in alike.items())]
+            drawn = [p for p in result["points"] if over != "size" or p["size"] in SIZES]
+            own = [p for p in drawn if all(p[n] == v for n, v in alike.items())]
             known = sorted((_place(point, over), point[what]) for point in own)
             if len(known) > 1:
                 lines.append(_line(f"{method}, theta {theta}", known))
         if lines:
-            panels.append(Panel(figure, over, what, [*lines, *_stated(what, over, fixed)]))
+            label = {"size": "|S|, thousands", "delta": "log10(delta)"}.get(over, over)
+            panels.append(Panel(figure, label, what, [*lines, *_stated(what, over, fixed)]))
     plot.lines(file, panels, "Names of the census: cells of two owners", columns=3)
 
 
 def _place(point: dict[str, Any], over: str) -> float:
-    """Where a point stands on the axis; a delta by its exponent."""
+    """Where a point stands on the axis; a delta by its exponent, a size in thousands."""
     value = float(Fraction(point[over]))
-    return round(math.log10(value)) if over == "delta" else value
+    return {"delta": round(math.log10(value)), "size": value / 1000}.get(over, value)
 
 
 def _stated(what: str, over: str, fixed: dict[str, Any]) -> list[Series]:

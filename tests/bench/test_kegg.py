@@ -1,6 +1,7 @@
 """The KEGG experiment: scaling, sampling, exactness, resuming; small samples of small tables."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
 from tests.bench.look import check_document, check_plot
 from tests.outside_data import KEGG, needs_kegg
+
+MEASURED = Path(__file__).parents[2] / "docs" / "measured"
 
 
 @pytest.fixture
@@ -143,6 +146,18 @@ def test_a_sample_of_the_real_data_is_exact():
     (point,) = kegg.run_shapes(records, [Shape(200, 5, 4)], points=Points())["points"]
     assert point["exact"]
     assert point["converged"]
+
+
+@needs_kegg
+def test_the_stored_parts_are_those_that_a_run_would_go_on_from():
+    chosen = kegg.sample(kegg.load(KEGG), Shape(10_000, 10, 4))
+    job = WholeIteration(4, 1024, 50, kegg.UB, kegg.fingerprint(chosen))
+    points = Points(MEASURED / "paillier_parts.jsonl")
+    first = points.get(job.task(chosen, 0, 50).key, anywhere=True)
+    assert first["exact"]
+    (known,) = kegg.finished(points.path)["points"]
+    shown = json.loads((MEASURED / "paillier_iteration.json").read_text())
+    assert shown["points"] == [known]
 
 
 def test_stored_results_are_exact_and_include_all_records():

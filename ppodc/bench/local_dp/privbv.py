@@ -137,7 +137,7 @@ def _kmeans_point(
         squares = squared_distances(units, centres)
         found = nmi(squares.argmin(axis=1), labels)
         scores.append((float(squares.min(axis=1).sum()), found, 0))
-    return _scored(name, scores)
+    return {**_scored(name, scores), "iterations": None}  # not counted
 
 
 def _clustered(

@@ -151,7 +151,7 @@ def _lead(result: Any) -> str:
 
 
 def _notes(result: Any) -> list[str]:
-    """How far the figures may be trusted, and what is not told of them."""
+    """Sentences on how reliable the figures are, and on what they leave out."""
     notes = [result.untold()] if hasattr(result, "untold") else []
     if not getattr(result, "usable_", True):
         notes += str(result.summary()).split("\n")[1:]

@@ -24,7 +24,7 @@ def default_folder() -> Path:
 
 
 def screens_of(config: Path | None) -> tuple[Callable[[str], Screens], Path]:
-    """What makes the screens of a party below a path, and its private folder."""
+    """The maker of a party's screens below a path, and the party's private folder."""
     if config is None:
         config = default_folder() / "owner.toml"
         if not config.exists():

@@ -118,7 +118,7 @@ def fitted(tables: Tables, schema: Schema, missing: Missing) -> list[Table]:
 def by_column(
     given: Any, estimator: BaseEstimator, parameter: str, what: str
 ) -> list[tuple[str, Any]]:
-    """What a parameter says of each column, beside its name; x0, x1, ... if columns have none."""
+    """Each column's name and its entry in a parameter; x0, x1, ... if columns have no names."""
     names = getattr(estimator, "feature_names_in_", None)
     width: int = estimator.n_features_in_
     if isinstance(given, Mapping):

@@ -167,7 +167,7 @@ class KMeansPlan(Plan):
 
     @property
     def left(self) -> int:
-        """How many iterations of the run may follow the one that comes."""
+        """The number of iterations of the run that may follow the next one."""
         return self.job.max_iter - (self.iteration + 1 - self.begun)
 
     @property

@@ -62,7 +62,7 @@ class AuditedJob:
         return Bundle(self.bundle(cloud)).check(self.testimony(3 - cloud))
 
     def testimony(self, cloud: int) -> Testimony:
-        """What this cloud tells an auditor about the other."""
+        """This cloud's testimony to an auditor about the other."""
         with self.store(cloud) as store:
             return testimony(store, self.name)
 

@@ -89,7 +89,7 @@ def test_a_privacy_report():
 
 @pytest.fixture
 def displayed():
-    """What a cell of a notebook displays: (HTML, whether it replaces what stood there)."""
+    """The display of a notebook's cell: (HTML, whether it replaces an earlier one)."""
     pytest.importorskip("IPython", reason="IPython is not installed")
     from IPython.core.displaypub import CapturingDisplayPublisher
     from IPython.core.interactiveshell import InteractiveShell

@@ -200,7 +200,7 @@ class Known:
         return found
 
     def weights(self) -> list[list[int]]:
-        """What each row weighs for thresholds, on each side that counts."""
+        """Each row's weight for thresholds, on each side that counts."""
         whole, kept = self.spec.job.join.whole, self.keep.astype(int)
         if whole == 1:
             return [[int(keep)] for keep in kept]

@@ -1,4 +1,4 @@
-"""What the known attacks on regular LPN with a local code cost, for a set of parameters.
+"""The cost of known attacks on regular LPN with a local code, for a set of parameters.
 
 A batch shows n rows, each the sum of ten of k secret bits and noise; every block of n / t rows has
 one 1 of noise (`noise`). `costs` gives log2 of the operations of each attack:
@@ -74,7 +74,7 @@ def enumeration(n: float, k: float, t: int) -> float:
 
 
 def representations(n: float, k: float, t: int) -> float:
-    """The same from four lists, each noisy row written in several ways (depth 2)."""
+    """`enumeration` from four lists, each noisy row written in several ways (depth 2)."""
     best = pooled_gauss(n, k, t)
     for p in range(4, _MOST_NOISY, 4):
         for extra in range(0, _MOST_EXTRA, 2):

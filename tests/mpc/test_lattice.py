@@ -55,7 +55,7 @@ class Both:
             yield np.ascontiguousarray(np.stack(group, axis=2))
 
     def wrong(self, matrix: list[list[int]], at_a_time: int | None = None) -> int:
-        """How many products with a matrix (l, c) are off by anything but -1 or 0."""
+        """The number of products with a matrix (l, c) that are off by anything but -1 or 0."""
         columns = len(matrix[0])
         flat = [x for row in matrix for x in row]
         shares = AdditiveShare(limbs_of(flat, self.limbs)).reshape(-1, columns)

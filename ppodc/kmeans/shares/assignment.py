@@ -120,7 +120,7 @@ class Assigner:
             return self._makers[name].make(self._session, start, end, columns)
 
     def making(self, name: str, start: int, end: int, columns: int) -> Making:
-        """The same in the waits of other steps."""
+        """Random products as of `random`, made in the waits of other steps."""
         return self._makers[name].making(self._session, start, end, columns)
 
     def _assigned(

@@ -313,12 +313,12 @@ class SharesHalf(Half):
             return [OutputShare.of_words(row) for row in remask(self._session, flat)]
 
     def _counts(self, clusters: U64Array, members: State | None, owners: int) -> U64Array:
-        """What thresholds count: of each cluster the records that are not an owner's own."""
+        """Counts for thresholds: each cluster's records that are not an owner's own."""
         counts = np.tile(clusters[:, -1], (owners, 1))
         return counts if members is None else counts - checked(members).T
 
     def _told(self, counts: U64Array) -> Bits | None:
-        """Which clusters each owner is told of, by the counts (owners, k); None: all of all."""
+        """Bits of the clusters revealed to each owner, by the counts (owners, k); None: all."""
         # more than all records is as good as any larger number
         least = min(self._p.min_size, self._p.m + 1)
         if least <= 1:
@@ -327,7 +327,7 @@ class SharesHalf(Half):
         return giving_out.large(self._session, counts, least)
 
     def _as_told(self, clusters: U64Array) -> U64Array:
-        """What goes out of clusters (k, l + 1) to an owner who is told of them."""
+        """The part of clusters (k, l + 1) for an owner to whom they are revealed."""
         return clusters
 
     def _widened(self, clusters: U64Array) -> U64Array:

@@ -28,7 +28,7 @@ def partners(anchor: int, other: int, matches: Matches, relation: Relation) -> l
 
 
 def part_of_one(shared: int, relation: Relation) -> float:
-    """What a row counts for in thresholds, if so many rows have its partner."""
+    """A row's weight in thresholds, if `shared` rows have its partner."""
     if relation == "1:1":
         return 1.0
     whole = 1 << (shared - 1).bit_length()

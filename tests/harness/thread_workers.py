@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppodc.cluster.workers import DIED, failure_of, first_ended
-
-_GONE_SECONDS = 30.0
+from tests.harness.patience import LONG
 
 
 class WorkerDiedError(BaseException):
@@ -71,6 +70,6 @@ class ThreadWorkers:
     def end(self, worker: ThreadWorker) -> None:
         worker.worker.cut()
         if worker.current is not None:
-            wait([worker.current], _GONE_SECONDS)
+            wait([worker.current], LONG)
         worker.thread.shutdown(wait=False, cancel_futures=True)
         worker.worker.close()

@@ -198,7 +198,7 @@ def test_a_gateway_loads_no_protocol():
     assert not [name for name in modules if name.startswith("ppodc.mpc")]
 
 
-def test_the_paillier_suite_loads_no_kernels():
+def test_a_half_of_the_paillier_suite_loads_no_kernels():
     modules = loaded("import ppodc.kmeans.paillier.half, ppodc.local.pair_process, cloud2.worker")
     assert "ppodc.kmeans.half" in modules
     assert not packages(modules) & (HEAVY - {"gmpy2"})

@@ -5,12 +5,13 @@ taken in. These wait for their joined columns (`fill`); from then on it is a `Sh
 leave out the rows that are not joined. If fewer than `least` are joined, owners are told zeros.
 
 Of an owner that shares its side with others, thresholds count the joined rows that hold a row of
-one of these: it knows its own columns of the others, and would subtract them.
+one of these: it knows its own columns of the others, and would subtract them. With m:1 they count
+partners, not rows (`joined_rows`).
 
 Who learns what: nothing. Rounds, bytes: those of the join; then once a select a row. Iterations
 cost what they cost without. `least` takes a comparison and an AND at the output. Labels of the
-anchor's rows cost what labels do, and a round with half an AND pair a bit. Sizes by owner of a
-partner's side, once for each k: a select a row and owner, and one of all owners a row and cluster.
+anchor's rows cost what labels do, and a round with half an AND pair a bit. Where owners are told
+apart, once for each k: a select a row and owner, and one of all owners a row and cluster.
 """
 
 from collections.abc import Sequence

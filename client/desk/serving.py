@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from starlette.types import ASGIApp
 
 from client.desk.guard import HOST, IDLE_SECONDS, Access, Guard
-from ppodc.errors import BusyError, ChannelError
+from ppodc.errors import BusyError, ChannelError, StoreError
 from ppodc.files import disk_errors, private_folder, write_private
 
 _LOOK_SECONDS = 1.0
@@ -70,10 +70,11 @@ class TicketPage:
         self.path.unlink(missing_ok=True)
 
     def look(self) -> None:
-        """Write the page again if somebody has taken it away."""
+        """Write the page again if somebody has taken it away; a full disk does not end the desk."""
         if not self.path.exists():
             self._access.new_ticket()
-            self._write()
+            with contextlib.suppress(StoreError):
+                self._write()
 
     def _write(self) -> None:
         write_private(self.path, _PAGE.format(link=self._access.link).encode())

@@ -291,6 +291,48 @@ def test_hostile_names_and_values_stay_text(browser, clouds, tmp_path):
         assert HOSTILE in tab.page.locator("main").inner_text()
 
 
+def test_a_study_whose_names_are_markup_stays_text_to_its_report(browser, clouds, tmp_path):
+    """An operator's column names and words, on every screen of owner, operator and cloud."""
+    spec = spec_of("kmeans")
+    columns = tuple(replace(c, name=f"{HOSTILE}{c.name}") for c in spec.schema.columns)
+    spec = clouds.create(replace(spec, name="markup", schema=replace(spec.schema, columns=columns)))
+    for place, name in enumerate(OWNERS):
+        with clouds.owner(name) as owner:
+            owner.upload("markup", patients(20, place), spec=spec)
+    clouds.run("markup")
+    paths = [f"/study/markup/{step}" for step in ("agree", "table", "send", "wait", "result")]
+    for party, screens, seen in (
+        (OWNERS[0], OwnerScreens, ("/", *paths, "/ledger?all=yes")),
+        ("operator", OperatorScreens, ("/", "/study/markup", "/new")),
+        ("cloud1", CloudScreens, ("/", "/job/markup")),
+    ):
+        with (
+            running(partial(screens, clouds.config(party))) as desk,
+            opened(browser, desk, tmp_path / party) as tab,
+        ):
+            for path in seen:
+                tab.go(path)
+                check_text(tab.page)
+            if party == OWNERS[0]:
+                report = tmp_path / "report.html"
+                report.write_text(desk_text(desk, tab, "/study/markup/report.html"))
+                tab.page.goto(report.as_uri())  # no policy of the desk protects it any more
+                check_text(tab.page)
+                assert HOSTILE in tab.page.locator("main").inner_text()
+            tab.check()
+
+
+def check_text(page):
+    """Nothing of the hostile name became an element, and nothing ran."""
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() not in ("1", "2")
+
+
+def desk_text(desk, tab, path):
+    """A file of the desk, as the tab's browser gets it."""
+    return tab.page.request.get(f"{desk.origin}{desk.access.base}{path}").text()
+
+
 def test_what_a_page_smuggles_in_is_not_run(browser, clouds, tmp_path):
     """The policy itself: a handler that got into the page all the same is not run."""
     with (

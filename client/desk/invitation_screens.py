@@ -140,7 +140,7 @@ class FirstStart:
     """The desk of somebody without a configuration: an invitation becomes a key."""
 
     def __init__(self, folder: Path, base: str) -> None:
-        self.pages = Pages(base, "No key yet", ())
+        self.pages = Pages(base, "First start", ())
         self._folder, self._kept = folder, folder / "invitation.ppodc"
         self._joining = threading.Lock()
 

@@ -58,7 +58,7 @@ def histogram(found: Histogram, column: Column) -> Markup:
     left, right, top, floor = 48.0, 632.0, 24.0, 182.0
     outside = found.below + found.above
     most = max(*found.counts, found.below, found.above, 1)
-    ticks = _steps(0, most)
+    ticks = [tick for tick in _steps(0, most) if tick == int(tick)]
     high = max(ticks[-1], most)
     wide = (right - left) / len(found.counts)
 
@@ -197,10 +197,10 @@ def line(
 
 
 def _figure(width: int, height: int, title: str, said: str, parts: Sequence[Markup]) -> Markup:
-    return Markup(
-        '<svg class="plot far" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>'
+    return Markup(  # with room above for the larger letters of narrow screens
+        '<svg class="plot far" viewBox="0 -14 {} {}" role="img" aria-label="{}"><title>{}</title>'
         "<desc>{}</desc>{}</svg>"
-    ).format(width, height, f"{title}. {said}", title, said, Markup("").join(parts))
+    ).format(width, height + 14, f"{title}. {said}", title, said, Markup("").join(parts))
 
 
 def _gridline(left: float, right: float, y: float, words: str) -> Markup:

@@ -145,6 +145,10 @@ def test_every_other_screen(browser, clouds, tmp_path):
             looked_at(tab, f"owner-{name}")
         tab.go("/study/next-study/agree")
         looked_at(tab, "owner-agree-epsilon")
+        tab.go("/key")
+        tab.page.get_by_role("button", name="Make a new key").click()
+        tab.page.get_by_role("button", name="Take up the new key").wait_for()
+        looked_at(tab, "owner-key-next")
     for party, screens, paths in (
         ("operator", OperatorScreens, ("/", "/new", "/new?kind=linkage", "/new?kind=join",
                                        "/invite", "/study/watched", "/ledger", "/key")),
@@ -157,6 +161,10 @@ def test_every_other_screen(browser, clouds, tmp_path):
             for path in paths:
                 tab.go(path)
                 looked_at(tab, party + path.replace("/", "-").replace("?kind=", "-"))
+            if party == "cloud1":  # an answer with the owner's new key
+                tab.choose("Answer file", clouds.config(OWNERS[0]).parent / "north.answer")
+                tab.page.get_by_role("button", name="Admit without a restart").wait_for()
+                looked_at(tab, "cloud1-callers-replace")
             tab.check()
 
 

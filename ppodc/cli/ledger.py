@@ -72,7 +72,9 @@ def ledger_command(
     first = 0 if since is None else max(0, since[0])
     asked = [entry for entry in entries[first:] if not dataset or entry.dataset == dataset]
     shown = [entry for entry in asked if not entry.hidden]
-    if summary:
+    if dataset and not shown:
+        out.print(f"no entry about dataset {dataset!r} that is yours to read", markup=False)
+    elif summary:
         _show_summary(shown)
     else:
         _show(shown)

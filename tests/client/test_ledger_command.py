@@ -47,6 +47,9 @@ def test_an_owner_reads_what_concerns_it(ledger, tmp_path):
     assert told["entries"][1]["detail"]["owner"] == "ann"
     assert told["length"] == 3
     assert told["head"] in said.output
+    assert (
+        "no entry about dataset 'nope' that is yours" in ledger("ann", "--dataset", "nope").output
+    )
 
 
 def test_since_a_noted_head_only_what_is_new(platform, ledger):

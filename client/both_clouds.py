@@ -9,7 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from ppodc.errors import ChannelError, InputError, ProtocolError, RefusedError
+from ppodc.errors import (
+    AccessError,
+    ChannelError,
+    InputError,
+    NotFoundError,
+    ProtocolError,
+    RefusedError,
+)
 from ppodc.records.upload_form import Cloud, Part
 from ppodc.service.config import OwnerConfig, Remote, load
 from ppodc.service.ledger_entries import Entry
@@ -129,11 +136,24 @@ class Clouds:
         return known or self.numbers
 
     def spec(self, dataset: str) -> Spec:
-        """The spec that all clouds present; InputError if they differ."""
-        specs = [
-            Spec.from_bytes(cloud.call("spec", Named(dataset), reply=SpecText)[0].spec)
-            for cloud in self.all()
-        ]
+        """The spec that all clouds present; an error if they differ, or one has none."""
+        specs: list[Spec] = []
+        absent: dict[int, RefusedError] = {}
+        for number, cloud in self._by_number.items():
+            try:
+                shown = cloud.call("spec", Named(dataset), reply=SpecText)[0]
+                specs.append(Spec.from_bytes(shown.spec))
+            except RefusedError as error:
+                if error.code not in (AccessError.code, NotFoundError.code):
+                    raise
+                absent[number] = error
+        if absent and specs:
+            raise NotFoundError(
+                f"dataset {dataset!r} is not at cloud {min(absent)}, which never had it or was "
+                "restored from an older copy. Its operator creates it again from the same file."
+            )
+        if absent:
+            raise absent[min(absent)]
         if len({spec.digest for spec in specs}) != 1:
             digests = ", ".join(f"cloud {i}: {s.digest[:16]}" for i, s in enumerate(specs, 1))
             raise ProtocolError(

@@ -4,6 +4,7 @@ In a federated deployment each cloud has an operator of its own who runs this wi
 that names both clouds; a dataset exists only where its spec was handed in, and owners compare.
 """
 
+import warnings
 from pathlib import Path
 
 from client.both_clouds import Clouds, ListedDataset
@@ -55,15 +56,17 @@ class Operator:
     def create(self, spec: Spec, *, single_records: bool = False) -> str:
         """Create the dataset at both clouds; the same again is harmless. Returns its digest.
 
-        A spec by which owners may learn of a single record is refused unless `single_records`.
+        A spec by which owners may learn of a single record is refused unless `single_records`. A
+        guarantee that protects nobody is refused or warned of.
         """
-        spec.require_owners()
         missing = spec.job.missing_threshold
         if missing and not single_records:
             raise InputError(
                 f"the spec has no {missing} above 1, so that owners may learn a single record. Set "
                 f"{missing} = 5 or more in [job], or accept it with --accept-single-records."
             )
+        if told := spec.job.doubt(spec.require_owners().least):
+            warnings.warn(told, stacklevel=2)
         for step in ("may_create", "create"):  # a refusal must not leave it at one cloud alone
             for cloud in self._clouds.all():
                 cloud.call(step, SpecText(spec.canonical()), reply=Empty)

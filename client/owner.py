@@ -296,6 +296,7 @@ class Owner:
         """
         self.check_ledgers()
         spec = self._clouds.spec(dataset)
+        self._check_name(spec)
         with_rows = rows or not spec.kind.rows_are_extra
         opened = fetch(self._clouds, spec, wait, timeout, on_wait, rows=with_rows)
         return owner_side(spec).of(self.name).open_result(opened)

@@ -60,6 +60,10 @@ class Job(ABC):
         """That key, if the result may tell of a single record; else empty."""
         return self.threshold[0] if self.threshold is not None and self.threshold[1] <= 1 else ""
 
+    def doubt(self, owners: int) -> str:
+        """Say of a guarantee that it protects nobody; empty if there is none, or it does."""
+        return ""
+
     @property
     def unaudited(self) -> str:
         """Why an auditor could not run a cloud's part in the job again; empty if one can."""

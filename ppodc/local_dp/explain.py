@@ -29,7 +29,7 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
     if isinstance(mechanism, GroupedBits):
         shown = f"{mechanism.deviation:.3g}"
         lines.append(["deviation of a distance, in parts of a range", shown])
-    notes = [str(report)]
+    notes = [str(report), *filter(None, [report.weak()])]
     if isinstance(mechanism, GroupedBits) and mechanism.blurred:
         notes.append("distances are little but noise: the clusters will be, too.")
     expected = mechanism.expectation(n, job.k) if n else None

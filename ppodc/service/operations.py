@@ -172,6 +172,7 @@ class _Operations:
         upload = self._find_own(peer, body.upload_id)
         if upload is None or upload.removed == "withdrawn":
             return UploadState(False), ()
+        self._check_not_deleted(upload.dataset)
         return self._state(upload), ()
 
     def commit(self, peer: Peer, body: Commit) -> Answer:
@@ -196,6 +197,7 @@ class _Operations:
 
     def result(self, peer: Peer, body: Named) -> Answer:
         owner = self._member(peer, body.dataset)
+        self._check_not_deleted(body.dataset)
         self._check_has_records(owner, body.dataset)
         job = self._store.jobs.get(body.dataset)
         message = without_places(job.message)
@@ -311,12 +313,17 @@ class _Operations:
 
         A job that is done never runs again, so no cloud gives halves of two sessions.
         """
-        if self._store.datasets.deleted(dataset):
-            raise StateError(f"dataset {dataset!r} was deleted here; its result is gone.")
+        self._check_not_deleted(dataset)
         return (
             self._store.results.has(dataset)
             and self._store.jobs.get(dataset).state == JobState.DONE
         )
+
+    def _check_not_deleted(self, dataset: str) -> None:
+        if self._store.datasets.deleted(dataset):
+            raise StateError(
+                f"dataset {dataset!r} was deleted here; its records and its result are gone."
+            )
 
     def _interrupted(self, dataset: str, state: JobState) -> bool:
         """Whether nobody runs a job that is under way; only cloud 1, which drives it, can tell."""

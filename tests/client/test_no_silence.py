@@ -10,6 +10,7 @@ import pytest
 
 from client.data_errors import DataError
 from client.fetched_result import JobProgress
+from client.operator import Operator
 from ppodc import (
     LocalPlatform,
     LocalPrivateKMeans,
@@ -24,6 +25,7 @@ from ppodc.kinds import cloud_side, owner_side
 from ppodc.kmeans.private.explain import explain
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.linkage.result import LinkResult
+from ppodc.service.deployment import members
 from ppodc.service.job_state import JobState
 from ppodc.spec import Spec
 from tests.client.points import BOUNDS, SCHEMA, points
@@ -55,6 +57,21 @@ def test_a_delta_near_one_over_the_records_is_warned_of_everywhere_in_the_same_w
     assert re.match(told, owner_side(spec).doubt(40))  # which `Owner.upload` warns of
     assert any(re.match(told, note) for note in explain(spec, 40)[2])
     assert owner_side(spec).doubt(4) == ""
+
+
+def test_a_guarantee_of_no_use_is_refused_or_told_when_a_dataset_is_created(platform):
+    made = platform.deployment.party("operator").config
+    base = Spec("private", SCHEMA, NoisyJob(k=2, epsilon=50.0, delta=1e-6))
+    with Operator.connect(made) as operator:
+        spec = replace(base, owners=members(platform.deployment.folder))
+        with pytest.warns(UserWarning, match="epsilon 50 is no protection worth the name"):
+            operator.create(spec)
+        job = NoisyJob(k=3, epsilon=1.0, delta=0.5)
+        with pytest.raises(InputError, match=r"delta 0\.5 is no protection for 3 records"):
+            operator.create(replace(spec, name="none", job=job))
+        assert "none" not in [each.name for each in operator.datasets()]
+    words = replace(base, job=NoisyJob(k=2, epsilon=1.0, delta=0.05)).describe()
+    assert any("protects fewer than 20 records" in line for line in words)
 
 
 def test_an_error_of_a_linkage_names_the_owner(threads):

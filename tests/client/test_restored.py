@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from client.operator import Operator
 from ppodc.cli import app
+from ppodc.errors import InputError, RefusedError
 from ppodc.service.job_state import JobState
 from ppodc.service.store.job_lock import held, job_lock
 from tests.client.two_gateways import finish_job, table
@@ -47,6 +48,9 @@ def test_a_deleted_dataset_is_deleted_everywhere(platform):
     assert row(command(platform, "ann", "datasets"), "clinic")[1] == "deleted"
     with platform.owner() as ann:
         assert [(each.deleted, each.rows) for each in ann.datasets()] == [(True, 0)]
+        for ask in (lambda: ann.upload("clinic", table(5)), lambda: ann.result("clinic")):
+            with pytest.raises(RefusedError, match="'clinic' was deleted here"):
+                ask()
 
 
 def test_a_deletion_at_one_cloud_alone_is_told(platform):
@@ -66,6 +70,11 @@ def test_a_dataset_that_one_cloud_has_lost_is_listed(platform):
     assert listed[2:4] == ["0", "0"], "what one cloud alone has does not count"
     assert row(command(platform, "ann", "datasets"), "newer")[-1].startswith("NO: only at cloud 2")
     assert row(command(platform, "operator", "dataset", "list"), "clinic")[-1] == "yes"
+    with platform.owner() as ann:
+        with pytest.raises(InputError, match="'newer' is not at cloud 1, which never"):
+            ann.upload("newer", table(4))
+        with pytest.raises(RefusedError, match="there is no dataset 'other' here"):
+            ann.spec("other")
     with Operator.connect(platform.deployment.party("operator").config) as operator:
         assert [upload.rows for upload in operator.uploads("newer")] == [4]
         operator.delete("newer")

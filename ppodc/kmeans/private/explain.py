@@ -38,7 +38,8 @@ def explain(spec: Spec, rows: int | None = None) -> tuple[list[str], list[list[s
     ]
     verdict = poor or f"noise moves a centre by about {error:.1%} of a column's range."
     notes = [verdict]
-    notes += filter(None, (job.no_protection(rows), job.little_protection(rows)))
+    weak = job.guarantee().weak()
+    notes += filter(None, (job.no_protection(rows), job.little_protection(rows), weak))
     return _HEADINGS, lines, notes
 
 

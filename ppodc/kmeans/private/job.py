@@ -5,6 +5,7 @@ In a spec file the job is k-means and [privacy] makes it this one; the canonical
 (`ppodc.kmeans.private.noisy_kmeans.NoisePlan`).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -130,6 +131,14 @@ class NoisyJob(kinds.Job):
         if told := self.no_protection(rows):
             raise InputError(told)
 
+    def doubt(self, owners: int) -> str:
+        """Say of an epsilon that it is no protection; refuse such a delta for the fewest records.
+
+        The job runs with a record of each of this many owners at least, and one for each cluster.
+        """
+        self.check_rows(max(2, self.k, owners))
+        return self.guarantee().weak()
+
     def guarantee(self) -> PrivacyReport:
         """The guarantee for one record with all its columns."""
         return PrivacyReport(Guarantee(self.epsilon, self.delta), ())
@@ -143,6 +152,8 @@ class NoisyJob(kinds.Job):
             f"Privacy of one record, replaced by any other: epsilon {self.epsilon:g}, delta "
             f"{self.delta:g}, for all that is revealed in the whole job, against either cloud "
             "together with any other owners. It is spent once: the job runs once.",
+            f"This delta protects fewer than {math.ceil(1 / self.delta):,} records. With more the "
+            "job does not run.",
             *([weak] if weak else []),
             "Both clouds learn after each iteration the sum and count of the records near each "
             "point, with noise of both in it (of which each knows its own), and nothing else.",

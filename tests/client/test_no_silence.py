@@ -11,6 +11,7 @@ import pytest
 from client.data_errors import DataError
 from client.fetched_result import JobProgress
 from client.operator import Operator
+from client.owner import Owner
 from ppodc import (
     LocalPlatform,
     LocalPrivateKMeans,
@@ -72,6 +73,18 @@ def test_a_guarantee_of_no_use_is_refused_or_told_when_a_dataset_is_created(plat
         assert "none" not in [each.name for each in operator.datasets()]
     words = replace(base, job=NoisyJob(k=2, epsilon=1.0, delta=0.05)).describe()
     assert any("protects fewer than 20 records" in line for line in words)
+
+
+def test_a_key_that_the_spec_knows_by_another_name_is_told(platform, tmp_path):
+    config = platform.deployment.party("ann").config
+    other = config.with_name("other.toml")
+    other.write_text(config.read_text().replace('name = "ann"', 'name = "bob"'))
+    told = "knows your key as 'ann', and your configuration says 'bob'"
+    with Owner.connect(other) as owner:
+        with pytest.warns(UserWarning, match=told):
+            owner.upload("clinic", np.ones((8, 3)), spec=owner.spec("clinic"), progress=False)
+        with pytest.warns(UserWarning, match=told), pytest.raises(InputError, match="no result"):
+            owner.result("clinic", wait=False)
 
 
 def test_an_error_of_a_linkage_names_the_owner(threads):

@@ -28,6 +28,7 @@ m:1, supplies included. Rounds: 2 a batch; then those of a comparison and some A
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.joined.join import WHOLE
 from ppodc.mpc.compiled import compiled, in_i8
 from ppodc.mpc.ot.correlated_ot import Bits
-from ppodc.mpc.ot.lanes import TYPES, Lanes
+from ppodc.mpc.ot.lanes import TYPES, Kernel, Lanes
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import and_bits, compare, select, widen
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
@@ -88,7 +89,7 @@ def fetch(
     found, at = select.select_lanes(session, flat, np.concatenate(rows)), 0
     for block in blocks:
         part = np.zeros((block.height, table.shape[1]), table.dtype)
-        _add_up[table.dtype](found[at : at + block.pairs], block.columns, part, used)
+        _add_up(table.dtype)(found[at : at + block.pairs], block.columns, part, used)
         fetched[slice(*block.xs)] += part
         at += block.pairs
 
@@ -104,9 +105,10 @@ def _sums(found: Lanes, columns: NDArray[np.intp], rows: Lanes, used: Lanes) -> 
             pair += 1
 
 
-_add_up = {
-    np.dtype(t): compiled(read, in_i8, rows, column)(_sums) for t, read, rows, column in TYPES
-}
+@cache
+def _add_up(kind: np.dtype[Any]) -> Kernel:
+    read, rows, column = TYPES[kind]
+    return compiled(read, in_i8, rows, column)(_sums)
 
 
 def below_two(session: Session, counts: U64Array, top: int) -> Bits:

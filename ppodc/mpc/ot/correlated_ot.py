@@ -228,7 +228,7 @@ class _Running:
             signs, rows, part = sending.signs[at:to], sending.rows, slice(at - start, to - start)
             if batch.narrow:
                 kind = rows.dtype
-                lanes.message[kind](pads.view(kind), others.view(kind), signs, rows, at, last[part])
+                lanes.message(kind)(pads.view(kind), others.view(kind), signs, rows, at, last[part])
             else:
                 shape = batch.limbs, batch.top
                 _message(pads, others, signs, rows, at, *shape, full[part], last[part])
@@ -244,7 +244,7 @@ class _Running:
             part, rows, sums = slice(at, at + len(pads)), sending.rows, batch.sums
             own = flips[part], sending.signs[part], rows, at
             if batch.narrow:
-                lanes.keep[sums.dtype](pads.view(sums.dtype), *own, sums)
+                lanes.keep(sums.dtype)(pads.view(sums.dtype), *own, sums)
             else:
                 _keep(pads, *own, batch.group, batch.limbs, batch.top, sums)
 
@@ -269,7 +269,7 @@ class _Running:
             part, flips = slice(at - start, to - start), choices[at:to] ^ random[at:to]
             own, sums = (random[at:to], flips), batch.sums
             if batch.narrow:
-                lanes.receive[sums.dtype](pads.view(sums.dtype), *own, last[part], at, sums)
+                lanes.receive(sums.dtype)(pads.view(sums.dtype), *own, last[part], at, sums)
             else:
                 shape = batch.group, batch.limbs, batch.top
                 _receive(pads, *own, full[part], last[part], at, *shape, sums)

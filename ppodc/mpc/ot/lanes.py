@@ -6,6 +6,7 @@ lanes from its first byte on. With s a bit and m = -s, (x ^ m) - m is x if s = 0
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,11 @@ from ppodc.mpc.compiled import (
 
 Lanes = NDArray[Any]  # unsigned whole numbers of 1, 2 or 4 bytes
 Bits = NDArray[np.uint8]
-TYPES = (  # of a kernel's arguments: rows to read, rows to write, a column to write
-    (np.uint8, in_u1_2, out_u1_2, out_u1),
-    (np.uint16, in_u2_2, out_u2_2, out_u2),
-    (np.uint32, in_u4_2, out_u4_2, out_u4),
-)
+TYPES = {  # of a kernel's arguments: rows to read, rows to write, a column to write
+    np.dtype(np.uint8): (in_u1_2, out_u1_2, out_u1),
+    np.dtype(np.uint16): (in_u2_2, out_u2_2, out_u2),
+    np.dtype(np.uint32): (in_u4_2, out_u4_2, out_u4),
+}
 
 
 def _message(zero: Lanes, one: Lanes, signs: Bits, rows: Lanes, start: int, out: Lanes) -> None:
@@ -67,13 +68,25 @@ def _receive(
             sums[start + o, c] += (z ^ m) - m
 
 
-Kernels = dict[np.dtype[Any], Callable[..., None]]
-message: Kernels = {  # the messages p0 + C - p1
-    np.dtype(t): compiled(i, i, in_u1, i, i64, o)(_message) for t, i, o, _ in TYPES
-}
-keep: Kernels = {  # u x - p0 where f = 0 and (1 - u) x + p0 where f = 1 into the sums
-    np.dtype(t): compiled(i, in_u1, in_u1, i, i64, o)(_keep) for t, i, o, _ in TYPES
-}
-receive: Kernels = {  # z = p_c + c y where f = 0 and -z where f = 1 into the sums
-    np.dtype(t): compiled(i, in_u1, in_u1, i, i64, o)(_receive) for t, i, o, _ in TYPES
-}
+Kernel = Callable[..., None]  # loaded at its first use: few processes need them
+
+
+@cache
+def message(kind: np.dtype[Any]) -> Kernel:
+    """Messages p0 + C - p1."""
+    read, write, _ = TYPES[kind]
+    return compiled(read, read, in_u1, read, i64, write)(_message)
+
+
+@cache
+def keep(kind: np.dtype[Any]) -> Kernel:
+    """u x - p0 where f = 0 and (1 - u) x + p0 where f = 1, into the sums."""
+    read, write, _ = TYPES[kind]
+    return compiled(read, in_u1, in_u1, read, i64, write)(_keep)
+
+
+@cache
+def receive(kind: np.dtype[Any]) -> Kernel:
+    """z = p_c + c y where f = 0 and -z where f = 1, into the sums."""
+    read, write, _ = TYPES[kind]
+    return compiled(read, in_u1, in_u1, read, i64, write)(_receive)

@@ -170,7 +170,13 @@ class CloudScreens:
         return self.pages.page("cloud_job.html", here="/", **self._job(visit.path["name"]))
 
     def job_state(self, visit: Visit) -> Response:
-        return self.pages.page("cloud_job_state.html", **self._job(visit.path["name"]))
+        """The part that follows a job; the whole page anew once other things can be done."""
+        name = visit.path["name"]
+        values = self._job(name)
+        offered = ",".join(values["line"]["may"])
+        if visit.query.get("may", offered) != offered:
+            return go(self.pages, f"/job/{name}", script=True)
+        return self.pages.page("cloud_job_state.html", **values)
 
     def _job(self, name: str) -> dict[str, Any]:
         store = self._store()

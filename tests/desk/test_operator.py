@@ -155,8 +155,12 @@ def test_a_cloud_shows_its_jobs_and_no_secret(cloud, clouds):
     assert "watched" in cloud.get("/")
     page = cloud.get("/job/watched")
     assert "Fix the rows and run" in page
+    offered = re.search(r'data-poll="[^"]*(/job/watched/state[^"]*)"', page)[1]
+    assert cloud.call("GET", offered).headers.get("x-desk-next") is None
     clouds.run("watched")
+    assert cloud.call("GET", offered).headers["x-desk-next"].endswith("/job/watched")
     page = cloud.get("/job/watched")
+    assert "Fix the rows and run" not in page
     assert ">done<" in page
     assert "Seconds per iteration" in page
     assert "names no health address" in cloud.get("/state")

@@ -226,7 +226,7 @@ def stored() -> Document:
 
 
 def finished(file: Path) -> Document:
-    """What is done of the iterations in parts that a file of points holds, of any release."""
+    """The finished parts of the iterations that a file of points holds, of any release."""
     try:
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         values = whole_iteration.kept(lines)

@@ -152,7 +152,7 @@ def added(parts: Sequence[Figures]) -> dict[str, Any]:
 
 
 def kept(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is done of each iteration that has parts among the lines of a file of points."""
+    """The finished parts of each iteration among the lines of a file of points."""
     jobs: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for line in lines:
         key = line["key"]

@@ -207,7 +207,7 @@ def _place(point: dict[str, Any], over: str) -> float:
 
 
 def _stated(what: str, over: str, fixed: dict[str, Any]) -> list[Series]:
-    """What the text states of a figure, for names of DBLP."""
+    """The text's statements on a figure, for names of DBLP."""
     found: dict[str, list[tuple[float, float]]] = {}
     for place, values in PUBLISHED.items():
         point = dict(zip(_SETTING, place, strict=True))

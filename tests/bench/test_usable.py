@@ -14,4 +14,7 @@ def test_a_small_set_gives_a_document(monkeypatch):
     assert (point["rows"], point["k"]) == (800, 2)
     assert min(point["losses"]) > 0.9
     assert len(result["tables"][0]["rows"]) == 1
+    nothing = [{**point, "usable": [False] * 2, "held": 0, "intervals": 0}]
+    ((*_, worst, cover),) = usable._tables({"points": nothing})[0]["rows"]
+    assert (worst, cover) == ("-", "-")
     assert result["notes"][0].startswith(f"{sum(point['usable'])} of 2 runs say usable")

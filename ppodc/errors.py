@@ -41,9 +41,13 @@ program decides by the code, a person reads the text.
 
 import re
 
-_PLACE = re.compile(
-    r"""(?<![^\s'"(\[=:])/(?!/)[^\s'",;:)\]]+"""
-)  # an absolute path at a word's start
+_Z85 = r"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]"
+_KEY_OR_PLACE = re.compile(
+    # A public key: 40 signs of Z85, not letters, digits, dots, hyphens and slashes alone.
+    rf"(?P<key>(?<!{_Z85})(?=[\w.\-/]*[^\w.\-/\s]){_Z85}{{40}}(?!{_Z85}))"
+    # An absolute path at a word's start.
+    r"""|(?<![^\s'"(\[=:])/(?!/)[^\s'",;:)\]]+"""
+)
 MAX_TEXT = 1000  # characters of a text from another party that are kept
 
 
@@ -53,8 +57,8 @@ def printable(text: str) -> str:
 
 
 def without_places(text: str) -> str:
-    """Text for another party, with the paths of this machine taken out."""
-    return _PLACE.sub("(a file)", text)
+    """Text for another party, with the paths of this machine taken out; public keys stay."""
+    return _KEY_OR_PLACE.sub(lambda found: found["key"] or "(a file)", text)
 
 
 class PpodcError(Exception):

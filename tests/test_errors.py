@@ -94,6 +94,11 @@ def test_text_from_outside_is_one_short_line():
         ("/srv/c1/store.sqlite is damaged; use your copy.", "(a file) is damaged; use your copy."),
         ("cannot read '/root/x': no", "cannot read '(a file)': no"),
         ("[Errno 2] file:/a/b, (/c) and /d.", "[Errno 2] file:(a file), ((a file)) and (a file)"),
+        (
+            "use /MON@%uw+{c8!=./{72wo{q++v*Wy}Eu8gpb}?!e",
+            "use /MON@%uw+{c8!=./{72wo{q++v*Wy}Eu8gpb}?!e",
+        ),
+        ("read /srv/ppodc/cloud1/store/pools/slot-0001", "read (a file)"),
         ("1/3 of tcp://127.0.0.1:7401 and/or", "1/3 of tcp://127.0.0.1:7401 and/or"),
     ],
 )

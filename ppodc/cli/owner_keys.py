@@ -33,6 +33,7 @@ def owner_rotate_command(config: OwnConfig) -> None:
 
     Run it once to make the new key and an answer for the clouds. Each cloud admits the answer with
     `ppodc admit --replace`. Run it again to take up the new key; the old secret is deleted then.
+    While a cloud does not let the new key in, it says so and exits with 3.
     """
     from client.both_clouds import not_admitted
     from ppodc.service import new_key
@@ -54,3 +55,5 @@ def owner_rotate_command(config: OwnConfig) -> None:
     out.print(f"six words of the new key: {' '.join(answer.words())}")
     role = "" if answer.role == "owner" else f" --role {answer.role}"
     out.print(f"each cloud: ppodc admit FILE --replace{role}; then run this command again")
+    if waiting:
+        raise typer.Exit(3)  # trying again may help

@@ -30,7 +30,7 @@ def test_labels_have_the_rows_names(platform, tmp_path):
         sent = ["upload", "clinic", str(file), "--id", "patient", "--only", "--leave-out", *config]
         told = CliRunner().invoke(app, sent)
         assert told.exit_code == 0, told.output
-        assert "1 rows lack a value and were left out" in told.output
+        assert "1 row lacks a value and was left out" in told.output
         platform.seal()
         finish_job(platform)
         result = ann.result("clinic")

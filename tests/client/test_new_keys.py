@@ -75,11 +75,11 @@ def clouds(tmp_path):
         yield made
 
 
-def command(*arguments) -> str:
+def command(*arguments, code: int = 0) -> str:
     done = CliRunner().invoke(app, [str(each) for each in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == code, done.output
     return done.output
 
 
@@ -101,7 +101,7 @@ def test_a_rotated_key_keeps_results_and_the_old_one_is_refused(clouds, tmp_path
     CurveKeys.load(load(config, OwnerConfig).key).save(old)
     said = command("owner", "rotate", "--config", config)
     assert "admit FILE --replace" in said
-    assert "not yet: cloud 1" in command("owner", "rotate", "--config", config)
+    assert "not yet: cloud 1" in command("owner", "rotate", "--config", config, code=3)
     answer = config.parent / "ann.answer"
     for file in clouds.files:
         command("admit", answer, "--replace", "--yes", "--config", file)

@@ -279,7 +279,7 @@ def test_auto_is_the_number_of_starts_that_scikit_learn_makes(init, starts):
 
 def test_bounds_that_miss_a_column_or_name_another_say_which(threads):
     frame = pd.DataFrame(OWNERS[0], columns=["age", "height"])
-    with pytest.raises(ValueError, match="there is no column 'size'"):
+    with pytest.raises(ValueError, match="table of owner 1: missing columns 'size'"):
         SecureKMeans(2, bounds={"age": (0, 9), "size": (0, 9)}, platform=threads).fit(frame)
 
 

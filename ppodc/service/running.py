@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from types import FrameType
+from queue import SimpleQueue
 
 from ppodc.service.config import CloudConfig
 from ppodc.service.quotas import Quotas
@@ -73,15 +73,12 @@ def _work(chores: tuple[Callable[[], None], ...], stopped: threading.Event, seco
 def until_signal(ready: Callable[[], None]) -> None:
     """Block the main thread until SIGTERM or Ctrl-C; then the caller shuts down in order.
 
-    `ready` is called once signals are handled, so that whoever it tells may stop us at once. A
-    second signal does not cut the shutdown short.
+    `ready` is called once signals are handled, so that whoever it tells may stop us at once.
+    Further signals do not cut the shutdown short. One may come while another is being handled: a
+    `SimpleQueue` stands that, whereas an event would wait for itself.
     """
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
+    signals = SimpleQueue[int]()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+        signal.signal(number, lambda got, _: signals.put(got))
     ready()
-    stopped.wait()
+    signals.get()

@@ -2,6 +2,10 @@
 
     PpodcError
     ├── InputError              a file, table, option or configuration cannot be used; a ValueError
+    │   ├── SpecError             a spec contradicts itself or names something that does not exist
+    │   ├── ConfigError           a configuration file, a deployment or an invitation cannot be used
+    │   ├── TableError            an owner's table does not fit the spec
+    │   ├── OptionError           an option of a command or an argument of a call cannot be used
     │   ├── MissingExtraError     this installation lacks a package that an extra brings
     │   ├── WidthError            the numbers of a job do not fit the key or the ring
     │   ├── KeyFileError          a key file is missing, damaged, too open or of another key
@@ -78,6 +82,30 @@ class InputError(PpodcError, ValueError):
     """A file, table, option or configuration that cannot be used as given."""
 
     code = "input"
+
+
+class SpecError(InputError):
+    """A spec that contradicts itself, or names a column, rule or kind that does not exist."""
+
+    code = "spec"
+
+
+class ConfigError(InputError):
+    """A configuration file, a deployment or an invitation that cannot be used."""
+
+    code = "config"
+
+
+class TableError(InputError):
+    """An owner's table that does not fit the spec."""
+
+    code = "table"
+
+
+class OptionError(InputError):
+    """An option of a command, or an argument of a call, that cannot be used."""
+
+    code = "option"
 
 
 class MissingExtraError(InputError, ImportError):

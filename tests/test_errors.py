@@ -18,6 +18,10 @@ from ppodc.errors import (
 CODES = {
     "PpodcError": "error",
     "InputError": "input",
+    "SpecError": "spec",
+    "ConfigError": "config",
+    "TableError": "table",
+    "OptionError": "option",
     "MissingExtraError": "missing-extra",
     "WidthError": "width",
     "KeyFileError": "key-file",

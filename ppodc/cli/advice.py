@@ -30,6 +30,7 @@ _WHAT_NOW = {
     "busy": "Wait for the other process, or end it. `ppodc status NAME` says what runs.",
     "channel": "See whether both clouds answer: `ppodc health`. Then do the same again.",
     "check": "Stop, keep both clouds' logs, and tell the operators. Do not run the job again.",
+    "config": "The message names file and key. Correct it there; `ppodc doctor` checks the rest.",
     "disk-full": "Make room. `ppodc dataset list` shows the disk of each dataset.",
     "input": "The message names file, row, column or key. Correct it there and do the same again.",
     "internal": "The log of that service has the reason. Send it to its operator.",
@@ -38,10 +39,13 @@ _WHAT_NOW = {
     "key-file": "Check path and mode of the key files. A lost key: `ppodc owner rotate`.",
     "limit": "Close other programs that use the same key, and try again.",
     "not-found": "`ppodc datasets` (owners) and `ppodc dataset list` (operators) list the names.",
+    "option": "`--help` of the command lists its options with what each takes.",
     "protocol": "Both clouds must run the same release. If they do, tell both operators.",
     "refused": "The text is the other party's. Ask its operator.",
+    "spec": "Correct the spec. `ppodc sample-spec` prints one for each kind of job.",
     "state": "`ppodc progress NAME` or `ppodc status NAME` says where the dataset stands.",
     "store": "The folder must be this user's own and on a disk that works.",
+    "table": "The message names row and column. `ppodc spec NAME` lists the columns and their bounds.",
     "withdrawn": "Upload the table again; it gets a new id.",
 }
 

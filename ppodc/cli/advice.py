@@ -45,7 +45,7 @@ _WHAT_NOW = {
     "spec": "Correct the spec. `ppodc sample-spec` prints one for each kind of job.",
     "state": "`ppodc progress NAME` or `ppodc status NAME` says where the dataset stands.",
     "store": "The folder must be this user's own and on a disk that works.",
-    "table": "The message names row and column. `ppodc spec NAME` lists the columns and their bounds.",
+    "table": "The message names row and column. `ppodc spec NAME` lists columns and bounds.",
     "withdrawn": "Upload the table again; it gets a new id.",
 }
 

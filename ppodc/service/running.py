@@ -1,13 +1,13 @@
 """A cloud's service as a process: what it may use, its chores in the background, its end."""
 
 import logging
+import os
 import resource
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from queue import SimpleQueue
 
 from ppodc.service.config import CloudConfig
 from ppodc.service.quotas import Quotas
@@ -74,11 +74,14 @@ def until_signal(ready: Callable[[], None]) -> None:
     """Block the main thread until SIGTERM or Ctrl-C; then the caller shuts down in order.
 
     `ready` is called once signals are handled, so that whoever it tells may stop us at once.
-    Further signals do not cut the shutdown short. One may come while another is being handled: a
-    `SimpleQueue` stands that, whereas an event would wait for itself.
+    Further signals do not cut the shutdown short. A signal writes a byte into a pipe and the main
+    thread reads it. So a signal that comes just before the thread waits is not lost, as it would be
+    with a lock or a queue, whose wait does not see a handler that has not run yet.
     """
-    signals = SimpleQueue[int]()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, _: signals.put(got))
+        signal.signal(number, lambda *_: None)
     ready()
-    signals.get()
+    os.read(reading, 1)

@@ -6,7 +6,7 @@ whose spec, as both clouds present it, is among them: nobody can slip another jo
 
 from pathlib import Path
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, OptionError, StateError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.names import is_digest
 from ppodc.spec import Spec
@@ -40,7 +40,7 @@ class AcceptedSpecs:
     def check(self, shown: Spec) -> None:
         """InputError unless this very spec was accepted before."""
         if not self.has(shown):
-            raise InputError(
+            raise StateError(
                 f"you have not yet agreed to the spec of dataset {shown.name!r}; nothing was sent. "
                 f"Read it with `ppodc spec {shown.name}`, then upload with --spec FILE or "
                 "--digest HEX (in Python: upload(..., spec=...))."
@@ -59,7 +59,7 @@ def _digest(agreed: Agreed) -> str:
     if isinstance(agreed, Path):
         return Spec.load(agreed).digest
     if not is_digest(agreed):
-        raise InputError(
+        raise OptionError(
             "a spec's digest has 64 digits 0-9 and a-f, as `ppodc spec` prints it; to name a file "
             "from Python give a Path."
         )

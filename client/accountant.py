@@ -12,7 +12,7 @@ from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ppodc.errors import BudgetError, InputError
+from ppodc.errors import BudgetError, OptionError
 from ppodc.kmeans.linked.columns import linkage_of
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.linkage.job import Job as LinkageJob
@@ -54,7 +54,7 @@ class PrivacyAccountant:
         self, epsilon: float = 10, delta: float | None = None, *, file: str | Path | None = None
     ) -> None:
         if not epsilon > 0 or (delta is not None and not 0 <= delta < 1):
-            raise InputError("an accountant needs epsilon above 0 and a delta from 0 to below 1.")
+            raise OptionError("an accountant needs epsilon above 0 and a delta from 0 to below 1.")
         self._most = Fraction(str(epsilon))
         self._most_delta = None if delta is None else Fraction(str(delta))
         self._charges: list[_Charge] = []

@@ -12,6 +12,7 @@ import msgspec
 from ppodc.errors import (
     AccessError,
     ChannelError,
+    ConfigError,
     InputError,
     NotFoundError,
     ProtocolError,
@@ -78,7 +79,7 @@ class Clouds:
         """The clouds that a configuration names, for someone of this role, or of either."""
         config = load(path, OwnerConfig)
         if role and config.role != role:
-            raise InputError(f"{path} is the configuration of an {config.role}, not an {role}.")
+            raise ConfigError(f"{path} is the configuration of an {config.role}, not an {role}.")
         return cls.connect(config), config
 
     def all(self) -> list[Client]:
@@ -93,7 +94,7 @@ class Clouds:
     def at(self, cloud: int) -> Client:
         """The connection to this cloud."""
         if cloud not in self._by_number:
-            raise InputError(
+            raise ConfigError(
                 f"this configuration names no cloud {cloud}: it is that of a single server."
             )
         return self._by_number[cloud]

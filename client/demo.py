@@ -11,7 +11,7 @@ from rich.table import Table
 
 from client.operator import Operator
 from client.owner import Owner
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
 from ppodc.kmeans.result import Result
@@ -71,7 +71,7 @@ def make_folder(folder: Path) -> None:
     """An empty folder for a demo; only one that an earlier demo has made is deleted."""
     if folder.exists():
         if any(folder.iterdir()) and not (folder / _MARK).exists():
-            raise InputError(f"{folder} exists and is no demo's; choose another with --folder.")
+            raise OptionError(f"{folder} exists and is no demo's; choose another with --folder.")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     (folder / _MARK).touch()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.kinds import owner_side
 from ppodc.records.owner_side import Ints
 from ppodc.records.read_table import Only
@@ -37,7 +37,7 @@ class EncodedTable:
     def under(self, spec: Spec) -> Ints:
         """The records for a dataset with this spec; its name and its owners do not matter."""
         if (spec.schema, spec.job) != (self.spec.schema, self.spec.job):
-            raise InputError("the table was encoded for another spec. Encode it again.")
+            raise TableError("the table was encoded for another spec. Encode it again.")
         return self.values
 
 

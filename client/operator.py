@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from client.both_clouds import Clouds, ListedDataset
-from ppodc.errors import InputError, NotFoundError, RefusedError
+from ppodc.errors import NotFoundError, RefusedError, SpecError
 from ppodc.service.ledger_entries import Entry
 from ppodc.service.messages import LeaveOut, Named, SpecText
 from ppodc.service.sealed_uploads import Upload
@@ -61,7 +61,7 @@ class Operator:
         """
         missing = spec.job.missing_threshold
         if missing and not single_records:
-            raise InputError(
+            raise SpecError(
                 f"the spec has no {missing} above 1, so that owners may learn a single record. Set "
                 f"{missing} = 5 or more in [job], or accept it with --accept-single-records."
             )

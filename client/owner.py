@@ -22,7 +22,7 @@ from client.home_rows import HomeRows
 from client.ledger_heads import LedgerHeads
 from client.releases import Release, Releases
 from client.sending import Lost, OnSent, Receipt, Sender
-from ppodc.errors import InputError, LedgerWarning, NotFoundError
+from ppodc.errors import LedgerWarning, NotFoundError, OptionError
 from ppodc.kinds import owner_side
 from ppodc.privacy.budget import charged_for
 from ppodc.records.read_table import Only
@@ -337,7 +337,7 @@ class Owner:
         """The cluster of each of these rows, from a result that was fetched before."""
         values = self._encoded(spec, data, header, id_column)[:, : len(spec.schema.columns)]
         if not hasattr(result, "label"):
-            raise InputError(
+            raise OptionError(
                 f"labels of a job of the kind {spec.job.kind} come with its result, if the spec "
                 f"offers them: `ppodc result {spec.name} --labels FILE`."
             )

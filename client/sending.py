@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from client.both_clouds import Clouds, parts_of
 from client.upload_record import UploadRecord, UploadRecords, data_digest
-from ppodc.errors import InputError, ProtocolError, RefusedError, WithdrawnError
+from ppodc.errors import ProtocolError, RefusedError, TableError, WithdrawnError
 from ppodc.kinds import owner_side
 from ppodc.privacy.guarantee import PrivacyReport
 from ppodc.records.owner_side import Ints, OwnerSide
@@ -159,7 +159,7 @@ class Sender:
         for cloud in parts_of(spec):
             room = self._clouds.at(cloud).call("room", Named(spec.name), reply=Room)[0].rows
             if rows > room:
-                raise InputError(
+                raise TableError(
                     f"cloud {cloud} takes at most {room} more rows of this owner in dataset "
                     f"{spec.name!r}, and this upload has {rows}; nothing was charged. Withdraw an "
                     "upload, or ask the operator for more."

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError
 
 if TYPE_CHECKING:
     from ppodc.pairs.cloud_side import CloudSide
@@ -114,12 +114,12 @@ class Kind(ABC):
     def suite(self, name: str | None = None) -> str:
         """The suite of this name, or the default; InputError if the kind has no such suite."""
         if not self.suites:
-            raise InputError(f"a job of the kind {self.name!r} does not run on worker pairs.")
+            raise OptionError(f"a job of the kind {self.name!r} does not run on worker pairs.")
         if name is None:
             return self.suites[0]
         if name not in self.suites:
             known = ", ".join(self.suites)
-            raise InputError(f"there is no suite {name!r} for {self.name}; choose one of {known}.")
+            raise OptionError(f"there is no suite {name!r} for {self.name}; choose one of {known}.")
         return name
 
 
@@ -129,14 +129,14 @@ def with_privacy(name: Any) -> Any:
         return name
     private = _PRIVATE.get(name) if isinstance(name, str) else None
     if private is None:
-        raise InputError(f"a job of the kind {name!r} takes no table [privacy]")
+        raise SpecError(f"a job of the kind {name!r} takes no table [privacy]")
     return private
 
 
 def named(name: Any) -> Kind:
     """The kind of this name; InputError if there is none."""
     if not isinstance(name, str) or name not in ROOMS:
-        raise InputError(f"there is no kind of job {name!r}; known are {', '.join(ROOMS)}")
+        raise SpecError(f"there is no kind of job {name!r}; known are {', '.join(ROOMS)}")
     kind: Kind = import_module(f"{ROOMS[name]}.kind").KIND
     return kind
 

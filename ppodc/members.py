@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ppodc.errors import InputError, KeyFileError
+from ppodc.errors import KeyFileError, SpecError
 from ppodc.names import is_name
 from ppodc.toml_document import check_keys, check_whole
 from ppodc.transport.curve_keys import check_public
@@ -36,11 +36,11 @@ class Members:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.keys) <= MAX_OWNERS:
-            raise InputError(f"owners.keys must name 1 to {MAX_OWNERS} owners")
+            raise SpecError(f"owners.keys must name 1 to {MAX_OWNERS} owners")
         for name, key in self.keys:
             _check(name, key)
         if len({key for _, key in self.keys}) != len(self.keys):
-            raise InputError("owners.keys gives two owners the same public key")
+            raise SpecError("owners.keys gives two owners the same public key")
         check_whole(self.least, "owners.least", 1, len(self.keys))
         object.__setattr__(self, "keys", tuple(sorted(self.keys)))
 
@@ -53,7 +53,7 @@ class Members:
     def from_dict(cls, table: Any) -> "Members":
         check_keys(table, "owners", required=("least", "keys"))
         if not isinstance(table["keys"], dict):
-            raise InputError("owners.keys must be a table of names and public keys")
+            raise SpecError("owners.keys must be a table of names and public keys")
         return cls(tuple(table["keys"].items()), table["least"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,13 +77,13 @@ class Members:
 
 def _check(name: Any, key: Any) -> None:
     if not is_name(name):
-        raise InputError(f"owners.keys: {name!r} cannot be an owner's name")
+        raise SpecError(f"owners.keys: {name!r} cannot be an owner's name")
     if isinstance(key, str) and key.startswith(_PLACEHOLDER):
-        raise InputError(
+        raise SpecError(
             f"owners.keys.{name} is the sample's placeholder. Put the public key of {name} there: "
             "the 40 characters in that owner's .public file"
         )
     try:
         check_public(key.encode("ascii") if isinstance(key, str) else b"")
     except (KeyFileError, UnicodeEncodeError) as error:
-        raise InputError(f"owners.keys.{name} must be 40 characters of Z85 text") from error
+        raise SpecError(f"owners.keys.{name} must be 40 characters of Z85 text") from error

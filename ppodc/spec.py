@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ppodc import kinds
-from ppodc.errors import InputError
+from ppodc.errors import InputError, SpecError
 from ppodc.kinds import Job, Kind
 from ppodc.members import Members
 from ppodc.names import is_name
@@ -67,14 +67,14 @@ class Spec(ShownInNotebooks):
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
-            raise InputError("name must be 1 to 64 letters, digits, '.', '_' or '-'")
+            raise SpecError("name must be 1 to 64 letters, digits, '.', '_' or '-'")
         self.job.check(self.schema)
         if self.owners is not None:
             self.schema.check_holders(self.owners.names)
         if not isinstance(self.audit, bool):
-            raise InputError("job.audit must be true or false")
+            raise SpecError("job.audit must be true or false")
         if self.audit and self.job.unaudited:
-            raise InputError(f"job.audit: {self.job.unaudited}. Leave audit out")
+            raise SpecError(f"job.audit: {self.job.unaudited}. Leave audit out")
 
     @classmethod
     def load(cls, path: str | Path) -> "Spec":
@@ -82,13 +82,13 @@ class Spec(ShownInNotebooks):
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}") from error
+            raise SpecError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise InputError(f"{path} is not UTF-8 text") from error
+            raise SpecError(f"{path} is not UTF-8 text") from error
         try:
             return cls.loads(text)
         except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+            raise SpecError(f"{path}: {error}") from error
 
     @classmethod
     def loads(cls, text: str) -> "Spec":
@@ -101,22 +101,22 @@ class Spec(ShownInNotebooks):
         check_keys(document, "the spec", required=required, optional=("owners", *_TABLES))
         schema, table = Schema.from_dict(document["schema"]), document["job"]
         if not isinstance(table, dict):
-            raise InputError("job must be a table")
+            raise SpecError("job must be a table")
         rest = {key: value for key, value in table.items() if key not in ("kind", "audit")}
         name = table.get("kind", kinds.DEFAULT)
         for part in _TABLES:
             if part in rest:
-                raise InputError(f"job: unknown key {part!r}; [{part}] is a table of its own")
+                raise SpecError(f"job: unknown key {part!r}; [{part}] is a table of its own")
             if part in document:
                 rest[part] = document[part]
         if "join" in document and (other := [p for p in _TABLES[:2] if p in document]):
-            raise InputError(f"a spec with a table [join] takes no table [{other[0]}]")
+            raise SpecError(f"a spec with a table [join] takes no table [{other[0]}]")
         if "privacy" in document:
             name = kinds.with_privacy(name)
         if "linkage" in document and name != kinds.DEFAULT:
-            raise InputError(f"a job of the kind {name!r} takes no table [linkage]")
+            raise SpecError(f"a job of the kind {name!r} takes no table [linkage]")
         if "join" in document and name not in _JOINING:
-            raise InputError(f"a job of the kind {name!r} takes no table [join]")
+            raise SpecError(f"a job of the kind {name!r} takes no table [join]")
         kind = kinds.named(name)
         owners = Members.from_dict(document["owners"]) if "owners" in document else None
         audit = table.get("audit", False)
@@ -128,12 +128,12 @@ class Spec(ShownInNotebooks):
         try:
             document = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise InputError("the received spec is not readable") from error
+            raise SpecError("the received spec is not readable") from error
         if not isinstance(document, dict) or document.pop("version", None) != _VERSION:
-            raise InputError("the spec is of another version of ppodc")
+            raise SpecError("the spec is of another version of ppodc")
         spec = cls.from_dict(document)
         if spec.canonical() != data:
-            raise InputError("the received spec is not in canonical form")
+            raise SpecError("the received spec is not in canonical form")
         return spec
 
     def canonical(self) -> bytes:
@@ -190,7 +190,7 @@ class Spec(ShownInNotebooks):
     def require_owners(self) -> Members:
         """The owners; InputError for a draft that names none."""
         if self.owners is None:
-            raise InputError(
+            raise SpecError(
                 f"the spec of dataset {self.name!r} names no owners. Add a table [owners] with "
                 "`least` and every owner's public key, as `ppodc sample-spec` shows, and create "
                 "it under a new name."

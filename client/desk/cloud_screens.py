@@ -25,7 +25,7 @@ from client.desk.agreement import kind_in_words
 from client.desk.incoming import read_small
 from client.desk.pages import Pages
 from client.desk.screens import Visit, go, guarded, route
-from ppodc.errors import BusyError, ChannelError, InputError, printable
+from ppodc.errors import BusyError, ChannelError, ConfigError, InputError, StateError, printable
 from ppodc.files import private_folder
 from ppodc.service.admitted import admit, callers, keys_replaced_by
 from ppodc.service.config import Cloud2Config, OwnerConfig, load_any
@@ -53,7 +53,7 @@ class CloudScreens:
     def __init__(self, config_file: Path, base: str) -> None:
         loaded = load_any(config_file)
         if isinstance(loaded, OwnerConfig):
-            raise InputError(f"{config_file} is no cloud's configuration.")
+            raise ConfigError(f"{config_file} is no cloud's configuration.")
         self._file, self._config = config_file.resolve(), loaded
         self._number = 2 if isinstance(loaded, Cloud2Config) else 1
         self._title = "Collector" if loaded.role == "collector" else f"Cloud {self._number}"
@@ -199,7 +199,7 @@ class CloudScreens:
         name, what = visit.path["name"], visit.field("do")
         line = self._line(self._store(), name)
         if what not in line["may"]:
-            raise InputError(f"The job of {name!r} is {line['state']}: it cannot {what} now.")
+            raise StateError(f"The job of {name!r} is {line['state']}: it cannot {what} now.")
         if what == "cancel" and visit.field("name") != name:
             raise InputError("Type the whole name of the study to cancel its job for good.")
         command = ("dataset", "seal", name) if what == "seal" else (what, name)

@@ -14,7 +14,7 @@ from client.both_clouds import not_admitted
 from client.desk.incoming import read_small
 from client.desk.pages import Pages
 from client.desk.screens import Visit, download, go, guarded, route
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StateError
 from ppodc.files import private_folder, write_private
 from ppodc.service import new_key
 from ppodc.service.config import OwnerConfig
@@ -94,7 +94,7 @@ class KeyScreens:
     def take(self, visit: Visit) -> Response:
         """Take up the new key, once every cloud lets it in."""
         if self._busy():
-            raise InputError("A table is being sent with the old key. Pause it first.")
+            raise StateError("A table is being sent with the old key. Pause it first.")
         with self._changing:
             key = self._config.key
             if not new_key.unfinished(key):

@@ -17,7 +17,7 @@ from client.desk.pages import Pages
 from client.desk.screens import Visit, download, go, route
 from client.desk.study_form import FORMS, Sketch, read_sketch, sample_sketch
 from client.operator import Operator
-from ppodc.errors import ChannelError, InputError, PpodcError, printable
+from ppodc.errors import ChannelError, OptionError, PpodcError, printable
 from ppodc.service.config import OwnerConfig, load
 from ppodc.spec import Spec
 
@@ -151,7 +151,7 @@ class OperatorScreens:
     def new(self, visit: Visit) -> Response:
         kind = visit.query.get("kind", "kmeans")
         if kind not in FORMS:
-            raise InputError(f"There is no kind of study {printable(kind)!r}.")
+            raise OptionError(f"There is no kind of study {printable(kind)!r}.")
         return self._form(sample_sketch(kind, self._known_owners()))
 
     def _known_owners(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from client.desk.result_view import OwnRows, own_columns, own_labels, view
 from client.desk.screens import Visit, csv_text, download, go, guarded, route
 from client.desk.table_file import column_of, lines_of, wanted
 from client.owner import Owner
-from ppodc.errors import InputError, printable
+from ppodc.errors import InputError, TableError, printable
 from ppodc.records.schema import Column
 from ppodc.spec import Spec
 
@@ -88,7 +88,7 @@ class ResultScreens:
         partners = getattr(result, "partners_", None)
         expected = len(partners) if partners is not None else len(labels)
         if expected and expected != len(values):
-            raise InputError(
+            raise TableError(
                 f"This table has {len(values)} rows, and you sent {expected}. Choose the table "
                 "that you sent."
             )
@@ -194,7 +194,7 @@ class ResultScreens:
         own = self._own(name)
         headings, rows = own_columns(result, own)
         if not headings:
-            raise InputError("Choose your table first: labels of this study are found from it")
+            raise TableError("Choose your table first: labels of this study are found from it")
         ids = int(own is not None and bool(own.ids))
         return download(csv_text([headings, *rows], own=ids), f"{name}-rows.csv", "text/csv")
 

@@ -17,7 +17,7 @@ from client.desk.faults import fault_of
 from client.desk.guard import QUIET, Access
 from client.desk.incoming import Form, read_form
 from client.desk.pages import HERE, Pages
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import PpodcError, StateError
 
 NEXT = "X-Desk-Next"  # where a page goes after something that a script has asked for
 
@@ -131,7 +131,7 @@ def application(screens: Screens, access: Access, close: Callable[[], None]) -> 
 
     def closed(_: Visit) -> Response:
         if screens.busy():
-            raise InputError("Something is being sent. Wait for its end, or pause it first")
+            raise StateError("Something is being sent. Wait for its end, or pause it first")
         close()
         return pages.page("closed.html")
 

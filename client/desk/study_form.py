@@ -13,7 +13,7 @@ from client.desk.agreement import KINDS
 from client.desk.incoming import Form
 from client.desk.job_form import JobKey, as_toml, filled, job_keys
 from ppodc import kinds
-from ppodc.errors import InputError, printable
+from ppodc.errors import SpecError, printable
 from ppodc.linkage.joined import sample as joined
 from ppodc.spec import Spec
 
@@ -102,7 +102,7 @@ class Sketch:
     def spec(self) -> Spec:
         """The spec; PpodcError says what is wrong."""
         if not any(any(owner) for owner in self.owners):
-            raise InputError("Name the owners who take part, with their public keys.")
+            raise SpecError("Name the owners who take part, with their public keys.")
         return Spec.loads(self.text)
 
     def changed(self, how: str) -> "Sketch":
@@ -185,7 +185,7 @@ def read_sketch(form: Form) -> Sketch:
 
     kind = one("kind")
     if kind not in FORMS:
-        raise InputError(f"There is no kind of study {printable(kind)!r}.")
+        raise SpecError(f"There is no kind of study {printable(kind)!r}.")
     parts = [
         form.get(f"column-{part}", [])[:_MOST]
         for part in ("name", "low", "high", "words", "use", "held")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, TableError
 from ppodc.files import disk_errors
 from ppodc.records.schema import Column, TextColumn
 from ppodc.spec import Spec
@@ -191,7 +191,7 @@ def column_of(path: Path, name: str) -> list[str]:
     """One column of the owner's file, as text."""
     with _open(path) as (names, rows, _, _decimal):
         if name not in names:
-            raise InputError(f"The file has no column {name!r}.")
+            raise TableError(f"The file has no column {name!r}.")
         place = names.index(name)
         return [fields[place].strip() if place < len(fields) else "" for _, fields in rows]
 
@@ -255,18 +255,18 @@ class _open:  # noqa: N801
         except UnicodeDecodeError:
             raise _not_text() from None
         except csv.Error:
-            raise InputError(
+            raise TableError(
                 f"Line {reader.line_num} cannot be read as CSV. Export the table again"
             ) from None
 
 
 def _check_names(names: list[str]) -> None:
     if not any(names):
-        raise InputError("The first line of the file must have the names of the columns")
+        raise TableError("The first line of the file must have the names of the columns")
     if len(names) > _MAX_COLUMNS:
-        raise InputError(f"The file has more than {_MAX_COLUMNS} columns")
+        raise TableError(f"The file has more than {_MAX_COLUMNS} columns")
     if len(set(names)) < len(names):
-        raise InputError("Two columns of the file have the same name. Rename one of them")
+        raise TableError("Two columns of the file have the same name. Rename one of them")
 
 
 def _not_text() -> InputError:

@@ -19,7 +19,7 @@ from client.desk.preview_view import preview_lines
 from client.desk.screens import Visit, csv_text, download, go, guarded, route
 from client.desk.sending import Upload
 from client.desk.table_file import TableLook, wanted
-from ppodc.errors import InputError, printable
+from ppodc.errors import InputError, StateError, printable
 from ppodc.spec import Spec
 
 _MAX_NAME = 200
@@ -67,7 +67,7 @@ class TableScreens:
 
     def _check_quiet(self, name: str) -> None:
         if self._sending(name):
-            raise InputError("A table of this study is being sent. Pause it first.")
+            raise StateError("A table of this study is being sent. Pause it first.")
 
     # ---------------------------------------------------------------------------------- table
 

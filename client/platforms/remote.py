@@ -20,7 +20,7 @@ from client.owner import Owner
 from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
 from ppodc.cli.opened_results import waiting
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, OptionError
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.join import Join
 from ppodc.members import Members
@@ -81,13 +81,13 @@ class RemotePlatform:
         timeout: float | None = None,
     ) -> None:
         if not owners or (operator is None and dataset is None):
-            raise InputError(
+            raise OptionError(
                 "name the owners' configuration files, and the dataset or the operator's "
                 "configuration, by which one is created."
             )
         for config in (*owners, *([] if operator is None else [operator])):
             if not Path(config).is_file():
-                raise InputError(
+                raise ConfigError(
                     f"there is no configuration file {config}: give the path of the owner.toml or "
                     "operator.toml that `ppodc init` or `ppodc join-deployment` wrote."
                 )

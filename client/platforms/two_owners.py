@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError, PpodcError, ProtocolError
+from ppodc.errors import InputError, PpodcError, ProtocolError, SpecError, TableError
 from ppodc.linkage.job import job_of
 from ppodc.linkage.kind import KIND
 from ppodc.linkage.owner import owner_side
@@ -121,7 +121,7 @@ class DirectLinkage:
     ) -> None:
         job_of(spec).check(spec.schema)
         if spec.owners is not None and owner not in spec.owners.names:
-            raise InputError(f"the spec names other owners: {', '.join(spec.owners.names)}.")
+            raise SpecError(f"the spec names other owners: {', '.join(spec.owners.names)}.")
         self.spec, self.role, self.owner = spec, role, owner
         self._side, self._form = owner_side(spec), spec.form
         self._values = self._side.encode(data, header=header)
@@ -149,9 +149,9 @@ class DirectLinkage:
         link = PeerLink(channel)
         other = link.exchange_body(_NAME, _Named(self.owner), _Named).owner
         if other == self.owner:
-            raise InputError(f"both owners are called {other!r}; one must take another name.")
+            raise SpecError(f"both owners are called {other!r}; one must take another name.")
         if self.spec.owners is not None and other not in self.spec.owners.names:
-            raise InputError(f"the other owner calls itself {other!r}, whom the spec does not name")
+            raise SpecError(f"the other owner calls itself {other!r}, whom the spec does not name")
         progress(self._event("exchanging shares"))
         own = self._own_rows(channel, other)
         try:
@@ -195,7 +195,7 @@ class DirectLinkage:
         """The other's cells, if this owner follows it."""
         follows = self._form.follows
         if follows not in ("", self.owner, other):
-            raise InputError(f"the spec's tree_of is {follows!r}, who is neither of the owners.")
+            raise SpecError(f"the spec's tree_of is {follows!r}, who is neither of the owners.")
         if follows != other:
             return None
         return self._cells(channel.receive(_EXTENTS, _Size))
@@ -237,7 +237,7 @@ class DirectLinkage:
         """Refuse more rows than either end takes in, one's own before anything is charged."""
         most = _MOST_VALUES // self._rows_part().columns
         if rows > most:
-            raise InputError(f"an owner has {rows:,} rows; {most:,} are taken at most.")
+            raise TableError(f"an owner has {rows:,} rows; {most:,} are taken at most.")
 
     def _rows_part(self) -> RowsPart:
         part = self._form.part(1)

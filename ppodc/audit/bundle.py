@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ppodc.audit.given_halves import check_given
 from ppodc.audit.replay import JobRecord, PairRecord, SessionRecord, Verdict, replay
 from ppodc.audit.testimony import Audited, Examined, Testimony, examine, shown_entries, told
-from ppodc.errors import DeviationError, InputError
+from ppodc.errors import DeviationError, NotFoundError, OptionError, StateError
 from ppodc.files import disk_errors, private_folder, write_private
 from ppodc.pairs.plan import Step
 from ppodc.pairs.recording import commitment
@@ -78,17 +78,17 @@ def export(store: Store, dataset: str, folder: Path) -> None:
     """Write this cloud's view of a finished job into a new folder; the ledger notes it."""
     spec, job = store.datasets.spec(dataset), store.jobs.get(dataset)
     if not spec.audit:
-        raise InputError(f"the spec of dataset {dataset!r} does not ask for an audit.")
+        raise OptionError(f"the spec of dataset {dataset!r} does not ask for an audit.")
     if not job.state.final:
-        raise InputError(
+        raise StateError(
             f"the job of {dataset!r} is {job.state}. An auditor asks after the last session, so "
             "that no cloud knows before whose record it will be."
         )
     sessions = store.audits.sessions(dataset)
     if not sessions:
-        raise InputError(f"no record of dataset {dataset!r} is kept here (any more).")
+        raise NotFoundError(f"no record of dataset {dataset!r} is kept here (any more).")
     if folder.exists():
-        raise InputError(f"{folder} exists. Name a folder that does not.")
+        raise OptionError(f"{folder} exists. Name a folder that does not.")
     private_folder(folder)
     sealed, role = store.seals.sealed(dataset), 1 if store.role == "cloud1" else 2
     parts = []
@@ -136,9 +136,9 @@ class Bundle:
         try:
             self._facts = msgspec.json.decode((folder / _FACTS).read_bytes(), type=_Facts)
         except (OSError, msgspec.MsgspecError) as error:
-            raise InputError(f"{folder} holds no bundle of an audit ({error}).") from None
+            raise OptionError(f"{folder} holds no bundle of an audit ({error}).") from None
         if self._facts.version != VERSION:
-            raise InputError(f"{folder} is a bundle of another release.")
+            raise OptionError(f"{folder} is a bundle of another release.")
         self._folder, self.role = folder, self._facts.role
         self.spec = Spec.from_bytes(self._facts.spec)
         facts = self._facts

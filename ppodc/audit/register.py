@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, OptionError
 from ppodc.files import disk_errors, locked, write_private
 from ppodc.records.upload_form import Cloud
 
@@ -28,7 +28,7 @@ class Register:
         """Refuse a record of the other cloud than the one that was drawn, or seen before."""
         side = self._decided(digest, role)
         if side != role:
-            raise InputError(
+            raise OptionError(
                 f"this bundle is cloud {role}'s, and the side of this dataset is cloud {side}. One "
                 "auditor must never see both: together they are the records. Delete the bundle."
             )

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ppodc.errors import DeviationError, InputError, PpodcError
+from ppodc.errors import DeviationError, OptionError, PpodcError
 from ppodc.pairs.statements import StepPlace, commitment_statement, statement_heads, verified
 from ppodc.records.upload_form import Cloud
 from ppodc.service.ledger_entries import Entry, check_crossed, verify
@@ -82,9 +82,9 @@ def read_testimony(file: Path) -> Testimony:
     try:
         found = msgspec.json.decode(file.read_bytes(), type=Testimony)
     except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{file} is not by `ppodc audit ledger` ({error}).") from None
+        raise OptionError(f"{file} is not by `ppodc audit ledger` ({error}).") from None
     if found.version != VERSION:
-        raise InputError(f"{file} is by another release.")
+        raise OptionError(f"{file} is by another release.")
     return found
 
 
@@ -179,7 +179,7 @@ class Examined:
 def examine(own: Audited, other: Testimony) -> Examined:
     """Compare a bundle with the other cloud's testimony; DeviationError for what is proved."""
     if other.role == own.role:
-        raise InputError(
+        raise OptionError(
             f"the ledger is cloud {other.role}'s own; the other cloud's is needed to check it."
         )
     found = Examined({at: {} for at in own.signed})

@@ -11,7 +11,7 @@ import typer
 
 from ppodc import errors
 from ppodc.cli.options import JsonFile, config_option, out, show_table, write_json
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import OptionError, PpodcError
 
 if TYPE_CHECKING:
     from ppodc.service.config import CloudConfig, OwnerConfig
@@ -62,7 +62,7 @@ def explain_command(
         show_table(("code", "meaning"), [*known.items(), *EXITS.items()])
         return
     if code not in known and code not in EXITS:
-        raise InputError(f"there is no code {code!r}. All of them: ppodc explain.")
+        raise OptionError(f"there is no code {code!r}. All of them: ppodc explain.")
     out.print(known.get(code) or EXITS[code], markup=False)
     if code in _WHAT_NOW:
         out.print(_WHAT_NOW[code], markup=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ppodc.cli.options import config_option, err, out
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError
 
 if TYPE_CHECKING:
     from ppodc.service.store import Store
@@ -134,4 +134,4 @@ def _store(config: Path) -> "Store":
         return Store.open(loaded.store, "cloud1")
     if isinstance(loaded, Cloud2Config):
         return Store.open(loaded.store, "cloud2")
-    raise InputError(f"{config} is not the configuration of cloud 1 or cloud 2.")
+    raise ConfigError(f"{config} is not the configuration of cloud 1 or cloud 2.")

@@ -15,7 +15,7 @@ from ppodc.cli.options import (
     show_table,
 )
 from ppodc.cli.privacy import show_explanation
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 if TYPE_CHECKING:
     from client.both_clouds import ListedDataset
@@ -134,7 +134,7 @@ def dataset_delete_command(
     if not yes:
         gone = f"All records of {name}, of all owners, and its result are lost for good."
         if typer.prompt(f"{gone} Type the name of the dataset to delete it") != name:
-            raise InputError("another name was typed, so nothing was deleted.")
+            raise OptionError("another name was typed, so nothing was deleted.")
     with Operator.connect(config) as operator:
         operator.delete(name, cloud)
     where = "" if cloud is None else f" at cloud {cloud}; the other one still has its part"

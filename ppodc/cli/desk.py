@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from ppodc.cli.options import config_option, err, file_to_write, out
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 desk = typer.Typer()
 Role = Literal["owner", "operator", "auditor"]
@@ -111,7 +111,7 @@ def admit_command(
 
     given = read_file(answer, Answer)
     if given.role != role:
-        raise InputError(
+        raise OptionError(
             f"{answer} asks for the role {given.role}, and you admit an {role}. If {given.name} is "
             f"to be an {given.role}: --role {given.role}."
         )

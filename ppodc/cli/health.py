@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ppodc.cli.options import config_option, show_table
-from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.errors import ChannelError, ConfigError, PpodcError
 
 if TYPE_CHECKING:
     from ppodc.service.config import CloudConfig, OwnerConfig
@@ -51,7 +51,7 @@ def _of_service(file: Path, config: "CloudConfig") -> list[tuple[str, str, bool]
     from ppodc.service.health import ask
 
     if not config.health:
-        raise InputError(
+        raise ConfigError(
             f'{file} names no `health` address. Add health = "127.0.0.1:9464" (any free port) and '
             "start the service again."
         )

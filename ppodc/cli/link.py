@@ -20,7 +20,7 @@ from ppodc.cli.options import (
     show_table,
     write_json,
 )
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 if TYPE_CHECKING:
     from ppodc.linkage.estimate import Estimate
@@ -57,7 +57,7 @@ def estimate_command(
     try:
         counts = [int(part) for part in rows.split(",")]
     except ValueError:
-        raise InputError("--rows takes whole numbers with commas between them.") from None
+        raise OptionError("--rows takes whole numbers with commas between them.") from None
     whole = Spec.load(spec)
     agreed, join = linkage_of(whole), getattr(whole.job, "join", None)
     if join is not None:

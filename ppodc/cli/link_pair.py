@@ -9,7 +9,7 @@ import typer
 from ppodc.cli.links_file import LinksFile, write_links
 from ppodc.cli.opened_results import show_result
 from ppodc.cli.options import JsonFile, OnlyAsked, err, on_interrupt, write_json
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 link_pair = typer.Typer()
 STATE = (
@@ -59,7 +59,7 @@ def pair_command(
     agreed = Spec.load(spec)
     CurveKeys.load(key), load_public(peer)  # before anything is said
     if not data.exists():
-        raise InputError(f"{data} does not exist: give the path of a CSV or Parquet file.")
+        raise OptionError(f"{data} does not exist: give the path of a CSV or Parquet file.")
     for line in (*agreed.describe(clouds=False), f"digest {agreed.digest}"):
         err.print(line, markup=False, soft_wrap=True)
     err.print("There is no cloud: where it says clouds, the two owners learn it of each other.")

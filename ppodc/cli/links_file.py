@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ppodc.cli.options import file_to_write, write_csv
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 if TYPE_CHECKING:
     from ppodc.linkage.result import Link
@@ -27,7 +27,7 @@ def links_of(result: Any) -> "list[tuple[int, Link]]":
     from ppodc.linkage.result import LinkResult
 
     if not isinstance(result, LinkResult) or result.links_ is None:
-        raise InputError("this linkage tells no links, only what is printed.")
+        raise OptionError("this linkage tells no links, only what is printed.")
     return [(own, partner) for own, found in enumerate(result.links_) for partner in found]
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.kmeans.suites import Suite
 
 _WIDEST = 100_000  # characters of a line
@@ -60,7 +60,7 @@ def config_option(help_text: str, *, needed: bool = True) -> Any:
         return typer.Option("--config", show_default=False, **shown)
 
     def missing() -> Path:
-        raise InputError(
+        raise OptionError(
             f"which configuration? Give --config FILE: {help_text} Or set {CONFIG_VARIABLE} to its "
             "path, or work in a folder that holds one such file. `ppodc init` and `ppodc "
             "join-deployment` write them."

@@ -25,7 +25,7 @@ from ppodc.cli.options import (
     write_csv,
     write_json,
 )
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 if TYPE_CHECKING:
     from client.sending import Receipt
@@ -57,7 +57,7 @@ def spec_command(
     if file.suffix == ".toml" and file.is_file():
         spec = Spec.load(file)
     elif config is None:
-        raise InputError(
+        raise OptionError(
             f"there is no spec file {name}. To ask the clouds for the dataset {name!r}, give "
             "--config owner.toml (or operator.toml)."
         )
@@ -104,7 +104,7 @@ def upload_command(
     from client.owner import Owner
 
     if spec is not None and digest is not None:
-        raise InputError("give --spec or --digest, not both.")
+        raise OptionError("give --spec or --digest, not both.")
     state = (
         "The clouds have part of the upload, which does not count until both have all of it. The "
         f"same command goes on with it; ppodc withdraw {name} takes back what you uploaded."
@@ -274,7 +274,7 @@ def result_command(
     show_result(result)
     if labels is not None:
         if not own:
-            raise InputError(
+            raise OptionError(
                 "the spec of this dataset does not offer labels. Where clusters are public to "
                 "owners (local jobs, k-means with [privacy]), `ppodc labels` finds them from your "
                 "own table."
@@ -290,7 +290,7 @@ def _draw_elbow(result: Any, file: Path) -> None:
     from ppodc.kmeans.result_plot import draw_elbow
 
     if not isinstance(result, ResultsByK):
-        raise InputError(
+        raise OptionError(
             "this job has one number of clusters. A spec with k = [2, 3, 4, 5] and inertia = true "
             "gives what --elbow draws."
         )

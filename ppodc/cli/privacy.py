@@ -17,7 +17,7 @@ from ppodc.cli.options import (
     show_table,
     write_json,
 )
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, OptionError
 
 if TYPE_CHECKING:
     from ppodc.local_dp.owner_reports import OwnerReports
@@ -66,7 +66,7 @@ def show_explanation(spec: "Spec", rows: int | None = None) -> None:
     spec = linkage_of(spec)  # of k-means what its cells cost, if it links records
     kinds = {"local": local, "private-kmeans": private_kmeans, "linkage": linkage}
     if spec.job.kind not in kinds:
-        raise InputError(
+        raise OptionError(
             f"a job of the kind {spec.job.kind!r} adds no noise and spends no budget. "
             "`ppodc spec` shows what is revealed to whom."
         )
@@ -136,7 +136,7 @@ def budget_forget_command(
     """Make a new report key when the old one is lost; what was spent stays spent."""
     owner, _ = _owner(config)
     if not charge:
-        raise InputError(
+        raise OptionError(
             "with a new key the same records get new noise, which tells more about them: whatever "
             "is uploaded again is charged again. Add --charge to say that this is meant."
         )
@@ -160,11 +160,11 @@ def _chosen(config: Path | None, folder: Path | None) -> tuple["OwnerReports", F
     if folder is None:
         if config is not None:
             return _owner(config)
-        raise InputError(
+        raise OptionError(
             "whose budget? Give --config owner.toml, or --folder with the one of `ppodc link pair`."
         )
     if not (folder / "budget.json").exists():
-        raise InputError(f"there is no budget in {folder}: nothing was charged to it.")
+        raise OptionError(f"there is no budget in {folder}: nothing was charged to it.")
     return OwnerReports(folder), None
 
 
@@ -177,7 +177,7 @@ def run_collector(
 
     count = workers or config.workers
     if workers and not config.ray_address:
-        raise InputError("this collector has no cluster: set ray_address in its configuration.")
+        raise ConfigError("this collector has no cluster: set ray_address in its configuration.")
     with ExitStack() as stack:
         state = f"no report is lost, nothing was revealed; go on with: ppodc resume {name}"
         stack.enter_context(on_interrupt(lambda: state))

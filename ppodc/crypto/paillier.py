@@ -19,7 +19,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from ppodc.errors import CiphertextError, InputError
+from ppodc.errors import CiphertextError, KeyFileError, OptionError
 
 KEY_BITS = (2048, 3072)
 INSECURE_KEY_BITS = range(256, 1025)
@@ -58,7 +58,7 @@ class PublicKey:
         self.n = mpz(index(n))
         self.bits = int(self.n.bit_length())
         if self.n < 0 or self.bits < INSECURE_KEY_BITS.start or self.n % 2 == 0:
-            raise InputError("This is not a Paillier modulus; use a key made by `generate`.")
+            raise KeyFileError("This is not a Paillier modulus; use a key made by `generate`.")
         self.n2 = self.n * self.n
         self.ciphertext_bytes = (2 * self.bits + 7) // 8
         digest = hashlib.blake2b(self.n.to_bytes((self.bits + 7) // 8, "big"), digest_size=16)
@@ -162,10 +162,10 @@ class SecretKey:
             checked = [_factors_of(x, f) for x, f in zip((self.p, self.q), factors, strict=True)]
             self.factors = (checked[0], checked[1])
         if self.p == self.q or not all(x > 3 and gmpy2.is_prime(x, 40) for x in (self.p, self.q)):
-            raise InputError("A Paillier key needs two different odd primes.")
+            raise KeyFileError("A Paillier key needs two different odd primes.")
         n = self.p * self.q
         if gmpy2.gcd(n, (self.p - 1) * (self.q - 1)) != 1:
-            raise InputError("These primes do not make a Paillier key; generate a new one.")
+            raise KeyFileError("These primes do not make a Paillier key; generate a new one.")
         self.public = PublicKey(n)
         self._hp = gmpy2.invert(-self.q, self.p)
         self._hq = gmpy2.invert(-self.p, self.q)
@@ -211,9 +211,11 @@ def check_bits(bits: int, *, insecure: bool = False) -> None:
     """InputError unless a key of this size is offered."""
     if insecure:
         if bits not in INSECURE_KEY_BITS or bits % 16:
-            raise InputError(f"An insecure key has 256 to 1024 bits, a multiple of 16; not {bits}.")
+            raise OptionError(
+                f"An insecure key has 256 to 1024 bits, a multiple of 16; not {bits}."
+            )
     elif bits not in KEY_BITS:
-        raise InputError(f"A key has {' or '.join(map(str, KEY_BITS))} bits, not {bits}.")
+        raise OptionError(f"A key has {' or '.join(map(str, KEY_BITS))} bits, not {bits}.")
 
 
 def generate(bits: int = 2048) -> SecretKey:
@@ -274,5 +276,5 @@ def _factors_of(prime: mpz, factors: Sequence[int]) -> tuple[mpz, ...]:
     shortest = min(FACTOR_BITS, int(prime.bit_length()) - 1)
     right = functools.reduce(lambda x, y: x * y, primes, mpz(2)) + 1 == prime
     if not right or any(f.bit_length() < shortest or not gmpy2.is_prime(f, 40) for f in primes):
-        raise InputError("These are not the large prime factors of p - 1 and q - 1.")
+        raise KeyFileError("These are not the large prime factors of p - 1 and q - 1.")
     return primes

@@ -24,7 +24,7 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey, Tally
-from ppodc.errors import CiphertextError, InputError
+from ppodc.errors import CiphertextError, KeyFileError
 
 Holder = Literal[1, 2]
 Array = NDArray[Any]
@@ -38,7 +38,7 @@ class KeyShare:
     def __init__(self, cloud: Holder, public: PublicKey, exponent: int) -> None:
         self.cloud, self.public, self.exponent = cloud, public, mpz(exponent)
         if not 0 <= self.exponent < public.n:
-            raise InputError("This is not a share of a Paillier key; make new ones.")
+            raise KeyFileError("This is not a share of a Paillier key; make new ones.")
 
     def powers(self, batch: Ciphertexts, tally: Tally | None = None) -> list[mpz]:
         """This cloud's part of opening each ciphertext: c^s mod n."""

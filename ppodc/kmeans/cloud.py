@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, OptionError, StateError
 from ppodc.kmeans import suites
 from ppodc.kmeans.half import Half
 from ppodc.kmeans.job import job_of
@@ -38,16 +38,16 @@ class KMeansCloud(CloudSide):
         try:
             params = job.parameters(self.spec.schema, m)
         except InputError as error:
-            raise InputError(
+            raise StateError(
                 f"{error}. Wait for more uploads, or create a dataset with k of at most {m}."
             ) from error
         if job.beyond_published and suite != suites.DEFAULT:
-            raise InputError(
+            raise OptionError(
                 f"job: {', '.join(job.beyond_published)} needs the suite {suites.DEFAULT!r}. Run "
                 'the job with it, or create a dataset without (init = "random").'
             )
         if self.spec.audit and suite != suites.DEFAULT:
-            raise InputError(
+            raise OptionError(
                 f"job.audit needs the suite {suites.DEFAULT!r}. Run the job with it, or create a "
                 "dataset without audit."
             )

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc import kinds
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError, StateError
 from ppodc.kmeans.linked.columns import LinkedColumns, clustered_columns
 from ppodc.kmeans.linked.dedup_keys import SHORT, dedup_to_dict, parse_dedup
 from ppodc.kmeans.parameters import SILENT, Parameters, Products, Supplies
@@ -117,13 +117,13 @@ def parse_beta(value: Any) -> Fraction:
     if isinstance(value, float | Fraction) or (is_whole(value) and abs(value) <= _MAX_BETA):
         text = str(value)
     if not isinstance(text, str) or not _BETA.fullmatch(text.strip()):
-        raise InputError(wanted)
+        raise SpecError(wanted)
     try:
         beta = Fraction(text.strip())
     except ZeroDivisionError as error:
-        raise InputError("job.beta has the denominator 0") from error
+        raise SpecError("job.beta has the denominator 0") from error
     if beta > _MAX_BETA or beta.denominator > _MAX_DENOMINATOR:
-        raise InputError(f"job.beta must be at most 2^64, its denominator {_MAX_DENOMINATOR:.0e}")
+        raise SpecError(f"job.beta must be at most 2^64, its denominator {_MAX_DENOMINATOR:.0e}")
     return beta
 
 
@@ -158,7 +158,7 @@ class Job(kinds.Job):
         for k in self.ks:
             check_whole(k, "each of job.k", 1, MAX_CLUSTERS)
         if self.ks and (self.ks[-1] != self.k or list(self.ks) != sorted(set(self.ks))):
-            raise InputError("several of job.k must be different and in ascending order")
+            raise SpecError("several of job.k must be different and in ascending order")
         check_whole(self.n_init, "job.n_init", 1, MAX_STARTS)
         if self.iterations is not None:
             check_whole(self.iterations, "job.iterations", 1, MAX_ITERATIONS)
@@ -168,23 +168,23 @@ class Job(kinds.Job):
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
         check_whole(self.min_size, "job.min_size", _ANY_SIZE, _MAX_MIN_SIZE)
         if not isinstance(self.labels, bool):
-            raise InputError("job.labels must be true or false")
+            raise SpecError("job.labels must be true or false")
         if not isinstance(self.inertia, bool):
-            raise InputError("job.inertia must be true or false")
+            raise SpecError("job.inertia must be true or false")
         if self.products not in get_args(Products):
-            raise InputError(f"job.products must be one of {', '.join(get_args(Products))}")
+            raise SpecError(f"job.products must be one of {', '.join(get_args(Products))}")
         if self.supplies not in get_args(Supplies):
-            raise InputError(f"job.supplies must be one of {', '.join(get_args(Supplies))}")
+            raise SpecError(f"job.supplies must be one of {', '.join(get_args(Supplies))}")
         if self.dedup is not None and self.dedup.output != Shared():
-            raise InputError('linkage.output can only be "shared": k-means tells no links')
+            raise SpecError('linkage.output can only be "shared": k-means tells no links')
         if self.join is not None:
             self._check_join()
         if not isinstance(self.sizes, bool) or not (self.sizes or self.join is not None):
-            raise InputError("job.sizes must be true, or false with a table [join]")
+            raise SpecError("job.sizes must be true, or false with a table [join]")
         object.__setattr__(self, "beta", parse_beta(self.beta))
         object.__setattr__(self, "init", _parse_init(self.init, self.k))
         if not self.from_records and (self.n_init > 1 or self.ks):
-            raise InputError(
+            raise SpecError(
                 "job.init gives public centres: that is one start with one k. "
                 'Use init = "k-means++" for n_init above 1 or several of job.k'
             )
@@ -198,7 +198,7 @@ class Job(kinds.Job):
         check_keys(table, "job", required=("k",), optional=known)
         own = {key: value for key, value in table.items() if key not in dedup}
         if "iterations" in own and ("max_iter" in own or "beta" in own):
-            raise InputError(
+            raise SpecError(
                 "job.iterations fixes how many iterations there are. Leave out max_iter and beta"
             )
         own |= _parse_k(table["k"])
@@ -209,13 +209,13 @@ class Job(kinds.Job):
     def _check_join(self) -> None:
         """Refuse what does not go with a join."""
         if self.dedup is not None:
-            raise InputError("a job with [join] takes no [linkage] and no dedup_limit")
+            raise SpecError("a job with [join] takes no [linkage] and no dedup_limit")
         if self.labels and not self.sizes:
-            raise InputError(
+            raise SpecError(
                 "job.labels would tell how many rows are joined: leave them out, or sizes = false"
             )
         if self.inertia and not self.sizes:
-            raise InputError("job.inertia would tell the sizes: leave it out, or sizes = false")
+            raise SpecError("job.inertia would tell the sizes: leave it out, or sizes = false")
 
     @property
     def rearranged(self) -> bool:
@@ -366,7 +366,7 @@ class Job(kinds.Job):
             self.linked(schema)
         centres = self.initial_centres(schema)
         if centres is not None and len(np.unique(centres, axis=0)) < len(centres):
-            raise InputError("job.init has two centres that are equal once they are encoded")
+            raise SpecError("job.init has two centres that are equal once they are encoded")
 
     def linked(self, schema: Schema) -> LinkedColumns | None:
         """The columns of the linkage inside the job; None if there is none."""
@@ -389,11 +389,11 @@ class Job(kinds.Job):
         clustered = self.clustered(schema)
         columns = len(clustered.columns)
         if any(len(centre) != columns for centre in self.init):
-            raise InputError(f"each centre of job.init must have {columns} values, one per column")
+            raise SpecError(f"each centre of job.init must have {columns} values, one per column")
         values = np.array(self.init, np.float64)
         for h, s in np.argwhere(outside(values, clustered)):
             column = clustered.columns[s]
-            raise InputError(
+            raise SpecError(
                 f"job.init: centre {h + 1}, column {column.name!r}: {fault(values[h, s], column)}"
             )
         return on_steps(values, clustered)
@@ -402,7 +402,7 @@ class Job(kinds.Job):
         """The public numbers of the job for m records; beta stays in squared encoded units."""
         least = self.k if self.from_records else 1
         if m < least:
-            raise InputError(f"the job needs at least {least} records, but there are {m}")
+            raise StateError(f"the job needs at least {least} records, but there are {m}")
         columns = len(self.clustered(schema).columns)
         return Parameters(
             m, columns, self.k, schema.ub, self.beta, self.min_size, products=self.products,
@@ -415,7 +415,7 @@ def _parse_k(k: Any) -> dict[str, Any]:
     if not isinstance(k, list):
         return {"k": k}
     if len(k) < 2:
-        raise InputError("job.k must be a whole number or a list of at least two")
+        raise SpecError("job.k must be a whole number or a list of at least two")
     return {"k": k[-1], "ks": tuple(k)}
 
 
@@ -424,12 +424,12 @@ def _parse_init(init: Any, k: int) -> ByRecords | Centres:
         chosen: ByRecords = init
         return chosen
     if not isinstance(init, list | tuple) or len(init) != k:
-        raise InputError(
+        raise SpecError(
             f'job.init must be "k-means++", "random" or a list of {k} centres, as many as job.k'
         )
     for centre in init:
         if not isinstance(centre, list | tuple):
-            raise InputError("each centre of job.init must be a list of numbers, one per column")
+            raise SpecError("each centre of job.init must be a list of numbers, one per column")
     what = "a value of job.init"
     return tuple(tuple(double(x, what) + 0.0 for x in centre) for centre in init)
 
@@ -437,5 +437,5 @@ def _parse_init(init: Any, k: int) -> ByRecords | Centres:
 def job_of(spec: Spec) -> Job:
     """The job of a spec of this kind."""
     if not isinstance(spec.job, Job):
-        raise InputError(f"dataset {spec.name!r} is no k-means job but {spec.job.kind!r}.")
+        raise OptionError(f"dataset {spec.name!r} is no k-means job but {spec.job.kind!r}.")
     return spec.job

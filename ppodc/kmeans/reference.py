@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.records.sharing import MAX_VALUE
 
 _CHUNK = 1 << 15  # rows whose scores are Python integers at the same time
@@ -146,7 +146,9 @@ def chosen_rows(purpose: str, seed: int, m: int, *place: int) -> Iterator[int]:
 def _first_rows(seed: int, m: int, k: int, start: int) -> list[int]:
     """The first k distinct rows of the stream."""
     if not 1 <= k <= m:
-        raise InputError(f"{k} clusters cannot start from {m} records: use at most as many as rows")
+        raise OptionError(
+            f"{k} clusters cannot start from {m} records: use at most as many as rows"
+        )
     chosen: list[int] = []
     for row in chosen_rows("initial rows", seed, m, *_place(start)):
         if row not in chosen:
@@ -217,9 +219,9 @@ def kmeans(
     points = _integers(records, "the records")
     limit = Fraction(beta)
     if max_iter < 1 or limit < 0:
-        raise InputError("max_iter must be at least 1 and beta at least 0")
+        raise OptionError("max_iter must be at least 1 and beta at least 0")
     if not 0 <= seed < 1 << 63:
-        raise InputError("the seed must be a whole number from 0 to 2^63 - 1")
+        raise OptionError("the seed must be a whole number from 0 to 2^63 - 1")
     if centres is None:
         if init == "k-means++":
             sums = points[spread_rows(points, seed, k, start, keep)]
@@ -228,7 +230,7 @@ def kmeans(
     else:
         sums = _integers(centres, "the initial centres")
         if sums.shape != (k, points.shape[1]):
-            raise InputError(f"the initial centres must have shape {(k, points.shape[1])}")
+            raise OptionError(f"the initial centres must have shape {(k, points.shape[1])}")
     sizes = np.ones(k, np.int64)
     iterations: list[Iteration] = []
     for i in range(1, max_iter + 1):
@@ -255,9 +257,9 @@ def kmeans(
 def _integers(values: NDArray[Any], what: str) -> Integers:
     """(rows, l) as int64 after checking type, shape and range."""
     if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in "iu":
-        raise InputError(f"{what} must be a non-empty two-dimensional array of integers")
+        raise OptionError(f"{what} must be a non-empty two-dimensional array of integers")
     if values.min() < 0 or values.max() > MAX_VALUE:
-        raise InputError(f"{what} must lie in 0..{MAX_VALUE}")
+        raise OptionError(f"{what} must lie in 0..{MAX_VALUE}")
     return values.astype(np.int64)
 
 

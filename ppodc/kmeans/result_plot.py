@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.extras import named_if_missing
 from ppodc.records.read_table import Only, read
 
@@ -24,7 +24,7 @@ def draw(result: "Result", data: Any, x: int, y: int, axes: "Axes | None") -> "A
     """Draw a result (`Result.plot`)."""
     width = len(result.columns)
     if width < 2 or not (0 <= x < width and 0 <= y < width):
-        raise InputError(f"a plot needs two of the columns 0 to {width - 1}: choose x and y.")
+        raise OptionError(f"a plot needs two of the columns 0 to {width - 1}: choose x and y.")
     if axes is None:
         with named_if_missing():
             from matplotlib import pyplot
@@ -61,7 +61,7 @@ def draw_elbow(results: "ResultsByK", file: Path) -> None:
 
     inertias = results.inertias_
     if not inertias:
-        raise InputError(
+        raise OptionError(
             "the spec does not offer the inertia (job.inertia = true): nothing to draw."
         )
     figure = Figure(figsize=(7, 4.5), layout="constrained")

@@ -9,7 +9,7 @@ are those of a job with one. Who learns what: seed and rows are public; the reco
 import hashlib
 from collections.abc import Iterator
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 MAX_SEED = (1 << 63) - 1
 
@@ -17,7 +17,9 @@ MAX_SEED = (1 << 63) - 1
 def initial_rows(seed: int, m: int, k: int, start: int = 0) -> list[int]:
     """k distinct rows of 0..m-1 from the public seed, in cluster order."""
     if not 1 <= k <= m:
-        raise InputError(f"{k} clusters cannot start from {m} records: use at most as many as rows")
+        raise OptionError(
+            f"{k} clusters cannot start from {m} records: use at most as many as rows"
+        )
     rows: dict[int, None] = {}
     for row in _rows_below(m, b"initial rows", seed, *_of(start)):
         rows.setdefault(row)
@@ -29,7 +31,7 @@ def initial_rows(seed: int, m: int, k: int, start: int = 0) -> list[int]:
 def reseed_rows(seed: int, iteration: int, m: int, k: int, start: int = 0) -> list[int]:
     """Each cluster's replacement row if `iteration` (from 1) leaves the cluster empty."""
     if m < 1 or iteration < 1:
-        raise InputError("re-seeding needs at least one record, and iterations count from 1")
+        raise OptionError("re-seeding needs at least one record, and iterations count from 1")
     return [next(_rows_below(m, b"reseed row", seed, iteration, h, *_of(start))) for h in range(k)]
 
 
@@ -46,7 +48,7 @@ def _of(start: int) -> tuple[int, ...]:
 def _rows_below(bound: int, purpose: bytes, seed: int, *where: int) -> Iterator[int]:
     """An endless stream of uniform integers below `bound`, the same on every machine."""
     if not 0 <= seed <= MAX_SEED:
-        raise InputError(f"the seed must be a whole number from 0 to {MAX_SEED}")
+        raise OptionError(f"the seed must be a whole number from 0 to {MAX_SEED}")
     prefix = b"ppodc v1 " + purpose
     prefix += b"".join(number.to_bytes(8, "little") for number in (len(where), seed, *where))
     fair = (1 << 64) // bound * bound  # words from here on would favour small rows

@@ -7,7 +7,7 @@ prepares: with a folder of pools, what iterations take can be made ahead of them
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, OptionError, SpecError
 
 if TYPE_CHECKING:
     from ppodc.crypto.paillier import PublicKey, SecretKey
@@ -33,7 +33,7 @@ def named(name: str) -> Suite:
     for suite in NAMES:
         if suite == name:
             return suite
-    raise InputError(f"there is no suite {name!r}; choose one of {', '.join(NAMES)}.")
+    raise OptionError(f"there is no suite {name!r}; choose one of {', '.join(NAMES)}.")
 
 
 def check(suite: Suite, params: "Parameters", key_bits: int) -> None:
@@ -45,7 +45,7 @@ def check(suite: Suite, params: "Parameters", key_bits: int) -> None:
         from ppodc.kmeans.widths import check_paillier
 
         if not key_bits:
-            raise InputError(_NO_KEY)
+            raise ConfigError(_NO_KEY)
         check_paillier(params, key_bits)
 
 
@@ -57,7 +57,7 @@ def check_starts(params: "Parameters", *, several: bool, revealed: bool) -> None
     if several:
         ScoreRings.of(params)
     if revealed and SpreadBits.of(params).total > _REVEALED_BITS:
-        raise InputError(
+        raise SpecError(
             f"job.inertia: the squares of {params.m} records need more than {_REVEALED_BITS} bits. "
             "Create a dataset with a smaller ub, or without."
         )
@@ -93,7 +93,7 @@ def open_half(
 
     key = material.key
     if key is None:
-        raise InputError(_NO_KEY)
+        raise ConfigError(_NO_KEY)
     if isinstance(key, SecretKey):
         return Half2(channel, params, key, _randomisers(key.public, key, material.pools))
     public = key if isinstance(key, PublicKey) else key.public

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ppodc.crypto.paillier import KEY_BITS
-from ppodc.errors import InputError, WidthError
+from ppodc.errors import OptionError, WidthError
 from ppodc.kmeans.parameters import Parameters
 
 STATISTICAL = 64  # bits by which a random mask exceeds the value that it hides
@@ -34,7 +34,7 @@ class Widths:
     @classmethod
     def of(cls, p: Parameters) -> "Widths":
         if min(p.m, p.l, p.k, p.ub) < 1 or p.beta < 0:
-            raise InputError("m, l, k and ub must be at least 1 and beta at least 0")
+            raise OptionError("m, l, k and ub must be at least 1 and beta at least 0")
         alpha = alpha_max(p.m, p.k)
         return cls(
             value=p.ub.bit_length(),

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.linkage.blocks import NoBlocks
 from ppodc.linkage.blocks.cells import CellCounts, pairs_compared
 from ppodc.linkage.blocks.keys import KEY_BITS
@@ -65,7 +65,7 @@ def without_blocks(spec: Spec, rows: Sequence[int]) -> Estimate:
 def estimate(spec: Spec, rows: Sequence[int], sides: Sequence[int] = ()) -> Estimate:
     """For owners with this many rows each; with `sides` only that of number 0 meets the others."""
     if len(rows) < 2 or min(rows) < 0:
-        raise InputError("give the rows of at least two owners, none below 0.")
+        raise OptionError("give the rows of at least two owners, none below 0.")
     job, schema = job_of(spec), spec.schema
     cells = [_usual(job, schema, count, number) for number, count in enumerate(rows)]
     space = job.space(schema)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ppodc import kinds
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError
 from ppodc.linkage import blocks, rules
 from ppodc.linkage.blocks import Blocking, NoBlocks
 from ppodc.linkage.blocks.cell_space import CellSpace
@@ -82,11 +82,11 @@ class Job(kinds.Job):
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
         if not isinstance(table, dict):
-            raise InputError("job must be a table")
+            raise SpecError("job must be a table")
         blocking = {key: table[key] for key in blocks.KEYS if key in table}
         rest = {key: value for key, value in table.items() if key not in (*blocking, *_OWN)}
         if "rule" not in rest:
-            raise InputError("job: missing rule")
+            raise SpecError("job: missing rule")
         output = output_named(table.get("output", "links"), table.get("max_links", 1))
         return cls(rules.from_dict(rest), output, blocks.from_dict(blocking))
 
@@ -95,7 +95,7 @@ class Job(kinds.Job):
         schema.refuse_uses()
         for column in schema.columns:
             if column.values:
-                raise InputError(f'column {column.name!r}: a linkage takes words as text = "words"')
+                raise SpecError(f'column {column.name!r}: a linkage takes words as text = "words"')
         self.rule.check(schema)
         self.space(schema)
 
@@ -148,5 +148,5 @@ class Job(kinds.Job):
 def job_of(spec: Spec) -> Job:
     """The job of a spec of this kind."""
     if not isinstance(spec.job, Job):
-        raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not linkage.")
+        raise OptionError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not linkage.")
     return spec.job

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.toml_document import check_whole
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Shared(Output):
         return "Nobody learns which records match."
 
     def require(self) -> None:
-        raise InputError(
+        raise SpecError(
             'output = "shared" tells nobody anything: it is for a table [linkage] in the spec of a '
             "k-means job."
         )
@@ -201,12 +201,12 @@ class Shared(Output):
         return 0, 0
 
     def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
-        raise InputError("a linkage inside another job has no output of its own.")
+        raise SpecError("a linkage inside another job has no output of its own.")
 
     def open(
         self, opened: "OpenedResult", owners: list[str], rearranged: bool
     ) -> "LinkResult | LinkCount":
-        raise InputError("a linkage inside another job has no output of its own.")
+        raise SpecError("a linkage inside another job has no output of its own.")
 
 
 OUTPUTS: dict[str, type[Output]] = {kind.name: kind for kind in (Links, Flags, Count, Shared)}
@@ -215,10 +215,10 @@ OUTPUTS: dict[str, type[Output]] = {kind.name: kind for kind in (Links, Flags, C
 def output_named(name: Any, max_links: Any = 1) -> Output:
     """The output of this name in a spec."""
     if not isinstance(name, str) or name not in OUTPUTS:
-        raise InputError(f"job.output must be one of {', '.join(OUTPUTS)}")
+        raise SpecError(f"job.output must be one of {', '.join(OUTPUTS)}")
     links = Links(max_links)
     if name == Links.name:
         return links
     if max_links != 1:
-        raise InputError('job.max_links is for output = "links" only.')
+        raise SpecError('job.max_links is for output = "links" only.')
     return OUTPUTS[name]()

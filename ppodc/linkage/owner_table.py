@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.linkage.job import Job
 from ppodc.linkage.rules.rule import CellError
 from ppodc.linkage.symbols import MAPPED, mapped, normalise
@@ -33,7 +33,7 @@ class OwnerTable:
         self._faults: set[tuple[int, str]] = set()  # a column may be read twice
         texts = [text.name for text in schema.texts]
         if texts and isinstance(data, np.ndarray):
-            raise InputError("records with texts must come as a DataFrame or the path of a file")
+            raise TableError("records with texts must come as a DataFrame or the path of a file")
         names = () if in_order else [*schema.names, *texts]
         self._table = read(
             data, header=header, texts=texts, names=names, text_numbers=not in_order, empty=True
@@ -52,7 +52,7 @@ class OwnerTable:
         twice = any(names.count(name) > 1 for name in wanted)
         columns = table.values.shape[1] + len(table.texts)
         if missing or unknown or len(names) != columns or twice:
-            raise InputError(
+            raise TableError(
                 f"{table.source}: the columns must be {quoted(list(wanted))}"
                 + (f"; missing {quoted(missing)}" if missing else "")
                 + (f"; unknown {quoted(unknown)}, which --only leaves out" if unknown else "")
@@ -129,7 +129,7 @@ class OwnerTable:
         """Refuse the table if a value did not fit, with the first few places."""
         if self._faults:
             total = len(self._faults)
-            raise InputError(
+            raise TableError(
                 f"{self._table.source}: {total} value{'s' * (total > 1)} cannot be used, so "
                 "nothing was encoded: "
                 + some((place for _, place in sorted(self._faults)), total)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError, TableError
 from ppodc.linkage.job import job_of
 from ppodc.linkage.owner_table import OwnerTable
 from ppodc.linkage.rules import (
@@ -85,16 +85,16 @@ def suggest(
     """
     rule = job_of(spec).rule
     if not isinstance(rule, Fields):
-        raise InputError("weights are suggested for a rule of fields: rule = 'fields'.")
+        raise SpecError("weights are suggested for a rule of fields: rule = 'fields'.")
     if not 0 < overlap <= 1:
-        raise InputError("overlap must be above 0 and at most 1.")
+        raise OptionError("overlap must be above 0 and at most 1.")
     rule = levelled(rule, spec.schema, frequencies or {})
     table = OwnerTable(Only(data), spec.schema, in_order=False, header=header)
     values = rule.encode(table, spec.schema)
     table.check()
     records = rule.decode(values, spec.schema)
     if len(records) < 2:
-        raise InputError("a suggestion needs several rows.")
+        raise TableError("a suggestion needs several rows.")
     compare = _Comparer(rule.fields, records)
     others = compare.counts(_random_pairs(len(records)))
     if same:
@@ -135,7 +135,7 @@ def _rarity(column: str, counts: Mapping[str, int]) -> FrequencyClasses:
         known[normalise(text)] += count
     total = sum(known.values())
     if not total or min(known.values()) < 0:
-        raise InputError(f"frequencies of {column!r}: counts must not be negative, nor all 0.")
+        raise TableError(f"frequencies of {column!r}: counts must not be negative, nor all 0.")
     usual = sum((count / total) ** 2 for count in known.values())
     classes: list[list[str]] = [[] for _ in _SHARES]
     mass: list[list[float]] = [[] for _ in range(len(_SHARES) + 1)]
@@ -148,7 +148,7 @@ def _rarity(column: str, counts: Mapping[str, int]) -> FrequencyClasses:
     weights = [max(0, round(math.log2(usual / share))) for share in typical]
     weights = np.maximum.accumulate(weights).tolist()
     if not weights[-1]:
-        raise InputError(f"frequencies of {column!r}: no text is rarer than the others.")
+        raise TableError(f"frequencies of {column!r}: no text is rarer than the others.")
     common = tuple(map(tuple, classes))
     return FrequencyClasses(column, common=common, weights=tuple(weights))
 
@@ -253,14 +253,14 @@ def _labelled(data: Any, same: str, header: bool) -> Pairs:
     """Pairs of rows that the column says are of the same person."""
     names = read(Only(data), header=header, texts=(same,), text_numbers=True).texts
     if same not in names:
-        raise InputError(f"the table has no column {same!r}, which is to say who is who.")
+        raise TableError(f"the table has no column {same!r}, which is to say who is who.")
     groups: dict[str, list[int]] = {}
     for row, cell in enumerate(names[same]):
         if text := word(cell):
             groups.setdefault(text, []).append(row)
     pairs = [pair for rows in groups.values() for pair in combinations(rows, 2)][:_MOST_PAIRS]
     if len(pairs) < _LEAST:
-        raise InputError(
+        raise TableError(
             f"column {same!r} names only {len(pairs)} pairs of rows of the same person; weights "
             f"need {_LEAST}. Leave the column out to learn from duplicates that nobody has marked."
         )
@@ -287,7 +287,7 @@ def _learnt(
         for place, own in zip(pupils, counts, strict=True):
             found[place].update(own)
     if taught < _LEAST:
-        raise InputError(
+        raise TableError(
             "the table has too few duplicates to learn weights from: give a labelled sample, a "
             "table in which one column (--same) has the same entry for rows of the same person."
         )

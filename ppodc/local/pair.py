@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ppodc.crypto import paillier, paillier_keys
 from ppodc.crypto.paillier import SecretKey
 from ppodc.crypto.split_paillier import split as split_key
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import OptionError, PpodcError, SpecError
 from ppodc.kmeans import suites
 from ppodc.kmeans.job import job_of
 from ppodc.kmeans.reference import Trace, kmeans
@@ -80,12 +80,12 @@ def run_pair(
     paillier.check_bits(key_bits, insecure=insecure)
     suites.check(suite, p, key_bits)
     if job.beyond_published:
-        raise InputError(
+        raise SpecError(
             f"job: {', '.join(job.beyond_published)} is not for a single pair of processes. "
             'Use `ppodc run` or `ppodc demo`, or a spec without (init = "random").'
         )
     if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; name a new folder.")
+        raise OptionError(f"{folder} is not empty; name a new folder.")
     setting = Setting(
         1, suite, p.m, p.l, p.k, p.ub, str(p.beta), p.min_size, mode=mode, insecure_key=insecure,
         products=p.products,

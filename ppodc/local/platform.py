@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ppodc.cluster.offspring import end_with_starter
 from ppodc.cluster.ray_head import LocalRay
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import OptionError, PpodcError, StateError
 from ppodc.extras import named_if_missing
 from ppodc.members import Members
 from ppodc.service import deployment
@@ -124,7 +124,9 @@ class LocalPlatform(RunningClouds):
         insecure_key_bits: int = 0,
     ) -> None:
         if not isinstance(pairs, int) or pairs < 1:
-            raise InputError(f"pairs must be at least 1, not {pairs!r}: a job needs a worker pair.")
+            raise OptionError(
+                f"pairs must be at least 1, not {pairs!r}: a job needs a worker pair."
+            )
         deployment.owner_names(owners)  # refuses names that cannot be
         super().__init__(folder or Path())
         self._temporary = folder is None
@@ -137,7 +139,7 @@ class LocalPlatform(RunningClouds):
     def owners(self) -> list[str]:
         """The names of its owners; an error if it does not run."""
         if not self._running:
-            raise InputError(
+            raise StateError(
                 "the platform does not run: use it inside `with LocalPlatform() as p`."
             )
         given = self._options[0]

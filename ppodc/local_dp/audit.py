@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.local_dp.job import job_of, tops
 from ppodc.local_dp.joint_cells import Cells
 from ppodc.local_dp.kind import form_of
@@ -109,7 +109,7 @@ def _scores(
     if isinstance(mechanism, EachAttribute):
         return np.asarray((reports == first).sum(axis=1) - (reports == second).sum(axis=1), float)
     if not isinstance(mechanism, NearestPoint | Cells):
-        raise InputError("there is no audit of this mechanism")
+        raise OptionError("there is no audit of this mechanism")
     return _oracle_scores(mechanism, reports, first, second)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, SpecError
 from ppodc.local_dp.oracles import MAX_CELLS, Counts, respond
 from ppodc.local_dp.report_streams import RecordStreams
 from ppodc.privacy.chances import WORD, log_ratio, other_words
@@ -28,7 +28,7 @@ SOURCE = "LDPK-modes"
 def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     """The numbers of values of the attributes."""
     if not sizes or any(not 2 <= size <= 1 << 16 for size in sizes):
-        raise InputError("every attribute needs 2 to 65536 values")
+        raise SpecError("every attribute needs 2 to 65536 values")
     return tuple(int(size) for size in sizes)
 
 
@@ -143,7 +143,7 @@ class AttributeResponse:
 
 def _check_joint(sizes: Sequence[int]) -> None:
     if math.prod(sizes) > MAX_CELLS:
-        raise InputError(
+        raise SpecError(
             f"{math.prod(sizes)} joint cells are more than the {MAX_CELLS} that can be counted; "
             "leave out attributes or merge values"
         )

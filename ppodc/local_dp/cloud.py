@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import StateError
 from ppodc.local_dp.job import job_of
 from ppodc.local_dp.kind import CLUSTERS, FRACTION, LABELS, form_of
 from ppodc.local_dp.tallies import Reports
@@ -18,7 +18,7 @@ def make_result(spec: Spec, reports: Reports, n: int) -> ResultShare:
     """The clusters of n reports."""
     job, mechanism = job_of(spec), form_of(spec).mechanism
     if n < job.k:
-        raise InputError(f"the job needs at least {job.k} records, but there are {n}")
+        raise StateError(f"the job needs at least {job.k} records, but there are {n}")
     found = mechanism.collect(reports, n, job.k, job.seed)
     table = np.concatenate([found.centres, found.sizes[:, None]], axis=1)
     values = np.rint(np.maximum(table, 0.0) * FRACTION).astype(np.uint64)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError, StateError
 from ppodc.local_dp.frequencies import possible
 from ppodc.local_dp.oracles import Counts, Oracle, oracle
 from ppodc.local_dp.report_streams import RecordStreams
@@ -35,9 +35,9 @@ _LARGEST = 100  # epsilon
 def points_for(n: int, k: int, epsilon: float) -> int:
     """P by the rule above; a k beyond 512 still gets 4096 points."""
     if n < 1 or k < 1:
-        raise InputError("expected_rows and k must be at least 1")
+        raise SpecError("expected_rows and k must be at least 1")
     if epsilon > _LARGEST:
-        raise InputError(f"epsilon {epsilon:g} is beyond any use: at most {_LARGEST} is taken.")
+        raise SpecError(f"epsilon {epsilon:g} is beyond any use: at most {_LARGEST} is taken.")
     signal = math.expm1(epsilon) ** 2 / math.exp(epsilon)
     return min(max(round(0.4 * math.sqrt(n * signal)), 8 * k), MAX_POINTS)
 
@@ -95,7 +95,7 @@ class Codebook:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(centres, sizes) in 0..ub, at the collector."""
         if n < k:
-            raise InputError(f"{k} clusters need at least as many records, and there are {n}")
+            raise StateError(f"{k} clusters need at least as many records, and there are {n}")
         weights = self.weights(counts, n)
         if np.count_nonzero(weights) < k:  # nothing but noise: the points themselves must do
             weights = weights + 1.0

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 Estimates = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ _POST = {"clip": clip, "norm-sub": norm_sub}
 def possible(estimates: Estimates, n: float, post: str = "norm-sub") -> Estimates:
     """By the named rule."""
     if post not in _POST:
-        raise InputError(f"post must be {' or '.join(_POST)}, not {post!r}")
+        raise OptionError(f"post must be {' or '.join(_POST)}, not {post!r}")
     return _POST[post](estimates, n)
 
 

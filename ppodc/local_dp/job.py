@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ppodc import kinds
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError
 from ppodc.local_dp.categories import AttributeResponse, check_sizes
 from ppodc.local_dp.codebook import MAX_POINTS, Codebook, points_for
 from ppodc.local_dp.joint_cells import JointCells, SampledCells
@@ -113,7 +113,7 @@ class Job(kinds.Job):
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(MechanismName):
             known = ", ".join(get_args(MechanismName))
-            raise InputError(f"job.mechanism must be one of {known}")
+            raise SpecError(f"job.mechanism must be one of {known}")
         check_whole(self.k, "job.k", 1, MAX_CLUSTERS)
         self._check_privacy()
         check_whole(self.expected_rows, "job.expected_rows", 0, MAX_ROWS)
@@ -122,35 +122,35 @@ class Job(kinds.Job):
         check_whole(self.seed, "job.seed", 0, MAX_SEED)
         needs_points = self.mechanism in ("codebook", "mixed")
         if needs_points and not self.points and not self.expected_rows:
-            raise InputError(f"{self.mechanism} needs job.expected_rows, or job.points")
+            raise SpecError(f"{self.mechanism} needs job.expected_rows, or job.points")
         if self.points and self.points < self.k:
-            raise InputError("job.points must be at least job.k")
+            raise SpecError("job.points must be at least job.k")
         self._check_mismatch()
         if self.grouping is not None:
             if self.mechanism != "privbv":
-                raise InputError(f"job.grouping is for privbv, not for {self.mechanism}")
+                raise SpecError(f"job.grouping is for privbv, not for {self.mechanism}")
             if self.expected_rows > MATRIX_ROWS:
-                raise InputError(f"job.grouping takes at most {MATRIX_ROWS} reports")
+                raise SpecError(f"job.grouping takes at most {MATRIX_ROWS} reports")
 
     def _check_mismatch(self) -> None:
         if self.mechanism != "mixed":
             if self.mismatch is not None:
-                raise InputError(f"job.mismatch is for mixed, not for {self.mechanism}")
+                raise SpecError(f"job.mismatch is for mixed, not for {self.mechanism}")
             return
         given = MISMATCH if self.mismatch is None else self.mismatch
         object.__setattr__(self, "mismatch", double(given, "job.mismatch"))
         if not 0.01 <= double(given, "job.mismatch") <= 10:
-            raise InputError("job.mismatch must be from 0.01 to 10 parts of a number's range")
+            raise SpecError("job.mismatch must be from 0.01 to 10 parts of a number's range")
 
     def _check_privacy(self) -> None:
         if self.as_published is None:
             if self.epsilon is None:
-                raise InputError("job: missing epsilon")
+                raise SpecError("job: missing epsilon")
             object.__setattr__(self, "epsilon", float(check_epsilon(self.epsilon, "job.epsilon")))
         elif self.epsilon is not None:
-            raise InputError("give job.epsilon or job.as_published, not both")
+            raise SpecError("give job.epsilon or job.as_published, not both")
         elif not fits(self.as_published, self.mechanism):
-            raise InputError(f"job.as_published is not a setting of {self.mechanism}")
+            raise SpecError(f"job.as_published is not a setting of {self.mechanism}")
 
     @classmethod
     def from_dict(cls, table: Any) -> "Job":
@@ -160,14 +160,14 @@ class Job(kinds.Job):
         table = dict(table)
         method, radius, least = (table.pop(key, None) for key in paired)
         if method is None and (radius is not None or least is not None):
-            raise InputError('job.radius and job.least are for grouping = "dbscan"')
+            raise SpecError('job.radius and job.least are for grouping = "dbscan"')
         if method is not None:
             table["grouping"] = Grouping.of(method, radius, least)
         if "as_published" not in table:
             return cls(**table)
         unused = [key for key in ("points", "bits") if key in table]
         if unused:
-            raise InputError(f"job.{unused[0]} has no meaning beside job.as_published")
+            raise SpecError(f"job.{unused[0]} has no meaning beside job.as_published")
         setting = setting_of(table.get("mechanism", "codebook"), table["as_published"])
         return cls(**{**table, "as_published": setting})
 
@@ -237,7 +237,7 @@ def category_sizes(schema: Schema) -> tuple[int, ...]:
     widths = [column.high - column.low for column in schema.columns]
     for column, width in zip(schema.columns, widths, strict=True):
         if column.low != int(column.low) or width != int(width):
-            raise InputError(f"column {column.name!r}: categories are whole numbers low..high")
+            raise SpecError(f"column {column.name!r}: categories are whole numbers low..high")
     return check_sizes([int(width) + 1 for width in widths])
 
 
@@ -249,7 +249,7 @@ def build(job: Job, schema: Schema) -> Mechanism:
     columns = len(schema.columns)
     if job.epsilon is None:
         if job.as_published is None:
-            raise InputError("job: missing epsilon")
+            raise SpecError("job: missing epsilon")
         known = Columns(columns, schema.ub, sizes, job.expected_rows, job.seed)
         return _grouped(job, job.as_published.build(known), schema.ub)
     if job.mechanism == "mixed":
@@ -257,7 +257,7 @@ def build(job: Job, schema: Schema) -> Mechanism:
         points = job.points or points_for(job.expected_rows, job.k, job.epsilon)
         mixed = NearestMixed.of(layout, job.epsilon, points, job.seed)
         if len(mixed.book.points) < job.k:
-            raise InputError(f"{points} points are too few for these words: give more job.points")
+            raise SpecError(f"{points} points are too few for these words: give more job.points")
         return mixed
     if not job.numeric:
         return _of_categories(job, sizes, job.epsilon)
@@ -286,7 +286,7 @@ def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanis
     if cells <= MAX_CELLS:
         return JointCells(sizes, oracle(cells, epsilon))
     if not job.points and not job.expected_rows:
-        raise InputError(
+        raise SpecError(
             f"{cells} joint cells are more than the {MAX_CELLS} that can be counted; give "
             "job.expected_rows or job.points, so that each record tells the nearest of some points"
         )
@@ -297,5 +297,5 @@ def _of_categories(job: Job, sizes: tuple[int, ...], epsilon: float) -> Mechanis
 def job_of(spec: Spec) -> Job:
     """The job of a spec of this kind."""
     if not isinstance(spec.job, Job):
-        raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not local.")
+        raise OptionError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not local.")
     return spec.job

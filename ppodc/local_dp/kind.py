@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.kinds import Kind
 from ppodc.local_dp.job import SAMPLE, Job, build, job_of
 from ppodc.local_dp.mechanism import Mechanism
@@ -57,7 +57,7 @@ class ReportForm(UploadForm):
 def form_of(spec: Spec) -> ReportForm:
     """The form of a spec of this kind: its mechanism and what a record spends."""
     if not isinstance(spec.form, ReportForm):
-        raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not local.")
+        raise OptionError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not local.")
     return spec.form
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 
 Modes = NDArray[np.int64]
 _BATCH_CELLS = 1 << 16
@@ -111,7 +111,7 @@ def _first_modes(cells: WeightedCells, k: int, random: SecureRandom) -> Modes:
     reach = 1
     while math.prod(min(reach, size) for size in cells.sizes) < k:
         if reach >= max(cells.sizes):
-            raise InputError(f"{k} modes need more combinations of values than there are")
+            raise SpecError(f"{k} modes need more combinations of values than there are")
         reach += 1
     ranked = []
     for j, size in enumerate(cells.sizes):

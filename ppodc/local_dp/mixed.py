@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.local_dp.categories import values_of
 from ppodc.local_dp.codebook import MAX_POINTS, Codebook, Expectation
 from ppodc.local_dp.mechanism import Clusters, NearestPoint
@@ -50,12 +50,12 @@ class Layout:
         """InputError unless there are numbers and words, and not too many of these."""
         words = [size for size in sizes if size]
         if not words or len(words) == len(sizes):
-            raise InputError(
+            raise SpecError(
                 "mixed needs columns of numbers (low, high) and of words (values): for numbers "
                 "alone use codebook, for categories alone joint"
             )
         if sum(words) > MAX_WORDS:
-            raise InputError(f"mixed takes at most {MAX_WORDS} words in all columns: merge some")
+            raise SpecError(f"mixed takes at most {MAX_WORDS} words in all columns: merge some")
         return cls(tuple(sizes), ub, max(1, math.isqrt(int((Fraction(mismatch) * ub) ** 2 / 2))))
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.local_dp.published.packed_bits import bit_counts, check_padding, pack, words_for
 from ppodc.local_dp.report_streams import RecordStreams
 from ppodc.privacy.chances import WORD, log_ratio, other_words
@@ -74,7 +74,7 @@ class Oracle(Protocol):
 
 def _check_cells(cells: int) -> None:
     if not 2 <= cells <= MAX_CELLS:
-        raise InputError(f"a frequency oracle needs 2 to {MAX_CELLS} cells, not {cells}")
+        raise OptionError(f"a frequency oracle needs 2 to {MAX_CELLS} cells, not {cells}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,5 +273,5 @@ def oracle(cells: int, epsilon: float, name: str = "auto") -> Oracle:
         small = cells < 3 * math.exp(min(epsilon, 60.0)) + 2
         name = "grr" if small else "oue" if cells <= MAX_OUE_CELLS else "hadamard"
     if name not in _ORACLES:
-        raise InputError(f"there is no oracle {name!r}; known are auto, {', '.join(_ORACLES)}")
+        raise OptionError(f"there is no oracle {name!r}; known are auto, {', '.join(_ORACLES)}")
     return _ORACLES[name](cells, epsilon)

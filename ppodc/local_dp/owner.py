@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.local_dp.job import Job, job_of
 from ppodc.local_dp.kind import form_of
 from ppodc.local_dp.owner_reports import REPORT, OwnerReports
@@ -103,7 +103,7 @@ def numbered(table: Table, schema: Schema) -> NDArray[np.int64]:
     if len(places):
         shown = [f"{table.row_name(row)}, column {schema.names[s]!r}"
                  for row, s in places[:5].tolist()]  # fmt: skip
-        raise InputError(
+        raise TableError(
             f"{table.source}: a category must be a whole number, so nothing was encoded: "
             + some(shown, len(places))
         )

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, TableError
 from ppodc.local_dp.categories import AttributeResponse, values_of
 from ppodc.local_dp.codebook import points_for
 from ppodc.local_dp.frequencies import possible
@@ -48,7 +48,7 @@ class SplitColumns:
     ) -> "SplitColumns":
         """For owners with so many columns each; epsilon of a record is shared out evenly."""
         if len(columns) < 2:
-            raise InputError("columns are split between two owners or more")
+            raise OptionError("columns are split between two owners or more")
         total = points_for(n, k, epsilon / len(columns))
         each = max(_FEWEST, math.ceil(total ** (1 / len(columns))))
         points = tuple(spread_points(each, own, ub, seed) for own in columns)
@@ -68,7 +68,7 @@ class SplitColumns:
     def collect(self, reports: Sequence[NDArray[Any]], k: int, seed: int) -> Clusters:
         """At the collector: k clusters from the owners' reports of the same rows."""
         if len(reports) != len(self.points) or len({len(own) for own in reports}) != 1:
-            raise InputError("every owner must report the same rows, in the same order")
+            raise TableError("every owner must report the same rows, in the same order")
         paired = np.concatenate(reports, axis=1)
         self.response.check(paired)
         n, sizes = len(paired), self.response.sizes

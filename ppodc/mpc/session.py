@@ -25,7 +25,7 @@ from typing import Annotated
 import msgspec
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import ChannelError, InputError, PpodcError
+from ppodc.errors import ChannelError, ConfigError, PpodcError
 from ppodc.mpc.freed_memory import keep_freed
 from ppodc.mpc.messages import PeerLink
 from ppodc.mpc.meter import Meter
@@ -137,7 +137,7 @@ def _greet(link: PeerLink, own: Hello) -> tuple[bytes, bytes]:
             f"of {VERSION}. Run the same release at both clouds, one as each role."
         )
     if other.job != own.job:
-        raise InputError("the two clouds were started for different jobs. Compare their specs.")
+        raise ConfigError("the two clouds were started for different jobs. Compare their specs.")
     # an encoded body says where it ends, so that no two pairs of hellos give one text
     texts = [msgspec.msgpack.encode(hello) for hello in (own, other)]
     text = b"".join(texts if role == 1 else reversed(texts))

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from ppodc.errors import InputError
+from ppodc.errors import StateError
 from ppodc.pairs.shards import Shard
 from ppodc.records.result_shares import ResultShare
 from ppodc.service.sealed_uploads import Sealed
@@ -194,7 +194,7 @@ class Plan(ABC):
 
     def restore(self, checkpoint: Checkpoint, previous: Checkpoint | None) -> None:
         """Go back to this iteration."""
-        raise InputError("this job has no iterations to go back to.")
+        raise StateError("this job has no iterations to go back to.")
 
     @abstractmethod
     def result(self) -> ResultShare:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError, PpodcError, ProtocolError
+from ppodc.errors import PpodcError, ProtocolError, SpecError
 from ppodc.kinds import cloud_side
 from ppodc.pairs.cloud_side import Material, PairHalf
 from ppodc.pairs.plan import (
@@ -157,7 +157,7 @@ class Walker:
         progress: Listener = ignore,
     ) -> None:
         if walk.spec.audit:
-            raise InputError(
+            raise SpecError(
                 "the spec asks for an audit, which takes two clouds with ledgers of their own. Run "
                 "it there, or without audit."
             )

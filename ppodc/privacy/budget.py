@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from ppodc.errors import BudgetError, InputError
+from ppodc.errors import BudgetError, InputError, OptionError
 from ppodc.files import disk_errors, locked, private_folder, write_private
 from ppodc.privacy.accounts import PersonAccounts
 
@@ -69,7 +69,7 @@ class PrivacyBudget:
 
     def __init__(self, path: Path, epsilon_limit: Fraction = DEFAULT_LIMIT) -> None:
         if epsilon_limit <= 0:
-            raise InputError("the limit of a privacy budget must be more than 0.")
+            raise OptionError("the limit of a privacy budget must be more than 0.")
         private_folder(path.parent)
         self._path, self._limit = path, epsilon_limit
 
@@ -88,7 +88,7 @@ class PrivacyBudget:
         stands for a drawing of another cost.
         """
         if epsilon <= 0 or not 0 <= delta < 1:
-            raise InputError("a drawing needs epsilon > 0 and 0 <= delta < 1.")
+            raise OptionError("a drawing needs epsilon > 0 and 0 <= delta < 1.")
         with locked(self._path.with_name(f"{self._path.name}.lock")):
             before = self._read()
             own = [drawing for drawing in before if drawing.data == data]
@@ -112,7 +112,7 @@ class PrivacyBudget:
 
     def _check_same(self, drawing: Drawing, epsilon: Fraction, delta: Fraction) -> None:
         if drawing.cost != (epsilon, delta):
-            raise InputError(
+            raise OptionError(
                 f"{drawing.name!r} is already noted with epsilon {drawing.epsilon}; a drawing of "
                 "another cost needs another name."
             )

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.privacy.exact_noise import Below, choose, two_sided, uniform_below
 
 _DIGITS = 50
@@ -65,7 +65,7 @@ def padding(below: Below, epsilon: Fraction, delta: Fraction) -> int:
 def padding_shift(epsilon: Fraction, delta: Fraction) -> int:
     """The least m with P[padding = 0] = (1-a) a^m / (1 + a - a^(m+1)) <= delta."""
     if epsilon <= 0 or not 0 < delta < 1:
-        raise InputError("padding needs epsilon > 0 and 0 < delta < 1.")
+        raise OptionError("padding needs epsilon > 0 and 0 < delta < 1.")
     with localcontext() as context:
         context.prec = _DIGITS
         a = (-_decimal(epsilon)).exp()

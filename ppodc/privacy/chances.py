@@ -9,7 +9,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 WORD = 1 << 32
 MAX_EPSILON = 1000
@@ -22,9 +22,9 @@ Epsilon = float | Fraction
 def check_epsilon(epsilon: Epsilon, what: str = "epsilon") -> Fraction:
     """The exact value of an epsilon that a mechanism can be built for."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | Fraction):
-        raise InputError(f"{what} must be a number")
+        raise OptionError(f"{what} must be a number")
     if not math.isfinite(epsilon) or not 0 < epsilon <= MAX_EPSILON:
-        raise InputError(f"{what} must be greater than 0 and at most {MAX_EPSILON}")
+        raise OptionError(f"{what} must be greater than 0 and at most {MAX_EPSILON}")
     return Fraction(epsilon)
 
 
@@ -42,7 +42,7 @@ def other_words(epsilon: Epsilon, values: int = 2) -> int:
     words = math.ceil(_UP.divide(Decimal(WORD), below))
     keep = WORD - (values - 1) * words
     if (keep - words) / WORD < _LEAST_SIGNAL:
-        raise InputError(
+        raise OptionError(
             f"epsilon = {float(exact):g} over {values} values leaves nothing but noise; use a "
             "larger epsilon, fewer values or fewer bits"
         )

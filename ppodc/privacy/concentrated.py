@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 DELTA = 1e-6  # at which the second figure of a report is given
 _HALVINGS = 100
@@ -31,7 +31,7 @@ _HALVINGS = 100
 def flip_delta(b: float, differing: int, epsilon: float) -> float:
     """delta_D(epsilon) of D = `differing` flipped bits; tight."""
     if differing < 0 or b <= 0 or epsilon < 0:
-        raise InputError("delta needs b > 0, epsilon >= 0 and a number of bits from 0")
+        raise OptionError("delta needs b > 0, epsilon >= 0 and a number of bits from 0")
     least = (differing + epsilon / b) / 2  # only j above this have a positive term
     first = math.floor(least) + 1
     if first > differing:
@@ -77,7 +77,7 @@ def bit_epsilon(epsilon: float, differing: int, delta: float = 0.0) -> float:
     """The largest b of one bit with which D bits keep (epsilon, delta)."""
     _check_delta(delta)
     if epsilon <= 0 or differing < 1:
-        raise InputError("a bit's budget needs epsilon > 0 and at least one bit")
+        raise OptionError("a bit's budget needs epsilon > 0 and at least one bit")
     least = epsilon / differing
     if delta == 0:
         return least
@@ -97,11 +97,11 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     """The rho of zero-concentrated privacy that implies (epsilon, delta)."""
     _check_delta(delta)
     if delta == 0 or epsilon <= 0:
-        raise InputError("noise in the two clouds needs epsilon > 0 and delta > 0")
+        raise OptionError("noise in the two clouds needs epsilon > 0 and delta > 0")
     log = math.log(1 / delta)
     return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2  # without cancellation
 
 
 def _check_delta(delta: float) -> None:
     if not 0 <= delta < 1:
-        raise InputError("delta must be at least 0 and less than 1")
+        raise OptionError("delta must be at least 0 and less than 1")

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 
 Below = Callable[[int], int]  # n -> uniform 0..n-1
 
@@ -66,7 +66,7 @@ def two_sided(below: Below, epsilon: Fraction) -> int:
     """Draw from the two-sided geometric distribution, P[z] in proportion to exp(-epsilon |z|)."""
     s, t = epsilon.numerator, epsilon.denominator
     if s <= 0:
-        raise InputError("noise needs epsilon > 0.")
+        raise OptionError("noise needs epsilon > 0.")
     while True:
         u = below(t)
         if u and not _exp_coin_of_at_most_1(below, u, t):
@@ -83,7 +83,7 @@ def two_sided(below: Below, epsilon: Fraction) -> int:
 def discrete_gaussian(below: Below, variance: Fraction) -> int:
     """Draw from the discrete Gaussian distribution, by rejection from the two-sided geometric."""
     if variance <= 0:
-        raise InputError("noise needs a variance > 0.")
+        raise OptionError("noise needs a variance > 0.")
     scale = math.isqrt(math.floor(variance)) + 1
     while True:
         x = two_sided(below, Fraction(1, scale))

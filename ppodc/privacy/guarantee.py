@@ -9,7 +9,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.notebook import ShownInNotebooks
 
 _LARGEST_USEFUL = 20  # an epsilon above it protects nobody
@@ -95,7 +95,7 @@ class PrivacyReport(ShownInNotebooks):
     def check_accepted(self, typed: float | None) -> None:
         """Refuse a claim that does not hold, unless what is really spent was typed out."""
         if not self.claim_holds and not (typed is not None and typed >= self.guaranteed.epsilon):
-            raise InputError(
+            raise OptionError(
                 f"{self} To agree to that, type it out: --accept-epsilon {self._typed} (in "
                 "Python: accept_epsilon=...). `codebook` and `joint` need no such thing."
             )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.privacy.weighted_kmeans import nearest
 
 _FRACTION_BITS, _ROOT_BITS = 64, 192
@@ -39,7 +39,7 @@ def _spread(count: int, columns: int, ub: int, seed: int) -> NDArray[np.int64]:
 def spread_points(count: int, columns: int, ub: int, seed: int) -> NDArray[np.int64]:
     """(count, columns) whole numbers 0..ub."""
     if count < 1 or columns < 1 or ub < 1 or not 0 <= seed < 1 << 63:
-        raise InputError("spread points need a count, columns, ub from 1 and a seed from 0")
+        raise OptionError("spread points need a count, columns, ub from 1 and a seed from 0")
     return _spread(count, columns, ub, seed)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.records.grid import fault, on_steps, outside
 from ppodc.records.read_table import Table, read, some, word
 from ppodc.records.schema import Column, Schema
@@ -69,7 +69,7 @@ def fitting(
         table = _with_names(table, aside)
     table = matched(table, schema).without_gaps()
     if not len(table.values) and not empty:
-        raise InputError(f"{table.source}: every row has a missing value, so none is left")
+        raise TableError(f"{table.source}: every row has a missing value, so none is left")
     check_values(table, schema)
     return table
 
@@ -77,12 +77,12 @@ def fitting(
 def _with_names(table: Table, column: str) -> Table:
     """The table with the column of names as texts, none of them empty."""
     if column not in table.texts:
-        raise InputError(f"{table.source} has no one column named {column!r}")
+        raise TableError(f"{table.source} has no one column named {column!r}")
     names = [word(cell) for cell in table.texts[column]]
     nameless = [table.row_name(row) for row, name in enumerate(names) if not name]
     if nameless:
         places = some(nameless, len(nameless))
-        raise InputError(f"{table.source}: column {column!r} is empty in {places}")
+        raise TableError(f"{table.source}: column {column!r} is empty in {places}")
     return replace(table, texts={column: names})
 
 
@@ -100,7 +100,7 @@ def matched(table: Table, schema: Schema) -> Table:
             hint = ""
             if table.source.endswith((".csv", ".gz")) and found == 1:
                 hint = "; are the fields separated by commas, semicolons or tabs?"
-            raise InputError(f"{table.source} has {found} columns, not {len(expected)}{hint}")
+            raise TableError(f"{table.source} has {found} columns, not {len(expected)}{hint}")
         return table
     missing = [name for name in expected if name not in table.names]
     unknown = [name for name in table.names if name not in expected and not table.further]
@@ -117,13 +117,13 @@ def matched(table: Table, schema: Schema) -> Table:
     if not parts:
         return table if table.names == expected else table.some_columns(expected)
     if len(missing) == len(expected) and any(map(_looks_numeric, table.names)):
-        raise InputError(
+        raise TableError(
             f"{table.source}: the first line holds numbers instead of column names; "
             "if the file has no header, say so (--no-header, header=False)"
         )
     if len(table.names) == 1 < len(expected):
         parts.append("are the fields separated by commas, semicolons or tabs?")
-    raise InputError(f"{table.source}: {'; '.join(parts)}")
+    raise TableError(f"{table.source}: {'; '.join(parts)}")
 
 
 def capitals(missing: Sequence[str], found: Sequence[str]) -> str:
@@ -156,7 +156,7 @@ def check_values(table: Table, schema: Schema, beyond: int = 0) -> None:
     gaps = not beyond and any(
         np.isnan(table.values[row, s]) and (row, s) not in table.not_numbers for row, s in first
     )
-    raise InputError(
+    raise TableError(
         f"{table.source}: {total} value{'s' * (total > 1)} cannot be used, so nothing was encoded: "
         + some(places, total)
         + (_GAPS if gaps else "")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.records.encode import encode
 from ppodc.records.result_shares import OpenedResult
 from ppodc.records.schema import Schema
@@ -53,7 +53,7 @@ class OwnerSide(ABC):
 
     def encode_people(self, data: Any, column: str, folder: Path, *, header: bool = True) -> Ints:
         """Encode with two more columns that tell people apart; names do not leave."""
-        raise InputError("an id column is for jobs that spend privacy; leave it out here.")
+        raise OptionError("an id column is for jobs that spend privacy; leave it out here.")
 
     def doubt(self, rows: int) -> str:
         """Say of a guarantee that it is weak for this many rows; empty if it is not."""

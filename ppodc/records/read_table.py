@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.extras import named_if_missing
 from ppodc.records.at_home import AtHome as AtHome
 from ppodc.records.at_home import Only as Only
@@ -107,7 +107,7 @@ class _Columns:
         """The positions of the columns of texts."""
         twice = [name for name in self.texts if list(names).count(name) > 1]
         if twice:
-            raise InputError(f"{source} has several columns named {twice[0]!r}")
+            raise TableError(f"{source} has several columns named {twice[0]!r}")
         return {name: place for place, name in enumerate(names) if name in self.texts}
 
 
@@ -147,11 +147,11 @@ def read(
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         table = _from_frame(data, asked.source or "the DataFrame", columns)
     else:
-        raise InputError("records must come as a DataFrame, a numpy array or the path of a file")
+        raise TableError("records must come as a DataFrame, a numpy array or the path of a file")
     if not len(table.values) and not (empty and (table.values.shape[1] or table.texts)):
-        raise InputError(f"{table.source} holds no records")
+        raise TableError(f"{table.source} holds no records")
     if own and own not in table.texts:
-        raise InputError(f"{table.source} has no column {own!r}, which is to name rows")
+        raise TableError(f"{table.source} has no column {own!r}, which is to name rows")
     if own:
         asked.home.ids = [word(cell) for cell in table.texts[own]]
         kept = {name: cells for name, cells in table.texts.items() if name != own or own in texts}
@@ -178,7 +178,7 @@ def in_pandas(data: Any) -> Any:
     try:
         return pyarrow.table(data).to_pandas()
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
-        raise InputError("the Arrow data are no table with named columns: give a table") from error
+        raise TableError("the Arrow data are no table with named columns: give a table") from error
 
 
 def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
@@ -186,7 +186,7 @@ def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
     name = path.name.lower()
     if not path.is_file():
         what = "is not a file" if path.exists() else "does not exist"
-        raise InputError(f"{path} {what}: give the path of a CSV, Parquet or .xlsx file")
+        raise TableError(f"{path} {what}: give the path of a CSV, Parquet or .xlsx file")
     try:
         if name.endswith((".csv", ".csv.gz")):
             opener: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
@@ -197,14 +197,14 @@ def _from_path(path: Path, columns: _Columns, header: bool) -> Table:
         if name.endswith(".xlsx"):
             return _from_sheet(path, columns, header)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise TableError(f"{path} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
-        raise InputError(f"{path} is damaged or cut off: it does not unpack") from error
+        raise TableError(f"{path} is damaged or cut off: it does not unpack") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
+        raise TableError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
     except csv.Error as error:
-        raise InputError(f"{path} is not a readable CSV file: {error}") from error
-    raise InputError(f"{path}: the name must end in .csv, .csv.gz, .parquet or .xlsx")
+        raise TableError(f"{path} is not a readable CSV file: {error}") from error
+    raise TableError(f"{path}: the name must end in .csv, .csv.gz, .parquet or .xlsx")
 
 
 def _parquet(path: Path) -> "pd.DataFrame":
@@ -215,7 +215,7 @@ def _parquet(path: Path) -> "pd.DataFrame":
     try:
         frame: pd.DataFrame = pyarrow.parquet.read_table(path).to_pandas()
     except pyarrow.ArrowException as error:
-        raise InputError(f"{path} is not a readable Parquet file") from error
+        raise TableError(f"{path} is not a readable Parquet file") from error
     return frame
 
 
@@ -287,7 +287,7 @@ def _from_csv(stream: TextIO, source: str, columns: _Columns, header: bool) -> T
     if ragged:
         shown = some(ragged, len(ragged))
         sign = "tabs" if delimiter == "\t" else f"{delimiter!r}"
-        raise InputError(
+        raise TableError(
             f"{source}: each line must have {width} fields separated by {sign}: {shown}"
         )
     numbers = np.frombuffer(values, np.float64).reshape(len(lines), width - len(places))
@@ -297,7 +297,7 @@ def _from_csv(stream: TextIO, source: str, columns: _Columns, header: bool) -> T
 def _header(rows: Iterator[tuple[int, list[str]]], source: str) -> list[str]:
     first = next(rows, None)
     if first is None:
-        raise InputError(f"{source} is empty")
+        raise TableError(f"{source} is empty")
     return [field.strip() for field in first[1]]
 
 
@@ -339,7 +339,7 @@ def _mixed_fields(
 
 def _from_array(data: NDArray[Any], source: str, columns: _Columns) -> Table:
     if data.ndim != 2:
-        raise InputError(f"{source} must have two dimensions (records, columns), not {data.ndim}")
+        raise TableError(f"{source} must have two dimensions (records, columns), not {data.ndim}")
     not_numbers: set[tuple[int, int]] = set()
     if data.dtype.kind in "iuf" and not columns.categories:
         values = data.astype(np.float64)
@@ -348,7 +348,7 @@ def _from_array(data: NDArray[Any], source: str, columns: _Columns) -> Table:
         parts = [_objects(entries[:, s], s, not_numbers, columns) for s in range(data.shape[1])]
         values = np.stack(parts, axis=1) if parts else np.empty(data.shape)
     else:
-        raise InputError(f"{source} must hold numbers, not {data.dtype.name}")
+        raise TableError(f"{source} must hold numbers, not {data.dtype.name}")
     return Table(source, list(columns.names) or None, values, _counted, not_numbers)
 
 

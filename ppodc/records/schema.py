@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.names import is_name
 from ppodc.records.sharing import MAX_VALUE
 from ppodc.toml_document import check_keys, check_whole, double, is_whole, quoted
@@ -51,22 +51,22 @@ class Column:
         if self.values:
             _check_values(self.values, where)
             if (self.low, self.high) != (0, len(self.values) - 1):
-                raise InputError(f"{where}: words have no low and high")
+                raise SpecError(f"{where}: words have no low and high")
         # + 0.0 makes -0.0 and 0.0 the same column
         object.__setattr__(self, "low", double(self.low, f"low of {where}") + 0.0)
         object.__setattr__(self, "high", double(self.high, f"high of {where}") + 0.0)
         if not self.low < self.high:
-            raise InputError(f"{where}: low must be less than high")
+            raise SpecError(f"{where}: low must be less than high")
         if math.isinf(self.high - self.low):
-            raise InputError(f"{where}: low and high are too far apart")
+            raise SpecError(f"{where}: low and high are too far apart")
         if self.use not in get_args(Use):
-            raise InputError(f"{where}: use must be one of {', '.join(get_args(Use))}")
+            raise SpecError(f"{where}: use must be one of {', '.join(get_args(Use))}")
 
     def _check_holders(self, where: str) -> None:
         if not is_names(self.held_by):
-            raise InputError(f"{where}: held_by must be a list of owners, each once")
+            raise SpecError(f"{where}: held_by must be a list of owners, each once")
         if self.use == "link":
-            raise InputError(
+            raise SpecError(
                 f"{where}: owners can be joined only by columns that all of them have. Leave out "
                 "held_by, or use"
             )
@@ -77,7 +77,7 @@ class Column:
     def of_words(cls, name: str, values: Sequence[str]) -> "Column":
         """A column of these words."""
         if isinstance(values, str) or not isinstance(values, Sequence) or len(values) < 2:
-            raise InputError(f"column {name!r}: values must be a list of at least two words")
+            raise SpecError(f"column {name!r}: values must be a list of at least two words")
         return cls(name, 0.0, float(len(values) - 1), tuple(values))
 
     @classmethod
@@ -89,7 +89,7 @@ class Column:
         optional = ("use", "held_by")
         check_keys(entry, where, required=("name", "low", "high"), optional=optional)
         if "held_by" in entry and not is_names(entry["held_by"]):
-            raise InputError(f"{where}: held_by must be a list of owners, each once")
+            raise SpecError(f"{where}: held_by must be a list of owners, each once")
         return cls(**entry)
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,10 +130,10 @@ class TextColumn:
         _check_name(self.name)
         where = f"column {self.name!r}"
         if self.signs not in get_args(Signs):
-            raise InputError(f"{where}: text must be one of {', '.join(get_args(Signs))}")
+            raise SpecError(f"{where}: text must be one of {', '.join(get_args(Signs))}")
         check_whole(self.longest, f"longest of {where}", 1, MAX_TEXT[self.signs])
         if self.other not in ("", "map") or (self.other and self.signs == "filter"):
-            raise InputError(f'{where}: other must be "map", for words or digits, or be left out')
+            raise SpecError(f'{where}: other must be "map", for words or digits, or be left out')
 
     @classmethod
     def from_dict(cls, entry: Any, where: str) -> "TextColumn":
@@ -141,7 +141,7 @@ class TextColumn:
         optional = ("other", "use")
         check_keys(entry, where, required=("name", "text", "longest"), optional=optional)
         if entry.get("use", "link") != "link":
-            raise InputError(f"{where}: texts can be linked, not clustered")
+            raise SpecError(f"{where}: texts can be linked, not clustered")
         return cls(entry["name"], entry["text"], entry["longest"], entry.get("other", ""))
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,13 +168,13 @@ class Schema:
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "texts", tuple(self.texts))
         if not 1 <= len(self.columns) + len(self.texts) <= MAX_COLUMNS:
-            raise InputError(f"a schema needs 1 to {MAX_COLUMNS} columns")
+            raise SpecError(f"a schema needs 1 to {MAX_COLUMNS} columns")
         if not is_whole(self.ub) or not 1 <= self.ub <= MAX_VALUE:
-            raise InputError(f"ub must be a whole number from 1 to {MAX_VALUE}")
+            raise SpecError(f"ub must be a whole number from 1 to {MAX_VALUE}")
         every = [*self.names, *(text.name for text in self.texts)]
         twice = [name for name, count in Counter(every).items() if count > 1]
         if twice:
-            raise InputError(f"columns named more than once: {quoted(twice)}")
+            raise SpecError(f"columns named more than once: {quoted(twice)}")
 
     @property
     def names(self) -> list[str]:
@@ -186,7 +186,7 @@ class Schema:
         """From {"ub": ..., "columns": [{"name", "low", "high"}, ...]}; ub may be left out."""
         check_keys(table, where, required=("columns",), optional=("ub",))
         if not isinstance(table["columns"], list):
-            raise InputError(f"{where}.columns must be a list of tables with name, low and high")
+            raise SpecError(f"{where}.columns must be a list of tables with name, low and high")
         columns, texts = [], []
         for number, entry in enumerate(table["columns"], 1):
             place = f"{where}.columns, entry {number}"
@@ -221,13 +221,13 @@ class Schema:
         holders = {name for column in self.columns for name in column.held_by}
         unknown = sorted(holders - set(owners))
         if unknown:
-            raise InputError(
+            raise SpecError(
                 f"held_by names {quoted(unknown)}, who are no owners of this dataset: it has "
                 f"{quoted(owners)}"
             )
         without = [name for name in owners if name not in holders]
         if holders and without:
-            raise InputError(
+            raise SpecError(
                 f"{quoted(without)} hold no column of their own, and all others are in held_by: "
                 "name them there, or leave them out of the owners"
             )
@@ -236,7 +236,7 @@ class Schema:
         """Refuse columns that some owners hold, for a job that joins no tables."""
         named = [column.name for column in self.columns if column.held_by]
         if named:
-            raise InputError(
+            raise SpecError(
                 f"columns {quoted(named)} have held_by, which is for jobs with a table [join]"
             )
 
@@ -245,7 +245,7 @@ class Schema:
         self.refuse_holders()
         named = [column.name for column in self.columns if column.use != "both"]
         if named:
-            raise InputError(
+            raise SpecError(
                 f"columns {quoted(named)} have a `use`, which is for jobs that link and cluster"
             )
 
@@ -254,14 +254,14 @@ class Schema:
         self.refuse_uses()
         if self.texts:
             named = quoted([text.name for text in self.texts])
-            raise InputError(f"columns {named} hold texts, which this job does not take")
+            raise SpecError(f"columns {named} hold texts, which this job does not take")
 
     def require_numbers(self) -> None:
         """Refuse columns of words and texts, for a job that computes with numbers."""
         self.refuse_texts()
         named = [column.name for column in self.columns if column.values]
         if named:
-            raise InputError(
+            raise SpecError(
                 f"columns {quoted(named)} hold words, and this job needs numbers: give low and high"
             )
 
@@ -275,21 +275,21 @@ def is_names(value: Any) -> bool:
 
 def _check_values(values: tuple[str, ...], where: str) -> None:
     if not 2 <= len(values) <= MAX_VALUES:
-        raise InputError(f"{where}: values must be 2 to {MAX_VALUES} words")
+        raise SpecError(f"{where}: values must be 2 to {MAX_VALUES} words")
     for word in values:
         if not isinstance(word, str) or not word or word != word.strip():
-            raise InputError(f"{where}: every value must be a word without blanks at its ends")
+            raise SpecError(f"{where}: every value must be a word without blanks at its ends")
         if not word.isprintable() or len(word) > _MAX_NAME:
-            raise InputError(f"{where}: a value has more than {_MAX_NAME} or unprintable signs")
+            raise SpecError(f"{where}: a value has more than {_MAX_NAME} or unprintable signs")
     if len(set(values)) < len(values):
-        raise InputError(f"{where}: a value is given more than once")
+        raise SpecError(f"{where}: a value is given more than once")
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise InputError("a column needs a name that is not empty")
+        raise SpecError("a column needs a name that is not empty")
     if name != name.strip() or not name.isprintable() or len(name) > _MAX_NAME:
-        raise InputError(
+        raise SpecError(
             f"column name {name[:_MAX_NAME]!r}: use at most {_MAX_NAME} printable characters "
             "without blanks at the ends"
         )

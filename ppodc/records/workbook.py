@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ def first_sheet(path: Path, *, header: bool) -> "tuple[int, pd.DataFrame]":
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
         book.close()
     except (InvalidFileException, BadZipFile, KeyError, IndexError, ValueError) as error:
-        raise InputError(f"{path} is not a readable .xlsx file") from error
+        raise TableError(f"{path} is not a readable .xlsx file") from error
     while rows and all(cell is None for cell in rows[-1]):
         rows.pop()
     if not rows:
-        raise InputError(f"{path}: the first sheet is empty")
+        raise TableError(f"{path}: the first sheet is empty")
     names = rows.pop(0) if header else [None] * len(rows[0])
     width = max((place + 1 for place, name in enumerate(names) if name is not None), default=0)
     if not header:
         width = len(names)
     if header and any(name is None for name in names[:width]):
-        raise InputError(f"{path}: a column of the first sheet has no name in the first row")
+        raise TableError(f"{path}: a column of the first sheet has no name in the first row")
     cells = [[_cell(cell) for cell in (row + [None] * width)[:width]] for row in rows]
     columns = [str(name).strip() for name in names[:width]]
     frame = pd.DataFrame(cells, columns=columns, dtype=object)

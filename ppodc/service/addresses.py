@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
-from ppodc.errors import AccessError, InputError
+from ppodc.errors import AccessError, ConfigError
 
 PATTERN = r"^tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+|\*):[0-9]{1,5}$"
 _LOOPBACK = r"^(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|localhost):[0-9]{1,5}$"
@@ -18,25 +18,25 @@ _LOCAL = {"localhost": "127.0.0.1"}
 def check_address(what: str, address: str) -> None:
     """Refuse what nobody can listen at; `what` says whose or which it is."""
     if not address.startswith("tcp://"):
-        raise InputError(f"{what}: {address!r} must begin with tcp://, as in tcp://127.0.0.1:7401")
+        raise ConfigError(f"{what}: {address!r} must begin with tcp://, as in tcp://127.0.0.1:7401")
     if re.fullmatch(PATTERN, address) is None:
-        raise InputError(f"{what}: {address!r} is not tcp://HOST:PORT, as in tcp://127.0.0.1:7401")
+        raise ConfigError(f"{what}: {address!r} is not tcp://HOST:PORT, as in tcp://127.0.0.1:7401")
     if port_of(address) > _MAX_PORT:
-        raise InputError(f"{what}: {address!r} names a port above {_MAX_PORT}")
+        raise ConfigError(f"{what}: {address!r} names a port above {_MAX_PORT}")
 
 
 def check_loopback(what: str, address: str) -> None:
     """Refuse HOST:PORT that is not a port of this machine alone; no address at all is fine."""
     if address and re.fullmatch(_LOOPBACK, address) is None:
-        raise InputError(f"{what}: {address!r} is not 127.0.0.1:PORT or localhost:PORT")
+        raise ConfigError(f"{what}: {address!r} is not 127.0.0.1:PORT or localhost:PORT")
     if address and port_of(address) > _MAX_PORT:
-        raise InputError(f"{what}: {address!r} names a port above {_MAX_PORT}")
+        raise ConfigError(f"{what}: {address!r} names a port above {_MAX_PORT}")
 
 
 def check_ports(what: str, first: int, last: int) -> None:
     """Reject an empty or out-of-range port range."""
     if not 0 <= first <= last <= _MAX_PORT:
-        raise InputError(f"{what}: ports go from 0 to {_MAX_PORT}, the first not above the last")
+        raise ConfigError(f"{what}: ports go from 0 to {_MAX_PORT}, the first not above the last")
 
 
 def host_of(address: str) -> str | None:

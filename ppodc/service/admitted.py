@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, InputError
 from ppodc.files import private_folder, write_private
 from ppodc.service.config import CloudConfig, owners_of, peers
 from ppodc.service.invitation import MOST_FORMER, Answer, read_file
@@ -45,7 +45,7 @@ def admit(config_file: Path, config: CloudConfig, answer: Answer, *, replace: bo
     folder = private_folder(config_file.resolve().parent / _FOLDER)
     answered, damaged = _answered(folder)
     if answer.name in damaged:
-        raise InputError(
+        raise ConfigError(
             f"{damaged[answer.name]} It says which keys of {answer.name!r} were replaced, so no "
             "key of this name is let in. Put the file back from a copy, or remove it if no key of "
             f"{answer.name!r} was ever replaced here."
@@ -54,7 +54,7 @@ def admit(config_file: Path, config: CloudConfig, answer: Answer, *, replace: bo
     same = known.get(answer.public_key.encode())
     if same is not None:
         if same.name != answer.name or same.role != answer.role:
-            raise InputError(f"this key is known here already, as {same.role} {same.name!r}.")
+            raise ConfigError(f"this key is known here already, as {same.role} {same.name!r}.")
         return False
     taken = [peer for peer in known.values() if peer.name == answer.name]
     former = _keys_of(taken)
@@ -83,25 +83,25 @@ def _keys_of(taken: list[Peer]) -> tuple[str, ...]:
 def _check_new(answer: Answer, taken: list[Peer], former: tuple[str, ...], replace: bool) -> None:
     """Refuse a key of a name that is another's, or that replaces what this cloud does not know."""
     if answer.public_key in former:
-        raise InputError(
+        raise ConfigError(
             f"this key of {answer.name!r} was replaced here by a newer one. Whoever lost that one "
             "too makes a new key."
         )
     if any(peer.role != answer.role for peer in taken):
-        raise InputError(f"{answer.name!r} is a party of another role here; choose another name.")
+        raise ConfigError(f"{answer.name!r} is a party of another role here; choose another name.")
     if taken and not replace:
-        raise InputError(
+        raise ConfigError(
             f"{answer.name!r} has another key here. If this is a new key of the same party, and "
             "they have told you so, add --replace: its datasets pass to the new key, and the old "
             "one is refused."
         )
     if len(former) > MOST_FORMER:
-        raise InputError(
+        raise ConfigError(
             f"{answer.name!r} has replaced its key {MOST_FORMER} times, and no more are kept. Let "
             "the party join under another name."
         )
     if not set(answer.replaces) <= set(former):
-        raise InputError(
+        raise ConfigError(
             f"this answer replaces a key that {answer.name!r} does not have here. Ask the party "
             "for its name and for the key that it had."
         )

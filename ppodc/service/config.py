@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, InputError
 from ppodc.names import Name
 from ppodc.service.addresses import (
     PATTERN,
@@ -292,7 +292,7 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
 
     def resolve(wanted: type, value: Any) -> Any:
         if wanted is not Path or not isinstance(value, str) or not value:
-            raise InputError("a path must be a text that is not empty")
+            raise ConfigError("a path must be a text that is not empty")
         return folder / value
 
     try:
@@ -306,9 +306,9 @@ def load(path: str | Path, kind: type[_Config]) -> _Config:
         if isinstance(config, Cloud1Config | Cloud2Config):
             _check_paillier(config)
     except InputError as error:
-        raise InputError(f"{path}: {error}.") from error
+        raise ConfigError(f"{path}: {error}.") from error
     except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {sentence(error, kind)}.") from error
+        raise ConfigError(f"{path}: {sentence(error, kind)}.") from error
     if not isinstance(config, OwnerConfig):
         peers(config)  # refuses a key under two names
     return config
@@ -323,14 +323,14 @@ def load_any(path: str | Path) -> CloudConfig | OwnerConfig:
         return load(path, Cloud2Config)
     if role in _CALLERS:
         return load(path, OwnerConfig)
-    raise InputError(f"{path} is no configuration of ppodc: its role is {role!r}.")
+    raise ConfigError(f"{path} is no configuration of ppodc: its role is {role!r}.")
 
 
 def load_cloud(path: str | Path) -> CloudConfig:
     """The configuration of a cloud, whichever it is."""
     config = load_any(path)
     if isinstance(config, OwnerConfig):
-        raise InputError(f"{path} is the configuration of {_WHOSE[config.role]}, not of a cloud.")
+        raise ConfigError(f"{path} is the configuration of {_WHOSE[config.role]}, not of a cloud.")
     return config
 
 
@@ -347,11 +347,11 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return parse_toml(path.read_bytes()[:_MAX_BYTES].decode("utf-8"))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text.") from error
+        raise ConfigError(f"{path} is not UTF-8 text.") from error
     except InputError as error:
-        raise InputError(f"{path}: {error}.") from error
+        raise ConfigError(f"{path}: {error}.") from error
 
 
 def _check_addresses(document: Mapping[str, Any]) -> None:
@@ -366,7 +366,7 @@ def _check_addresses(document: Mapping[str, Any]) -> None:
     if {"listen", "listen_control"} <= given.keys() and collide(
         given["listen"], given["listen_control"]
     ):
-        raise InputError("listen and listen_control must be two ports")
+        raise ConfigError("listen and listen_control must be two ports")
     if isinstance(health := document.get("health"), str):
         check_loopback("health", health)
 
@@ -374,11 +374,11 @@ def _check_addresses(document: Mapping[str, Any]) -> None:
 def _check_paillier(config: Cloud1Config | Cloud2Config) -> None:
     name = "paillier_secret" if isinstance(config, Cloud2Config) else "paillier_public"
     if config.paillier_share is not None and getattr(config, name) is not None:
-        raise InputError(f"{name} and paillier_share are two keys: keep one of them")
+        raise ConfigError(f"{name} and paillier_share are two keys: keep one of them")
     if not isinstance(config, Cloud2Config) or "paillier" not in config.suites:
         return
     if config.paillier_secret is None and config.paillier_share is None:
-        raise InputError(
+        raise ConfigError(
             "suites name paillier, which needs a key: set paillier_secret or paillier_share"
         )
 
@@ -390,11 +390,11 @@ def _check_role(path: Path, document: Mapping[str, Any], *kinds: type) -> None:
         return
     wanted = " or ".join(_WHOSE[name] for name in roles)
     if role in _WHOSE:
-        raise InputError(
+        raise ConfigError(
             f"{path} is the configuration of {_WHOSE[role]}; this needs that of {wanted}."
         )
     known = " or ".join(f'role = "{name}"' for name in roles)
-    raise InputError(f"{path} does not say that it is the configuration of {wanted}: {known}.")
+    raise ConfigError(f"{path} does not say that it is the configuration of {wanted}: {known}.")
 
 
 def owners_of(config: CloudConfig) -> dict[bytes, Peer]:
@@ -419,7 +419,7 @@ def peers(config: CloudConfig) -> dict[bytes, Peer]:
     for peer in listed:
         other = by_key.setdefault(peer.key.encode(), peer)
         if other != peer:
-            raise InputError(f"{peer.name!r} and {other.name!r} have the same public key.")
+            raise ConfigError(f"{peer.name!r} and {other.name!r} have the same public key.")
     _check_former(config, by_key)
     return by_key
 
@@ -429,12 +429,12 @@ def _check_former(config: CloudConfig, by_key: Mapping[bytes, Peer]) -> None:
     seen: dict[str, str] = {}
     for name, keys in config.former_keys.items():
         if name not in config.owners:
-            raise InputError(f"former_keys names {name!r}, who has no key in [owners].")
+            raise ConfigError(f"former_keys names {name!r}, who has no key in [owners].")
         for key in keys:
             now = by_key.get(key.encode())
             other = now.name if now is not None else seen.get(key)
             if other is not None:
-                raise InputError(
+                raise ConfigError(
                     f"former_keys gives {name!r} a key that {other!r} has. Put the new key of "
                     f"{name!r} into [owners] and the old one into former_keys."
                 )

@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, NotFoundError, OptionError
 from ppodc.files import disk_errors, private_folder
 from ppodc.members import Members
 from ppodc.names import is_name
@@ -69,7 +69,7 @@ class Deployment:
         for party in self.parties:
             if party.name == name:
                 return party
-        raise InputError(f"there is no party {name!r} in {self.folder}.")
+        raise NotFoundError(f"there is no party {name!r} in {self.folder}.")
 
     def describe(self) -> str:
         """Which files belong to whom, for people."""
@@ -111,7 +111,7 @@ def create(
     _check_listening(cloud1_listen, cloud2_listen, cloud2_listen_control)
     _check_reached(remote1, remote2, control)
     if collide(cloud2_listen, cloud2_listen_control):
-        raise InputError("cloud 2 needs two ports: one for owners, one for cloud 1.")
+        raise ConfigError("cloud 2 needs two ports: one for owners, one for cloud 1.")
     with _new_folder(Path(folder).resolve()) as home:
         keys: _Keys = (None, None)
         if "paillier" in suites:
@@ -158,13 +158,13 @@ def _check_reached(*addresses: str) -> None:
     for address in addresses:
         check_address("where a cloud is reached", address)
         if not one_host(address):
-            raise InputError(
+            raise ConfigError(
                 f"nobody can call {address}: name the host under which others reach this cloud "
                 "as its endpoint."
             )
     fixed = [address for address in addresses if port_of(address)]
     if any(collide(a, b) for a, b in combinations(fixed, 2)):
-        raise InputError(
+        raise ConfigError(
             f"{', '.join(fixed)}: each needs a port of its own, cloud 1 one, cloud 2 two."
         )
 
@@ -174,7 +174,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to fill; nothing is left behind if that fails."""
     with disk_errors(folder):
         if folder.exists() and any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty; name a new folder for the deployment.")
+            raise OptionError(f"{folder} is not empty; name a new folder for the deployment.")
     existed = folder.exists()
     private_folder(folder)
     try:
@@ -194,7 +194,7 @@ def members(folder: Path, least: int | None = None) -> Members:
         for config in sorted(folder.glob("*/owner.toml"))
     }
     if not keys:
-        raise InputError(f"{folder} is no deployment of `ppodc init`: no owner's folder is in it.")
+        raise ConfigError(f"{folder} is no deployment of `ppodc init`: no owner's folder is in it.")
     return Members.of({name: key.decode("ascii") for name, key in keys.items()}, least)
 
 
@@ -206,7 +206,7 @@ def add_owner(folder: Path, name: str) -> tuple[Path, Answer]:
     operator, home = folder / "operator" / "operator.toml", folder / name
     files = [file for file in (folder / at / f"{at}.toml" for at in _CLOUDS) if file.exists()]
     if not operator.exists() or not files:
-        raise InputError(f"{folder} is no deployment of `ppodc init`: no cloud's folder is in it.")
+        raise ConfigError(f"{folder} is no deployment of `ppodc init`: no cloud's folder is in it.")
     known = load(operator, OwnerConfig)
     if (home / "owner.toml").exists():
         answer = read_file(home / f"{name}.answer", Answer)
@@ -214,7 +214,7 @@ def add_owner(folder: Path, name: str) -> tuple[Path, Answer]:
         clouds = [(file, load_cloud(file)) for file in files]
         taken = [peer for file, config in clouds for peer in callers(file, config).values()]
         if any(peer.name == name for peer in taken):
-            raise InputError(f"{name!r} is a party of this deployment already.")
+            raise OptionError(f"{name!r} is a party of this deployment already.")
         answer = join(Invitation(cloud1=known.cloud1, cloud2=known.cloud2), home, name)
     for file in files:
         admit(file, load_cloud(file), answer)
@@ -232,7 +232,7 @@ def make_key(stem: Path, paillier_bits: int | None = None) -> list[tuple[Path, b
     ]
     for file, _ in files:
         if file.exists():
-            raise InputError(f"{file} is there already; move it away or choose another name.")
+            raise OptionError(f"{file} is there already; move it away or choose another name.")
     paillier = None
     if paillier_bits is not None:
         from ppodc.crypto.paillier import generate
@@ -255,9 +255,9 @@ def split_key(files: tuple[Path, Path], bits: int) -> str:
     """
     for file in files:
         if file.exists():
-            raise InputError(f"{file} is there already; move it away or choose another name.")
+            raise OptionError(f"{file} is there already; move it away or choose another name.")
     if files[0].resolve() == files[1].resolve():
-        raise InputError("the shares go to two files, since no party may have both.")
+        raise OptionError("the shares go to two files, since no party may have both.")
     from ppodc.crypto.paillier import generate
     from ppodc.crypto.paillier_keys import save_share
     from ppodc.crypto.split_paillier import split
@@ -302,15 +302,15 @@ def owner_names(owners: int | Sequence[str]) -> list[str]:
     """The names themselves: owner1, owner2, ... if only their number is given."""
     names = [f"owner{i}" for i in range(1, owners + 1)] if isinstance(owners, int) else list(owners)
     if not 1 <= len(names) <= MAX_OWNERS:
-        raise InputError(f"a deployment needs 1 to {MAX_OWNERS} owners.")
+        raise OptionError(f"a deployment needs 1 to {MAX_OWNERS} owners.")
     for name in names:
         if not is_name(name) or name in _RESERVED:
-            raise InputError(
+            raise OptionError(
                 f"{name!r} cannot be an owner's name: use letters, digits, '.', '_' and '-', and "
                 f"none of {', '.join(_RESERVED)}."
             )
     if len(set(names)) != len(names):
-        raise InputError("two owners have the same name.")
+        raise OptionError("two owners have the same name.")
     return names
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from ppodc.errors import InputError
+from ppodc.errors import ConfigError, InputError, OptionError
 from ppodc.files import private_folder, write_private
 from ppodc.names import Name, is_name
 from ppodc.service.config import OwnerConfig, PublicKeyText, Remote
@@ -101,15 +101,15 @@ def read(text: str, kind: type[T]) -> T:
     """An invitation or an answer; InputError if the text is none."""
     what = "invitation" if kind is Invitation else "answer to an invitation"
     if len(text) > MAX_BYTES:
-        raise InputError(f"this is no {what}: it is too long.")
+        raise ConfigError(f"this is no {what}: it is too long.")
     document: Any = parse_toml(text)
     if not isinstance(document, dict) or "ppodc" not in document:
-        raise InputError(f"this is no {what} of ppodc.")
+        raise ConfigError(f"this is no {what} of ppodc.")
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         told = sentence(error, kind)
-        raise InputError(f"this is no {what} that this release can use: {told}.") from error
+        raise ConfigError(f"this is no {what} that this release can use: {told}.") from error
 
 
 def read_file(path: Path, kind: type[T]) -> T:
@@ -117,13 +117,13 @@ def read_file(path: Path, kind: type[T]) -> T:
     try:
         text = path.read_bytes()[: MAX_BYTES + 1].decode("utf-8")
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text.") from error
+        raise ConfigError(f"{path} is not UTF-8 text.") from error
     try:
         return read(text, kind)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def join(invitation: Invitation, folder: Path, name: str, role: Role = "owner") -> Answer:
@@ -132,13 +132,13 @@ def join(invitation: Invitation, folder: Path, name: str, role: Role = "owner") 
     A folder that has a configuration already is refused: its key would be lost.
     """
     if not is_name(name) or name in _RESERVED:
-        raise InputError(
+        raise OptionError(
             f"{name!r} cannot be a name here: use letters, digits, '.', '_' and '-', and none of "
             f"{', '.join(_RESERVED)}."
         )
     config = folder / f"{role}.toml"
     if config.exists():
-        raise InputError(f"{config} is there already. Choose another folder, or keep that key.")
+        raise OptionError(f"{config} is there already. Choose another folder, or keep that key.")
     stem = private_folder(private_folder(folder) / "keys") / name
     keys = CurveKeys.load(stem) if stem.with_name(f"{name}.secret").exists() else None
     if keys is None:  # else: an earlier attempt was interrupted

@@ -24,7 +24,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ppodc.errors import InputError, PpodcError
+from ppodc.errors import OptionError, PpodcError
 from ppodc.transport.wire import Body
 
 START = "0" * 64
@@ -146,7 +146,7 @@ def check_crossed(entries: Sequence[Entry], other: Sequence[Entry]) -> int:
 def check_noted(entries: Sequence[Entry], number: int, hash_: str) -> None:
     """Refuse a chain that has lost, or written anew, an entry that somebody noted."""
     if number < 1 or len(hash_) < _SHORTEST:
-        raise InputError(
+        raise OptionError(
             f"give the number of an entry and at least {_SHORTEST} digits of its hash."
         )
     if number > len(entries):

@@ -7,7 +7,7 @@ cannot run, would burn it; so the gateway refuses such a spec before it creates 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.service.admitted import callers
 from ppodc.service.config import Cloud1Config, Cloud2Config, CloudConfig, CollectorConfig
 from ppodc.spec import Spec
@@ -32,12 +32,12 @@ def check_kind(spec: Spec, *, alone: bool) -> None:
     """Refuse a spec whose kind of job a single server, or a pair of clouds, cannot run."""
     kind = spec.job.kind
     if alone and spec.kind.suites:
-        raise InputError(
+        raise SpecError(
             f"this deployment is a single server, which cannot run jobs of the kind {kind!r}. They "
             "need two clouds: ppodc init FOLDER."
         )
     if not alone and not spec.kind.suites:
-        raise InputError(
+        raise SpecError(
             f"this deployment has two clouds, which run no jobs of the kind {kind!r}. They need a "
             "single server: ppodc init FOLDER --kind local."
         )
@@ -46,7 +46,7 @@ def check_kind(spec: Spec, *, alone: bool) -> None:
 def check_supplies(spec: Spec, config: Cloud1Config | Cloud2Config) -> None:
     """Refuse silent supplies where this cloud has not consented to them."""
     if spec.job.silent and not config.silent_supplies:
-        raise InputError(
+        raise SpecError(
             f'dataset {spec.name!r} has supplies = "silent", which rest on an assumption that '
             f"{config.role} has not consented to. Leave the key out of the spec, or have "
             f"silent_supplies = true put into {config.role}.toml."
@@ -59,14 +59,14 @@ def check_keys(spec: Spec, known: Mapping[bytes, Peer]) -> None:
     for name, key in spec.require_owners().keys:
         peer = known.get(key.encode())
         if key in newer:
-            raise InputError(
+            raise SpecError(
                 f"owners.keys.{name} was replaced by a new key of {newer[key].name!r} here. Put "
                 f"the new one into the spec: {newer[key].key}"
             )
         if peer is None:
-            raise InputError(
+            raise SpecError(
                 f"owners.keys.{name} is a key that this cloud does not admit. Check it, or let the "
                 "owner in first, at every cloud: ppodc admit NAME.answer."
             )
         if peer.role != "owner":
-            raise InputError(f"owners.keys.{name} is the key of the {peer.role} {peer.name!r}.")
+            raise SpecError(f"owners.keys.{name} is the key of the {peer.role} {peer.name!r}.")

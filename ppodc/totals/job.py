@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ppodc import kinds
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError, StateError
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.join import Join
 from ppodc.records.schema import Schema
@@ -58,11 +58,11 @@ class Job(kinds.Job):
             object.__setattr__(self, "least", self.join.least)
         check_whole(self.least, "job.least", _ANY_NUMBER, _MAX_LEAST)
         if not isinstance(self.variance, bool):
-            raise InputError("job.variance must be true or false")
+            raise SpecError("job.variance must be true or false")
         if not isinstance(self.cross, bool):
-            raise InputError("job.cross must be true or false")
+            raise SpecError("job.cross must be true or false")
         if self.cross and (self.join is None or not self.variance):
-            raise InputError(
+            raise SpecError(
                 "job.cross = true is for joined columns, with variances: it needs a table [join], "
                 "and no variance = false"
             )
@@ -73,7 +73,7 @@ class Job(kinds.Job):
         own = {"least": _ANY_NUMBER, **table}
         if "join" in table:
             if "least" in table:
-                raise InputError("job.least: with joined rows, least stands in the table [join]")
+                raise SpecError("job.least: with joined rows, least stands in the table [join]")
             own["join"] = Join.from_dict(table["join"])
         return cls(**own)
 
@@ -136,13 +136,13 @@ class Job(kinds.Job):
     def check_size(self, schema: Schema, m: int) -> None:
         """Refuse too few records, and totals that could pass 2^64, the modulus they are under."""
         if m < self.least and self.join is None:
-            raise InputError(
+            raise StateError(
                 f"the job needs at least {self.least} records, but there are {m}. Wait for more "
                 "uploads."
             )
         largest = m * schema.ub ** (2 if self.variance else 1)
         if largest >= 1 << 64:
-            raise InputError(
+            raise SpecError(
                 f"the totals of {m} records with ub = {schema.ub} may not fit in 64 bits. Use a "
                 "smaller ub, or variance = false."
             )
@@ -151,5 +151,5 @@ class Job(kinds.Job):
 def job_of(spec: Spec) -> Job:
     """The job of a spec of this kind."""
     if not isinstance(spec.job, Job):
-        raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not totals.")
+        raise OptionError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not totals.")
     return spec.job

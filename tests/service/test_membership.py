@@ -121,7 +121,7 @@ def test_out_of_order_twice_and_too_late(two):
     assert code(ann, "chunk", ChunkPlace(never.upload_id, 0), [share]) == "not-found"
     assert code(ann, "commit", never) == "not-found"
     upload_id = begin(first, ANN)
-    assert code(ann, "commit", UploadRef(upload_id)) == "input"  # before its rows
+    assert code(ann, "commit", UploadRef(upload_id)) == "state"  # before its rows
     assert code(ann, "begin", Begin("clinic", "0" * 64, upload_id, 4)) == "access"
     assert code(ann, "begin", Begin("clinic", make_spec().digest, upload_id, 5)) == "input"
     for _ in range(2):
@@ -180,7 +180,7 @@ def test_fewer_owners_than_agreed_are_not_sealed(two):
 
 def test_a_dataset_without_owners_is_refused(two):
     spec = replace(make_spec("draft"), owners=None)
-    assert code(client(two[0], OPERATOR), "create", SpecText(spec.canonical())) == "input"
+    assert code(client(two[0], OPERATOR), "create", SpecText(spec.canonical())) == "spec"
     assert not two[0].datasets.exists("draft")
 
 

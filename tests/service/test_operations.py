@@ -190,7 +190,7 @@ def test_chunks_and_seeds_go_where_the_form_wants_them(two):
     short = [share[:, :2], share.astype(np.uint32), share[:0], np.repeat(share, 2, axis=0)]
     for chunk in short:
         assert code(client(first, ANN), "chunk", ChunkPlace(upload_id, 0), [chunk]) == "input"
-    assert code(client(first, ANN), "commit", UploadRef(upload_id)) == "input"
+    assert code(client(first, ANN), "commit", UploadRef(upload_id)) == "state"
 
 
 @pytest.mark.parametrize("side", [0, 1])

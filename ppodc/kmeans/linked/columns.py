@@ -9,7 +9,7 @@ that linkage with the values to cluster behind it. Under the rule sse both are t
 
 from dataclasses import dataclass, replace
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.job import Job
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.row_layout import RowLayout
@@ -66,7 +66,7 @@ def linkage_of(spec: Spec) -> Spec:
 def clustered_columns(schema: Schema) -> Schema:
     """The columns whose values are clustered."""
     if all(column.use == "link" for column in schema.columns):
-        raise InputError("no column is there to cluster: give one of numbers without use = 'link'")
+        raise SpecError("no column is there to cluster: give one of numbers without use = 'link'")
     return schema.used_to("cluster")
 
 
@@ -79,7 +79,7 @@ def _check_linking(dedup: Job, schema: Schema) -> None:
     named = [*dedup.blocking.named_columns, *dedup.rule.named_columns]
     wrong = [c.name for c in schema.columns if c.use == "cluster" and c.name in named]
     if wrong:
-        raise InputError(
+        raise SpecError(
             f"columns {quoted(wrong)} are compared, and the schema says use = 'cluster': "
             "leave it out."
         )

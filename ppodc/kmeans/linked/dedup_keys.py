@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.job import Job as LinkageJob
 from ppodc.linkage.outputs import Shared
 from ppodc.linkage.rules import SquaredDistance
@@ -14,14 +14,14 @@ def parse_dedup(table: Any) -> LinkageJob | None:
     """The linkage that a job's table asks for, if any."""
     if "linkage" in table:
         if any(key in table for key in SHORT):
-            raise InputError("job.dedup_limit is short for a table [linkage]: give one of them")
+            raise SpecError("job.dedup_limit is short for a table [linkage]: give one of them")
         if not isinstance(table["linkage"], dict):
-            raise InputError("linkage must be a table")
+            raise SpecError("linkage must be a table")
         return LinkageJob.from_dict({"output": "shared", **table["linkage"]})
     if not any(key in table for key in SHORT):
         return None
     if "dedup_limit" not in table or not isinstance(table.get("dedup_weights"), list):
-        raise InputError("job.dedup_limit needs job.dedup_weights, a list with one for each column")
+        raise SpecError("job.dedup_limit needs job.dedup_weights, a list with one for each column")
     rule = SquaredDistance(tuple(table["dedup_weights"]), table["dedup_limit"])
     return LinkageJob(rule, Shared())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.kmeans.linked.columns import LinkedColumns
 from ppodc.kmeans.result import Result, ResultsByK, open_result
 from ppodc.linkage import owner as linkage
@@ -34,7 +34,7 @@ class LinkedOwner(OwnerSide):
     def encode(self, data: Any, *, header: bool = True) -> Ints:
         table = self._linkage.table(data, header=header)
         if not table.rows:
-            raise InputError("the table holds no records, and clusters cannot start from nothing.")
+            raise TableError("the table holds no records, and clusters cannot start from nothing.")
         values = encode_rows(table, self._linked.job, self._linked.spec.schema)
         if not self._linked.behind:
             return values

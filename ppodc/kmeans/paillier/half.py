@@ -18,7 +18,7 @@ from ppodc.crypto.paillier import Ciphertexts, PublicKey, SecretKey
 from ppodc.crypto.paillier_arithmetic import Cipher, RandomiserSource
 from ppodc.crypto.randomisers import PooledRandomisers
 from ppodc.crypto.split_paillier import KeyShare
-from ppodc.errors import ChannelError, InputError
+from ppodc.errors import ChannelError, ConfigError, KeyFileError
 from ppodc.kmeans.half import Half, State, cannot_choose
 from ppodc.kmeans.paillier import assign, demand, exchange, ingest, output, ssed_op, update
 from ppodc.kmeans.paillier.exchange import Cloud1, Cloud2, Step, StepMenu
@@ -82,7 +82,7 @@ class _Half(Half):
                 f"{self._role} of {VERSION}. Run the same release at both clouds, one as each role."
             )
         if other.job != own.job:
-            raise InputError(
+            raise ConfigError(
                 "the two clouds were started for different jobs or keys. Compare their spec files, "
                 "and cloud 1's Paillier public key with cloud 2's. A split key needs a share at "
                 "either cloud."
@@ -284,7 +284,7 @@ class Half2(_Half):
         batch: int = BATCH,
     ) -> None:
         if isinstance(secret, SecretKey) and not secret.strong:
-            raise InputError(
+            raise KeyFileError(
                 "the factors of p-1 and q-1 of cloud 2's Paillier key are unknown. Such a key may "
                 "not hide C1's ciphertexts from cloud 2. Make a new one with `ppodc key`, or use "
                 "the shares suite."

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.kmeans.private.half import NoisyHalf
 from ppodc.kmeans.private.job import job_of, plan_of
 from ppodc.kmeans.private.kind import KIND
@@ -20,7 +20,7 @@ class PrivateKMeansCloud(CloudSide):
 
     def check(self, m: int, suite: str, key_bits: int) -> None:
         if suite not in KIND.suites:
-            raise InputError("noise in the two clouds needs the suite 'shares'.")
+            raise OptionError("noise in the two clouds needs the suite 'shares'.")
         job_of(self.spec).check_rows(m)
         Ring.of(plan_of(self.spec), m)
 

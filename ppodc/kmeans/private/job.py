@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ppodc import kinds
-from ppodc.errors import InputError
+from ppodc.errors import OptionError, SpecError
 from ppodc.kmeans.job import MAX_CLUSTERS
 from ppodc.kmeans.private.noisy_kmeans import CENTRES_EACH, NoisePlan
 from ppodc.kmeans.row_choice import MAX_SEED
@@ -73,12 +73,12 @@ class NoisyJob(kinds.Job):
         object.__setattr__(self, "epsilon", double(self.epsilon, "privacy.epsilon"))
         object.__setattr__(self, "delta", double(self.delta, "privacy.delta"))
         if not _LEAST_EPSILON <= self.epsilon <= _LARGEST_EPSILON:
-            raise InputError(
+            raise SpecError(
                 f"privacy.epsilon must be from {_LEAST_EPSILON:g} to {_LARGEST_EPSILON:g}; usual "
                 "are 0.1 to 10"
             )
         if not _LEAST_DELTA <= self.delta < 1:
-            raise InputError(
+            raise SpecError(
                 f"privacy.delta must be at least {_LEAST_DELTA:g} and below 1; choose it well "
                 "below 1 / (number of records)"
             )
@@ -87,7 +87,7 @@ class NoisyJob(kinds.Job):
     def from_dict(cls, table: Any) -> "NoisyJob":
         """From the [job] table with the [privacy] table in it."""
         if "privacy" not in table:
-            raise InputError("a job of the kind 'private-kmeans' needs a table [privacy]")
+            raise SpecError("a job of the kind 'private-kmeans' needs a table [privacy]")
         own = {key: value for key, value in table.items() if key != "privacy"}
         check_keys(own, "job of a spec with [privacy]", required=("k",), optional=("seed",))
         check_keys(
@@ -129,7 +129,7 @@ class NoisyJob(kinds.Job):
     def check_rows(self, rows: int) -> None:
         """Refuse more records than delta protects."""
         if told := self.no_protection(rows):
-            raise InputError(told)
+            raise SpecError(told)
 
     def doubt(self, owners: int) -> str:
         """Say of an epsilon that it is no protection; refuse such a delta for the fewest records.
@@ -165,7 +165,7 @@ class NoisyJob(kinds.Job):
 def job_of(spec: Spec) -> NoisyJob:
     """The job of a spec of this kind."""
     if not isinstance(spec.job, NoisyJob):
-        raise InputError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not private.")
+        raise OptionError(f"dataset {spec.name!r} is of the kind {spec.job.kind!r}, not private.")
     return spec.job
 
 

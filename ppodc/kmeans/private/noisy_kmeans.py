@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.privacy.concentrated import concentrated_rho
 from ppodc.privacy.exact_noise import gaussian_noise
 from ppodc.privacy.spread_points import spread_points
@@ -71,14 +71,14 @@ class NoisePlan:
 
     def __post_init__(self) -> None:
         if self.k < 1 or self.columns < 1 or self.iterations < 0:
-            raise InputError("noise in the two clouds needs k, columns and iterations from 1")
+            raise OptionError("noise in the two clouds needs k, columns and iterations from 1")
         if not self.iterations:
             usual = ITERATIONS_OF_A_PLANE if self.columns <= PLANE else ITERATIONS
             object.__setattr__(self, "iterations", usual)
         if not self.centres:
             object.__setattr__(self, "centres", CENTRES_EACH * self.k)
         if self.centres < self.k:
-            raise InputError("there must be at least as many centres as clusters")
+            raise OptionError("there must be at least as many centres as clusters")
         concentrated_rho(self.epsilon, self.delta)
 
     @property

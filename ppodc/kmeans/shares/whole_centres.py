@@ -11,7 +11,7 @@ those of k l comparisons and selects for each bit.
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, select
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
@@ -23,7 +23,7 @@ def width(m: int, ub: int) -> int:
     """Bits of the numbers that are compared; InputError if there are too many."""
     bits = (2 * (m + 1) << ub.bit_length()).bit_length() + 1
     if bits > _MOST_BITS:
-        raise InputError(
+        raise SpecError(
             f"job.sizes = false: centres of {m} records with ub = {ub} need more than "
             f"{_MOST_BITS} bits. Create a dataset with a smaller ub, or with sizes."
         )

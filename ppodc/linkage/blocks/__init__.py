@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.blocking import Blocking, NoBlocks
 from ppodc.linkage.blocks.embedding_blocks import EmbeddingBlocks
 from ppodc.linkage.blocks.key_blocks import KeyBlocks
@@ -24,5 +24,5 @@ def from_dict(table: dict[str, Any]) -> Blocking:
     """Parse {"blocks": KIND, ...} with the keys of that kind."""
     name = table.get("blocks", "none")
     if name not in list(_KINDS):
-        raise InputError(f"blocks must be one of {', '.join(_KINDS)}")
+        raise SpecError(f"blocks must be one of {', '.join(_KINDS)}")
     return _KINDS[name].from_dict(table)

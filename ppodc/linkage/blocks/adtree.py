@@ -23,7 +23,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.cells import Boxes, Domain, Ints, Partition, locate
 from ppodc.privacy.cell_noise import Noise
 
@@ -42,16 +42,16 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
-            raise InputError("epsilon must be more than 0.")
+            raise SpecError("epsilon must be more than 0.")
         if not 0 < self.delta < 1:
-            raise InputError("delta must lie between 0 and 1.")
+            raise SpecError("delta must lie between 0 and 1.")
         if self.eta <= 0 or not 0 < self.leaf_share <= 1:
-            raise InputError("eta must be more than 0, and the leaves' share in (0, 1].")
+            raise SpecError("eta must be more than 0, and the leaves' share in (0, 1].")
 
     def check_rows(self, rows: int) -> None:
         """Refuse a delta under which a whole record might be shown."""
         if rows and self.delta * rows >= 1:
-            raise InputError(f"delta must be below 1/{rows}, one over the number of rows.")
+            raise SpecError(f"delta must be below 1/{rows}, one over the number of rows.")
 
     @property
     def probing(self) -> Fraction:

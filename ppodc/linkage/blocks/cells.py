@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, TableError
 
 Ints = NDArray[np.int64]
 Boxes = NDArray[np.int64]  # (cells, dimensions, 2): low and high
@@ -151,7 +151,7 @@ def locate(values: Ints, boxes: Boxes) -> Ints:
             cell[rows] = _among(values[rows], boxes[cells], cells)
     outside = np.flatnonzero(cell < 0)
     if len(outside):
-        raise InputError(f"row {outside[0] + 1} lies in no cell of the public domain.")
+        raise TableError(f"row {outside[0] + 1} lies in no cell of the public domain.")
     return cell
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.symbols import LETTERS, MAX_LENGTH, NONE, codes
 
 Ints = NDArray[np.int64]
@@ -25,7 +25,7 @@ Text = Sequence[int]
 def reference_set(seed: bytes, size: int, longest: int, signs: int = len(LETTERS)) -> list[Text]:
     """Public random texts of codes below `signs`; lengths run through 1..longest repeatedly."""
     if size < 1 or not 1 <= longest <= MAX_LENGTH:
-        raise InputError(f"a reference set needs a text, and texts of 1 to {MAX_LENGTH} signs.")
+        raise SpecError(f"a reference set needs a text, and texts of 1 to {MAX_LENGTH} signs.")
     random = SecureRandom(seed)
     lengths = [1 + i % longest for i in range(size)]
     return [tuple(int(x) for x in random.below(signs, n)) for n in lengths]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import InputError, SpecError
 from ppodc.linkage.blocks import embedding_tree
 from ppodc.linkage.blocks.adtree import Budget
 from ppodc.linkage.blocks.blocking import CellBlocks
@@ -65,13 +65,13 @@ class EmbeddingBlocks(CellBlocks):
         for edge in self.lengths:
             check_whole(edge, "an entry of job.lengths", 1, MAX_LENGTH)
         if list(self.lengths) != sorted(set(self.lengths)):
-            raise InputError("job.lengths must rise.")
+            raise SpecError("job.lengths must rise.")
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Self:
         lengths = table.get("lengths", [])
         if not isinstance(lengths, list):
-            raise InputError("job.lengths must be a list of whole numbers")
+            raise SpecError("job.lengths must be a list of whole numbers")
         given = {**table, "lengths": tuple(lengths)}
         return super(EmbeddingBlocks, cls).from_dict(given)
 
@@ -93,17 +93,17 @@ class EmbeddingBlocks(CellBlocks):
         tree = self._tree(texts)
         cells = prod(map(len, tree.buckets))
         if cells > MOST_LEAVES:
-            raise InputError(f"job.lengths makes {cells} parts: at most {MOST_LEAVES} can be.")
+            raise SpecError(f"job.lengths makes {cells} parts: at most {MOST_LEAVES} can be.")
         for text in texts:
             if self.references < text.longest:
-                raise InputError(
+                raise SpecError(
                     f"job.references is {self.references}: column {text.name!r} needs a public "
                     f"text of each length, so at least {text.longest}."
                 )
         coordinates = _Coordinates(texts, self.references)
         found = rule.embedded(schema, coordinates, tree.dimensions)
         if found is None:
-            raise InputError("blocks by embedding prune texts under the rule edit only.")
+            raise SpecError("blocks by embedding prune texts under the rule edit only.")
         domain = [np.arange(low, high) for low, high in tree.domain]
         return TextCells(found.pruning, domain, found.of, self.budget, tree, coordinates)
 

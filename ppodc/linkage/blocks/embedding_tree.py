@@ -29,7 +29,7 @@ from itertools import product
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Box, Leaf, inside, padded_leaves, with_interval
 from ppodc.linkage.blocks.cells import Boxes, Ints, Partition
 from ppodc.privacy.cell_noise import Noise
@@ -56,11 +56,11 @@ class StringTree:
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0 or not 0 < self.delta < 1 or self.eta <= 0 or self.ln_xi <= 0:
-            raise InputError("a string tree needs epsilon, eta, ln(xi) > 0 and 0 < delta < 1.")
+            raise SpecError("a string tree needs epsilon, eta, ln(xi) > 0 and 0 < delta < 1.")
         if bool(self.buckets) != (self.length_share > 0):
-            raise InputError("cutting by length needs buckets and a share of the budget.")
+            raise SpecError("cutting by length needs buckets and a share of the budget.")
         if self.tree_share < 0 or self.tree_share + self.length_share >= 1:
-            raise InputError("the leaves need a share of the budget of their own.")
+            raise SpecError("the leaves need a share of the budget of their own.")
 
     @property
     def attributes(self) -> int:

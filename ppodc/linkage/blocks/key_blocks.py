@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Budget
 from ppodc.linkage.blocks.blocking import Beside, CellBlocks
 from ppodc.linkage.blocks.candidates import Work, cell_blocks
@@ -37,11 +37,11 @@ class KeyBlocks(CellBlocks):
     def __post_init__(self) -> None:
         columns = [(key.column, key.first) for key in self.passes]
         if not 1 <= len(columns) <= MAX_PASSES or len(set(columns)) < len(columns):
-            raise InputError(f"blocks by key need 1 to {MAX_PASSES} keys, all different.")
+            raise SpecError(f"blocks by key need 1 to {MAX_PASSES} keys, all different.")
         for budget in self.budgets:
             budget.check_rows(0)
         if self.lossy is not True:
-            raise InputError(
+            raise SpecError(
                 "blocks by key compare no pair of different keys, however alike: say lossy = true "
                 "if matches among those may be lost."
             )
@@ -55,12 +55,12 @@ class KeyBlocks(CellBlocks):
         if "keys" not in given:
             check_keys(given, "blocks key", required=("key", "epsilon", "delta", "lossy"))
             if not isinstance(given["key"], str):
-                raise InputError("key must be the name of a column")
+                raise SpecError("key must be the name of a column")
             one = Key(given["key"], *_cost(given["epsilon"], given["delta"]))
             return cls((one,), given["lossy"])
         check_keys(given, "blocks key", required=("keys", "lossy"))
         if not isinstance(given["keys"], list):
-            raise InputError("keys must be a list of tables")
+            raise SpecError("keys must be a list of tables")
         return cls(tuple(map(Key.from_dict, given["keys"])), given["lossy"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class KeyBlocks(CellBlocks):
     def space(self, rule: "Rule", schema: Schema) -> FixedCells:
         boxes, link = pass_boxes(self.passes, schema), rule.columns(schema)
         if sum(map(len, boxes)) > MAX_CELLS:
-            raise InputError(f"these keys make more than {MAX_CELLS} cells: give them buckets.")
+            raise SpecError(f"these keys make more than {MAX_CELLS} cells: give them buckets.")
 
         def points(values: Ints) -> Sequence[Ints]:
             keys = values[:, link:].T
@@ -142,7 +142,7 @@ def by_key(
     the costs of all passes add up. `key` makes one of the first characters of a text.
     """
     if any(isinstance(key, str) or not key.epsilon for key in keys) and None in (epsilon, delta):
-        raise InputError("give by_key epsilon and delta, or every key its own.")
+        raise SpecError("give by_key epsilon and delta, or every key its own.")
     cost = _cost(epsilon or 0, delta or 0)
     named = [Key(key) if isinstance(key, str) else key for key in keys]
     passes = [k if k.epsilon else replace(k, epsilon=cost[0], delta=cost[1]) for k in named]

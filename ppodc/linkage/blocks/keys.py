@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.cells import Boxes, Ints, gaps
 from ppodc.linkage.symbols import MAX_LENGTH
 from ppodc.records.schema import Column, Schema, TextColumn
@@ -51,7 +51,7 @@ class Key:
         given = ("column", "epsilon", "delta")
         check_keys(table, "an entry of keys", required=given, optional=("buckets", "first"))
         if not isinstance(table["column"], str):
-            raise InputError("an entry of keys: column must be the name of a column")
+            raise SpecError("an entry of keys: column must be the name of a column")
         cost = {name: fraction(table[name], name) for name in ("epsilon", "delta")}
         return cls(**{**table, **cost})
 
@@ -69,12 +69,12 @@ class Key:
         every: list[Column | TextColumn] = [*schema.columns, *schema.texts]
         found = next((column for column in every if column.name == self.column), None)
         if found is None:
-            raise InputError(f"blocks by {self.column!r}, which is no column of the schema.")
+            raise SpecError(f"blocks by {self.column!r}, which is no column of the schema.")
         if isinstance(found, TextColumn):
             if found.signs == "filter":
-                raise InputError(f"blocks by {self.column!r}: a filter is no key.")
+                raise SpecError(f"blocks by {self.column!r}: a filter is no key.")
         elif self.first:
-            raise InputError(f"blocks by {self.column!r}: first is for texts only.")
+            raise SpecError(f"blocks by {self.column!r}: first is for texts only.")
         else:
             self._check_bounds(found)
         return found
@@ -82,7 +82,7 @@ class Key:
     def _check_bounds(self, column: Column) -> None:
         wide = column.high - column.low >= (1 << KEY_BITS) - 1 and not self.buckets
         if column.low % 1 or column.high % 1 or wide:
-            raise InputError(
+            raise SpecError(
                 f"blocks by {column.name!r} need whole bounds with fewer than "
                 f"{(1 << KEY_BITS) - 1} values between them, or a number of buckets."
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Budget
 from ppodc.linkage.blocks.blocking import CellBlocks
 from ppodc.linkage.blocks.candidates import Work, cell_blocks
@@ -50,15 +50,15 @@ class LengthBlocks(CellBlocks):
     def rule_in_cells(self, rule: "Rule") -> "Rule":
         known = rule.with_public_lengths(self.shortest)
         if known is None:
-            raise InputError("blocks by length prune texts under the rule edit only.")
+            raise SpecError("blocks by length prune texts under the rule edit only.")
         return known
 
     def space(self, rule: "Rule", schema: Schema) -> FixedCells:
         found = rule.coordinates(schema)
         if found is None:
-            raise InputError("blocks by length prune texts under the rule edit only.")
+            raise SpecError("blocks by length prune texts under the rule edit only.")
         if np.prod([len(axis) for axis in found.domain]) > MAX_CELLS:
-            raise InputError(
+            raise SpecError(
                 f"these lengths make more than {MAX_CELLS} cells: lower `longest` of the columns "
                 "or raise job.shortest."
             )

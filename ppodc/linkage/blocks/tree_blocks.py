@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Budget
 from ppodc.linkage.blocks.blocking import CellBlocks
 from ppodc.linkage.blocks.cell_space import TreeCells
@@ -41,7 +41,7 @@ class OwnTree(CellBlocks):
     def space(self, rule: "Rule", schema: Schema) -> TreeCells:
         found = rule.coordinates(schema)
         if found is None:
-            raise InputError("blocks of a tree prune numbers under the rule sse only.")
+            raise SpecError("blocks of a tree prune numbers under the rule sse only.")
         return TreeCells(found.pruning, found.domain, found.of, self.budget)
 
 
@@ -57,7 +57,7 @@ class SharedTree(OwnTree):
     def __post_init__(self) -> None:
         OwnTree.__post_init__(self)
         if not is_name(self.tree_of):
-            raise InputError("tree_of must name the owner whose tree all use")
+            raise SpecError("tree_of must name the owner whose tree all use")
 
     @property
     def follows(self) -> str:

@@ -10,7 +10,7 @@ is joined too: the anchor's value counts.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.job import Job
 from ppodc.linkage.joined.join import Join
 from ppodc.linkage.row_layout import RowLayout
@@ -53,7 +53,7 @@ class JoinedColumns:
         _check_uses(join, schema)
         linking = [replace(c, use="both") for c in schema.columns if c.use != "cluster"]
         if not linking and not schema.texts:
-            raise InputError("no column is left to join by: all have held_by")
+            raise SpecError("no column is left to join by: all have held_by")
         whole = Schema(tuple(linking), schema.ub, schema.texts)
         columns = [column for column in schema.columns if column.use != "link"]
         joined = schema.used_to("cluster")
@@ -84,7 +84,7 @@ class JoinedColumns:
         for number, side in enumerate(self.sides):
             if owner in side.owners:
                 return number
-        raise InputError(f"{owner!r} holds no column of this dataset: no held_by names it.")
+        raise SpecError(f"{owner!r} holds no column of this dataset: no held_by names it.")
 
     def own(self, side: int) -> Schema:
         """The joined columns that the owners of a side have in their tables.
@@ -118,19 +118,19 @@ def _sides(schema: Schema) -> list[frozenset[str]]:
             if holders & other and holders != other:
                 one = sorted(holders ^ other)[0]
                 held, not_held = (column.name, name) if one in holders else (name, column.name)
-                raise InputError(
+                raise SpecError(
                     f"{one} holds {held!r} and not {not_held!r}: one side, one set of columns. "
                     "Give columns of one side the same held_by"
                 )
         if holders:
             found.setdefault(holders, column.name)
     if not found:
-        raise InputError(
+        raise SpecError(
             "nothing to join: no column has held_by. Say who holds which column, or use [linkage], "
             "which takes tables of the same columns"
         )
     if len(found) < 2:
-        raise InputError(
+        raise SpecError(
             f"nothing to join: only {quoted(sorted(next(iter(found))))} hold columns of their own. "
             "Another side needs a column with held_by too"
         )
@@ -142,7 +142,7 @@ def _anchor_first(join: Join, sides: Sequence[frozenset[str]]) -> list[frozenset
         return list(sides)
     anchor = [side for side in sides if join.anchor in side]
     if not anchor:
-        raise InputError(f"join.anchor is {join.anchor!r}, who holds no column: see held_by")
+        raise SpecError(f"join.anchor is {join.anchor!r}, who holds no column: see held_by")
     return [*anchor, *(side for side in sides if side not in anchor)]
 
 
@@ -152,13 +152,13 @@ def _check_uses(join: Join, schema: Schema) -> None:
     named = [*job.blocking.named_columns, *job.rule.named_columns]
     apart = [c.name for c in schema.columns if c.held_by and c.name in named]
     if apart:
-        raise InputError(
+        raise SpecError(
             f"columns {quoted(apart)} are compared, and held_by gives them to one side: all owners "
             "must have a column that joins them"
         )
     nobody = [c.name for c in schema.columns if c.use == "cluster" and not c.held_by]
     if nobody:
-        raise InputError(f"columns {quoted(nobody)} have use = 'cluster': say held_by instead")
+        raise SpecError(f"columns {quoted(nobody)} have use = 'cluster': say held_by instead")
 
 
 def _places(columns: Sequence[Column], owners: frozenset[str], *, anchor: bool) -> list[int]:

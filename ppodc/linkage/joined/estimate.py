@@ -6,7 +6,7 @@ Bytes and CPU time of fetching are those that `joined_rows` states, measured by 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ppodc.errors import InputError
+from ppodc.errors import OptionError
 from ppodc.linkage.estimate import Estimate, estimate
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.joined_rows import lane_bytes
@@ -24,7 +24,7 @@ def estimate_join(spec: Spec, columns: JoinedColumns, rows: Sequence[int]) -> Es
         sides = list(range(len(rows)))
     if set(sides) != set(range(len(columns.sides))):
         wanted = ", ".join(side.name for side in columns.sides)
-        raise InputError(f"give the rows of every side, in this order: {wanted}.")
+        raise OptionError(f"give the rows of every side, in this order: {wanted}.")
     found = estimate(columns.spec, rows, sides)
     anchors = [number for number, side in enumerate(sides) if side == 0]
     anchor = sum(rows[number] for number in anchors)

@@ -15,7 +15,7 @@ partners counts as none.
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.job import Job
 from ppodc.linkage.outputs import Shared
 from ppodc.names import is_name
@@ -41,30 +41,30 @@ class Join:
 
     def __post_init__(self) -> None:
         if self.relation not in get_args(Relation):
-            raise InputError(
+            raise SpecError(
                 'join.relation must be "1:1" or "m:1" (many rows of the anchor may have the same '
                 'partner). For "1:m" take the other side as anchor, and "m:1"'
             )
         if self.anchor and not is_name(self.anchor):
-            raise InputError("join.anchor must be the name of an owner")
+            raise SpecError("join.anchor must be the name of an owner")
         check_whole(self.least, "join.least", _ANY_NUMBER, _MAX_LEAST)
         if self.linkage.output != Shared():
-            raise InputError("join has no output of its own: nobody learns who is joined")
+            raise SpecError("join has no output of its own: nobody learns who is joined")
 
     @classmethod
     def from_dict(cls, table: Any) -> "Join":
         """Parse the keys of [linkage] with `relation`, `anchor` and `least`."""
         if not isinstance(table, dict):
-            raise InputError("join must be a table")
+            raise SpecError("join must be a table")
         for key in _NOT_HERE:
             if key in table:
-                raise InputError(f"join: {key} is for linkages; nobody learns who is joined")
+                raise SpecError(f"join: {key} is for linkages; nobody learns who is joined")
         own = {key: table[key] for key in _OWN if key in table}
         rest = {key: value for key, value in table.items() if key not in own}
         if "rule" not in rest:
-            raise InputError("join: missing rule")
+            raise SpecError("join: missing rule")
         if own.get("anchor", "none") == "":
-            raise InputError("join.anchor must be the name of an owner")
+            raise SpecError("join.anchor must be the name of an owner")
         linkage = Job.from_dict({"output": "shared", **rest})
         return cls(linkage, **{"least": _ANY_NUMBER, **own})
 

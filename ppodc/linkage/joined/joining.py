@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StateError
 from ppodc.linkage import schedule
 from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.compare.comparisons import LEFT, RIGHT, shard_name
@@ -58,7 +58,7 @@ def rows_by_side(columns: JoinedColumns, sealed: Sealed) -> list[Rows]:
     there = {rows.owner for rows in found}
     missing = [side.name for number, side in enumerate(columns.sides) if number not in there]
     if missing:
-        raise InputError(
+        raise StateError(
             f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} uploaded nothing: "
             "a join needs rows of every side. Wait for more uploads."
         )
@@ -137,7 +137,7 @@ class Joining:
         schema = columns.spec.schema
         self.work = tuple(schedule.all_work(columns.job, schema, rows, outlines, star=True))
         if pairs_of(self.work) > MOST_PAIRS:
-            raise InputError(
+            raise StateError(
                 f"a join compares at most {MOST_PAIRS:,} pairs, and these uploads have more: "
                 "agree on blocks that leave fewer."
             )
@@ -148,12 +148,12 @@ class Joining:
     def _check_anchor(self, rows: Sequence[Rows]) -> None:
         count = sum(first_rows(each) for each in rows if each.owner == 0)
         if count < self.least:
-            raise InputError(
+            raise StateError(
                 f"the job needs at least {self.least} rows of {self.columns.anchor.name}, whose "
                 f"rows count, but there are {count}. Wait for more uploads."
             )
         if count > MOST_ROWS:
-            raise InputError(
+            raise StateError(
                 f"a join takes at most {MOST_ROWS:,} rows of {self.columns.anchor.name}, whose "
                 f"rows count, but there are {count:,}. Leave some out, or take another anchor."
             )

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, TableError
 from ppodc.linkage import owner as linkage
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.owner_table import OwnerTable, encode_rows
@@ -48,7 +48,7 @@ class JoinedOwner(OwnerSide):
         columns = self._columns
         side, table = self._read(data, header)
         if not table.rows:
-            raise InputError("the table holds no records, and nothing can be joined to it.")
+            raise TableError("the table holds no records, and nothing can be joined to it.")
         link = encode_rows(table, columns.job, columns.spec.schema)
         values = np.zeros((table.rows, len(columns.joined.columns)), np.int64)
         values[:, list(columns.sides[side].places)] = table.grid(columns.own(side))
@@ -64,7 +64,7 @@ class JoinedOwner(OwnerSide):
                 return number, self._under(number, data, header)
             except InputError as error:
                 faults.append(f"as {side.name}: {error}")
-        raise InputError("; ".join(faults))
+        raise TableError("; ".join(faults))
 
     def _under(self, side: int, data: Any, header: bool) -> OwnerTable:
         columns, own = self._columns, self._columns.own(side)
@@ -83,7 +83,7 @@ class JoinedOwner(OwnerSide):
         others = [name for name in self._columns.joined.names if name not in own]
         wrong = [name for name in getattr(data, "columns", ()) if name in others]
         if wrong:
-            raise InputError(
+            raise TableError(
                 f"the table has columns {quoted(wrong)}, which {self._columns.sides[side].name} "
                 "does not hold: leave them out"
             )

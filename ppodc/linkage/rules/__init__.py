@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.rules.dice import Dice, dice
 from ppodc.linkage.rules.edit import EditDistance, EditPruning, edit_distance
 from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric, edit, exact, numeric
@@ -69,5 +69,5 @@ def from_dict(table: Any) -> Rule:
     """Parse the rule in the table of a spec."""
     name = table.get("rule") if isinstance(table, dict) else None
     if not isinstance(name, str) or name not in _READERS:
-        raise InputError(f"rule must be one of {', '.join(_READERS)}")
+        raise SpecError(f"rule must be one of {', '.join(_READERS)}")
     return _READERS[name](table)

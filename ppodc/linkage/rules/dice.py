@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError, TableError
 from ppodc.linkage.rules.rule import MAX_WEIGHT, CellError, Ints, Record, Rule, Thresholds
 from ppodc.records.schema import Schema
 from ppodc.toml_document import check_keys, check_whole, fraction
@@ -38,9 +38,9 @@ class Dice(Rule):
         check_whole(self.bits, "bits of a filter", 1, _MAX_FILTER)
         object.__setattr__(self, "threshold", fraction(self.threshold, "threshold of dice"))
         if not 0 < self.threshold <= 1:
-            raise InputError("the threshold of dice must be above 0 and at most 1.")
+            raise SpecError("the threshold of dice must be above 0 and at most 1.")
         if self.threshold.denominator > MAX_WEIGHT:
-            raise InputError("write the threshold of dice with fewer digits.")
+            raise SpecError("write the threshold of dice with fewer digits.")
 
     @property
     def batch_pairs(self) -> int:
@@ -56,7 +56,7 @@ class Dice(Rule):
 
     def check(self, schema: Schema) -> None:
         if [(text.signs, text.longest) for text in schema.texts] != [("filter", self.bits)]:
-            raise InputError(f"rule dice needs one column of texts, a filter of {self.bits} bits.")
+            raise SpecError(f"rule dice needs one column of texts, a filter of {self.bits} bits.")
 
     def describe(self) -> str:
         return f"the Dice coefficient of their filters is at least {float(self.threshold):g}"
@@ -112,5 +112,5 @@ def _counts(x: Record, y: Record) -> tuple[int, int]:
     """Common bits of two filters, and the bits of both."""
     a, b = int(x[0]), int(y[0])
     if not a or not b:
-        raise InputError("a filter without any bit cannot be compared.")
+        raise TableError("a filter without any bit cannot be compared.")
     return (a & b).bit_count(), a.bit_count() + b.bit_count()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.cells import Boxes, Coordinates, gaps
 from ppodc.linkage.rules.rule import Ints, Record, Rule, Thresholds
 from ppodc.linkage.symbols import MAX_LENGTH, NONE, codes, levenshtein
@@ -45,13 +45,13 @@ class EditDistance(Rule):
 
     def check(self, schema: Schema) -> None:
         if len(schema.texts) != self.attributes or any(t.signs == "filter" for t in schema.texts):
-            raise InputError(
+            raise SpecError(
                 f"rule edit of {self.attributes} attributes needs as many columns of words or "
                 "digits."
             )
         largest = sum(text.longest for text in schema.texts)
         if self.limit >= largest:
-            raise InputError(
+            raise SpecError(
                 f"with limit {self.limit} every pair of records would match: the edit distances "
                 f"of texts as long as these columns allow add up to {largest}."
             )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, SpecError, TableError
 from ppodc.linkage.blocks.candidates import BATCH_PAIRS
 from ppodc.linkage.exact_codes import number_bits, text_bits, text_code
 from ppodc.linkage.rules.rule import MAX_WEIGHT, Ints
@@ -89,7 +89,7 @@ class Field(ABC):
             self._check_tolerance(column.longest)
             return
         if column.high - column.low >= 1 << COLUMN_BITS or column.low % 1 or column.high % 1:
-            raise InputError(
+            raise SpecError(
                 f"field {self.column!r}: a field of numbers needs whole bounds less than 2^20 "
                 "apart."
             )
@@ -100,7 +100,7 @@ class Field(ABC):
         every: list[Column | TextColumn] = [*schema.texts, *schema.columns]
         found = next((column for column in every if column.name == self.column), None)
         if found is None:
-            raise InputError(f"field {self.column!r} is no column of the schema.")
+            raise SpecError(f"field {self.column!r} is no column of the schema.")
         return found
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Field(ABC):
     def _check_tolerance(self, largest: int) -> None:
         """Refuse a tolerance as large as the largest difference."""
         if self.most >= largest:
-            raise InputError(
+            raise SpecError(
                 f"field {self.column!r}: with max {self.most} any two values would agree: they are "
                 f"at most {largest} apart."
             )
@@ -158,7 +158,7 @@ class Field(ABC):
             try:
                 rows.append(self._encode(value, size, digits))
             except InputError as error:
-                raise InputError(f"row {number}, column {self.column!r}: {error}") from None
+                raise TableError(f"row {number}, column {self.column!r}: {error}") from None
         return np.array(rows, np.int64).reshape(len(rows), self.width(size))
 
     @abstractmethod
@@ -194,7 +194,7 @@ class Exact(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if isinstance(column, TextColumn) and column.signs == "filter":
-            raise InputError(f"field {self.column!r}: a filter is compared by the rule dice.")
+            raise SpecError(f"field {self.column!r}: a filter is compared by the rule dice.")
 
     def _check_tolerance(self, largest: int) -> None:
         """There is none."""
@@ -244,7 +244,7 @@ class Numeric(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if isinstance(column, TextColumn):
-            raise InputError(f"field {self.column!r}: numeric compares columns of numbers.")
+            raise SpecError(f"field {self.column!r}: numeric compares columns of numbers.")
 
     def describe(self) -> str:
         return f"at most {self.most} apart"
@@ -280,7 +280,7 @@ class Edit(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise InputError(f"field {self.column!r}: edit compares columns of words or digits.")
+            raise SpecError(f"field {self.column!r}: edit compares columns of words or digits.")
 
     def describe(self) -> str:
         return f"edit distance at most {self.most}"
@@ -295,10 +295,10 @@ class Edit(Field):
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
         if value is not None and not isinstance(value, str):
-            raise InputError("a text is needed.")
+            raise TableError("a text is needed.")
         text = codes(value or "", digits=digits)
         if len(text) > size:
-            raise InputError(f"the text has {len(text)} characters, more than {size}.")
+            raise TableError(f"the text has {len(text)} characters, more than {size}.")
         return [*text, *[NONE] * (size + self.most - len(text)), int(value is None)]
 
     def decode(self, entry: Sequence[int]) -> Any:
@@ -330,5 +330,5 @@ def numeric(column: str, *, max: int, weight: int = 1) -> Numeric:  # noqa: A002
 
 def whole(value: Any, bits: int) -> int:
     if not isinstance(value, int | np.integer) or not 0 <= value < 1 << bits:
-        raise InputError(f"a number must be whole and from 0 to {(1 << bits) - 1}.")
+        raise TableError(f"a number must be whole and from 0 to {(1 << bits) - 1}.")
     return int(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.rules.field import Edit, Exact, Field, Numeric
 from ppodc.linkage.rules.grams import Grams
 from ppodc.linkage.rules.levels import LEVEL_KINDS
@@ -29,9 +29,9 @@ KINDS = {kind.how: kind for kind in _KINDS}
 def field_from_dict(entry: Any) -> Field:
     """Parse an entry of `fields` in a spec."""
     if not isinstance(entry, dict) or not isinstance(entry.get("column"), str):
-        raise InputError("rule fields: column must be the name of a column")
+        raise SpecError("rule fields: column must be the name of a column")
     if entry.get("compare") not in list(KINDS):
-        raise InputError(f"field {entry['column']!r}: compare must be one of {', '.join(KINDS)}")
+        raise SpecError(f"field {entry['column']!r}: compare must be one of {', '.join(KINDS)}")
     return KINDS[entry["compare"]].from_dict(entry)
 
 
@@ -48,10 +48,10 @@ class Fields(Rule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
         if not self.fields:
-            raise InputError("a rule of fields needs at least one field.")
+            raise SpecError("a rule of fields needs at least one field.")
         check_whole(self.threshold, "threshold", 1, MAX_LIMIT)
         if self.threshold > self.total:
-            raise InputError(
+            raise SpecError(
                 f"threshold {self.threshold} is above the sum of all weights, {self.total}: no "
                 "pair could match."
             )
@@ -69,7 +69,7 @@ class Fields(Rule):
     def from_dict(cls, table: dict[str, Any]) -> Self:
         check_keys(table, "rule fields", required=("rule", "fields", "threshold"))
         if not isinstance(table["fields"], list):
-            raise InputError("rule fields: fields must be a list of tables")
+            raise SpecError("rule fields: fields must be a list of tables")
         return cls(tuple(map(field_from_dict, table["fields"])), table["threshold"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,5 +148,5 @@ def all_near(table: dict[str, Any]) -> Fields:
 def _all(table: dict[str, Any], field: Callable[[str], Field]) -> Fields:
     columns = table["columns"]
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-        raise InputError(f"rule {table['rule']}: columns must be a list of names")
+        raise SpecError(f"rule {table['rule']}: columns must be a list of names")
     return all_of([field(column) for column in columns])

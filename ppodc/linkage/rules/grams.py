@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.rules.field import COLUMN_BITS, Field
 from ppodc.linkage.rules.levels import check_weights, missing_points, steps
 from ppodc.linkage.rules.rule import MAX_WEIGHT
@@ -50,15 +50,15 @@ class Grams(Field):
         weights = check_weights(self, self.weights, _MOST_LEVELS)
         least = tuple(fraction(limit, f"least of {where}") for limit in self.least)
         if list(least) != sorted(set(least), reverse=True) or len(least) != len(weights):
-            raise InputError(
+            raise SpecError(
                 f"{where}: give falling limits, such as least = [0.9, 0.7], and as many weights."
             )
         if not all(0 < limit <= 1 and limit.denominator <= _FINEST for limit in least):
-            raise InputError(
+            raise SpecError(
                 f"{where}: a limit of least must be above 0, at most 1 and of at most 3 digits."
             )
         if list(weights) != sorted(weights, reverse=True):
-            raise InputError(f"{where}: weights must not grow as texts get less alike.")
+            raise SpecError(f"{where}: weights must not grow as texts get less alike.")
         object.__setattr__(self, "least", least)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "weight", weights[0])
@@ -68,7 +68,7 @@ class Grams(Field):
         keys = ("column", "compare", "least", "weights")
         check_keys(entry, "rule fields", required=keys, optional=("q", "missing"))
         if not isinstance(entry["least"], list):
-            raise InputError(f"field {entry['column']!r}: least must be a list of numbers")
+            raise SpecError(f"field {entry['column']!r}: least must be a list of numbers")
         rest = {name: entry[name] for name in ("q", "missing") if name in entry}
         least = tuple(entry["least"])
         return cls(entry["column"], least=least, weights=entry["weights"], **rest)
@@ -83,14 +83,14 @@ class Grams(Field):
         self._check_type(column)
         possible = self.size(schema)
         if possible > MOST_GRAMS:
-            raise InputError(
+            raise SpecError(
                 f"field {self.column!r}: these characters make {possible:,} {self.q}-grams, "
                 f"and at most {MOST_GRAMS:,} can be compared: take a smaller q."
             )
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise InputError(f"field {self.column!r}: grams compares columns of words or digits.")
+            raise SpecError(f"field {self.column!r}: grams compares columns of words or digits.")
 
     def describe(self) -> str:
         return f"Dice of {self.q}-grams at least {_shown(self.least[-1])}"

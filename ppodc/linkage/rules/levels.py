@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError, TableError
 from ppodc.linkage.exact_codes import CODE_BITS
 from ppodc.linkage.rules.field import Edit, Exact, Field, whole
 from ppodc.linkage.rules.rule import MAX_WEIGHT, Ints
@@ -35,11 +35,11 @@ _CODE = Exact("code")  # how a text is encoded by 40 bits of its digest
 
 def check_weights(field: Field, weights: Any, most: int) -> tuple[int, ...]:
     if not isinstance(weights, list | tuple) or not 1 <= len(weights) <= most:
-        raise InputError(f"field {field.column!r}: weights must be a list of 1 to {most} numbers")
+        raise SpecError(f"field {field.column!r}: weights must be a list of 1 to {most} numbers")
     for weight in weights:
         check_whole(weight, f"a weight of field {field.column!r}", 0, MAX_WEIGHT)
     if not any(weights):
-        raise InputError(f"field {field.column!r}: at least one weight must be more than 0.")
+        raise SpecError(f"field {field.column!r}: at least one weight must be more than 0.")
     return tuple(weights)
 
 
@@ -60,7 +60,7 @@ class EditLevels(Edit):
     def __post_init__(self) -> None:
         weights = check_weights(self, self.weights, 5)
         if list(weights) != sorted(weights, reverse=True):
-            raise InputError(f"field {self.column!r}: weights must not grow with the distance.")
+            raise SpecError(f"field {self.column!r}: weights must not grow with the distance.")
         check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "most", len(weights) - 1)
@@ -135,7 +135,7 @@ class Dates(Field):
     def _check_type(self, column: Column | TextColumn) -> None:
         digits = isinstance(column, TextColumn) and column.signs == "digits"
         if not digits or column.longest < _DATE:  # type: ignore[union-attr]
-            raise InputError(f"field {self.column!r}: date compares columns of 8 digits, 19840131.")
+            raise SpecError(f"field {self.column!r}: date compares columns of 8 digits, 19840131.")
 
     def _check_tolerance(self, largest: int) -> None:
         """There is none."""
@@ -167,7 +167,7 @@ class Dates(Field):
         if not value:
             return [1, 0]
         if len(value) != _DATE or not value.isascii() or not value.isdecimal():
-            raise InputError("a date must have 8 digits, such as 19840131; empty: not known.")
+            raise TableError("a date must have 8 digits, such as 19840131; empty: not known.")
         year, month, day = int(value[:4]), int(value[4:6]), int(value[6:])
         return [year << 1, month | day << PART_BITS]
 
@@ -210,7 +210,7 @@ class Swapped(Field):
         keys = ("column", "compare", "other")
         check_keys(entry, "rule fields", required=keys, optional=("weight",))
         if not isinstance(entry["other"], str):
-            raise InputError(f"field {entry['column']!r}: other must be the name of a column")
+            raise SpecError(f"field {entry['column']!r}: other must be the name of a column")
         return cls(entry["column"], weight=entry.get("weight", 1), other=entry["other"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class Swapped(Field):
 
     def check(self, schema: Schema) -> None:
         if self.column == self.other:
-            raise InputError(f"field {self.column!r}: swapped needs two columns.")
+            raise SpecError(f"field {self.column!r}: swapped needs two columns.")
         for column in self._both(schema):
             self._check_type(column)
 
@@ -232,7 +232,7 @@ class Swapped(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise InputError(f"field {self.column!r}: swapped compares columns of words or digits.")
+            raise SpecError(f"field {self.column!r}: swapped compares columns of words or digits.")
 
     def describe(self) -> str:
         return "exchanged"
@@ -285,12 +285,12 @@ class FrequencyClasses(Field):
         common = tuple(tuple(normalise(text) for text in texts) for texts in self.common)
         known = [text for texts in common for text in texts]
         if len(weights) != len(common) + 1 or len(known) != len(set(known)):
-            raise InputError(
+            raise SpecError(
                 f"field {self.column!r}: give a weight for each list of common texts and one for "
                 "all others; a text stands in one list."
             )
         if list(weights) != sorted(weights):
-            raise InputError(f"field {self.column!r}: weights must grow with rarity.")
+            raise SpecError(f"field {self.column!r}: weights must grow with rarity.")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "common", common)
         object.__setattr__(self, "weight", weights[-1])
@@ -302,7 +302,7 @@ class FrequencyClasses(Field):
         common = entry["common"]
         lists = isinstance(common, list) and all(isinstance(texts, list) for texts in common)
         if not lists or not all(isinstance(text, str) for texts in common for text in texts):
-            raise InputError(f"field {entry['column']!r}: common must be lists of texts")
+            raise SpecError(f"field {entry['column']!r}: common must be lists of texts")
         classes = tuple(map(tuple, common))
         rest = {"weights": entry["weights"], "missing": entry.get("missing", 0)}
         return cls(entry["column"], common=classes, **rest)
@@ -315,7 +315,7 @@ class FrequencyClasses(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise InputError(f"field {self.column!r}: frequency compares columns of words.")
+            raise SpecError(f"field {self.column!r}: frequency compares columns of words.")
 
     def _check_tolerance(self, largest: int) -> None:
         """There is none."""

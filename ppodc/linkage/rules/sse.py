@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.cells import Boxes, Coordinates, gaps
 from ppodc.linkage.rules.rule import MAX_LIMIT, MAX_WEIGHT, Ints, Record, Rule, Thresholds
 from ppodc.records.schema import Schema
@@ -40,14 +40,14 @@ class SquaredDistance(Rule):
     def scaled(cls, weights: tuple[int, ...], theta: Fraction, ub: int) -> "SquaredDistance":
         """From the threshold over values scaled to 0..1: limit = floor(ub^2 theta)."""
         if theta < 0:
-            raise InputError("theta must not be negative.")
+            raise SpecError("theta must not be negative.")
         return cls(weights, int(ub * ub * theta // 1))
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> Self:
         check_keys(table, "rule sse", required=("rule", "weights", "limit"))
         if not isinstance(table["weights"], list):
-            raise InputError("rule sse: weights must be a list of whole numbers")
+            raise SpecError("rule sse: weights must be a list of whole numbers")
         return cls(tuple(table["weights"]), table["limit"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,11 +61,11 @@ class SquaredDistance(Rule):
     def check_columns(self, columns: int, ub: int) -> None:
         """Refuse weights of other columns, and a limit that every pair meets."""
         if len(self.weights) != columns:
-            raise InputError(
+            raise SpecError(
                 f"there are {len(self.weights)} weights for {columns} columns; give one for each."
             )
         if self.limit >= self.largest(ub):
-            raise InputError(
+            raise SpecError(
                 f"with limit {self.limit} every pair of records would match: the largest distance "
                 f"is {self.largest(ub)}."
             )
@@ -73,7 +73,7 @@ class SquaredDistance(Rule):
     def check_width(self, bits: int) -> None:
         """Refuse distances that do not fit the ring of the protocol."""
         if self.width(bits) > _MOST_BITS:
-            raise InputError(
+            raise SpecError(
                 f"distances of these columns may not fit in {_MOST_BITS} bits. Use a smaller ub or "
                 "weights."
             )
@@ -106,7 +106,7 @@ class SquaredDistance(Rule):
 
     def parameters(self, schema: Schema) -> dict[str, Any]:
         if any(column.use != "both" for column in schema.columns):
-            raise InputError("the spec links numbers by other columns than it clusters.")
+            raise SpecError("the spec links numbers by other columns than it clusters.")
         return {"theta": str(Fraction(self.limit, schema.ub**2)), "weights": self.weights}
 
     def coordinates(self, schema: Schema) -> Coordinates:
@@ -181,5 +181,5 @@ def _weights(weights: Any) -> tuple[int, ...]:
     for weight in checked:
         check_whole(weight, "a weight", 0, MAX_WEIGHT)
     if not any(checked):
-        raise InputError("at least one weight must be more than 0.")
+        raise SpecError("at least one weight must be more than 0.")
     return checked

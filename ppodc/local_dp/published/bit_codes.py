@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.local_dp.published.flips import Flips
 
 MAX_BITS = 4096
@@ -76,14 +76,14 @@ def _tabled(ub: int, breaks: NDArray[np.int64], strings: NDArray[Any]) -> BitCod
 
 def _check_bits(bits: int, most: int = MAX_BITS) -> None:
     if not 1 <= bits <= most:
-        raise InputError(f"the number of bits must be from 1 to {most}, not {bits}")
+        raise SpecError(f"the number of bits must be from 1 to {most}, not {bits}")
 
 
 def bit_vector(ub: int, centres: NDArray[np.int64], t: int) -> BitCode:
     """Bit i is 1 iff |x - centres[i]| <= t."""
     _check_bits(len(centres))
     if t < 1:
-        raise InputError("t must be at least one unit of the encoded range")
+        raise SpecError("t must be at least one unit of the encoded range")
     low, high = centres - t, centres + t
     inside = np.concatenate([low, high + 1])
     breaks = np.unique(inside[(inside > 0) & (inside <= ub)]).astype(np.int64)
@@ -102,7 +102,7 @@ def thermometer(ub: int, bits: int) -> BitCode:
     _check_bits(bits)
     breaks = np.array([-(-(j + 1) * ub // bits) for j in range(bits)], np.int64)
     if len(np.unique(breaks)) < bits:
-        raise InputError(f"{bits} bits are more than the {ub + 1} values of the column can use")
+        raise SpecError(f"{bits} bits are more than the {ub + 1} values of the column can use")
     return _tabled(ub, breaks, np.tril(np.ones((bits + 1, bits)), -1))
 
 
@@ -110,7 +110,7 @@ def weight_values(ub: int, bits: int, w: float) -> NDArray[np.float64]:
     """The values of the bits, the largest first; together ub."""
     _check_bits(bits, MAX_WEIGHTED_BITS)
     if not 1 < w <= 2:
-        raise InputError("the weight must be greater than 1 and at most 2; 1 is the thermometer")
+        raise SpecError("the weight must be greater than 1 and at most 2; 1 is the thermometer")
     powers: NDArray[np.float64] = np.power(w, np.arange(bits - 1, -1, -1))
     return np.asarray(powers * (ub * (w - 1) / (w**bits - 1)))
 

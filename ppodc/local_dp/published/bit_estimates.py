@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.local_dp.published.bit_reports import BitReports
 from ppodc.local_dp.published.flips import Flips
 from ppodc.local_dp.published.packed_bits import Packed, unpack, words_for
@@ -39,7 +39,7 @@ class DistanceScale:
         mu, p, q = ub + 2 * t, 1.0, 0.0
         if flips is not None:
             if flips.bit_epsilon is None:
-                raise InputError("distances need bits that are flipped alike in both directions")
+                raise SpecError("distances need bits that are flipped alike in both directions")
             kept, raised = flips.chances()
             p, q = float(kept[0]), float(raised[0])
         square = 1 / (p - q) ** 2
@@ -122,7 +122,7 @@ def centres_of(shares: NDArray[np.float64], mechanism: BitReports) -> NDArray[np
     rising = table[-1] > table[0]
     falling = table[-1] < table[0]
     if bool((rising | falling).sum() == 0):
-        raise InputError("these bits do not tell where a centre lies: use t of half the range")
+        raise SpecError("these bits do not tell where a centre lies: use t of half the range")
     place = np.array([_threshold(table[:, j], breaks) for j in range(mechanism.code.bits)])
     used = np.flatnonzero(rising | falling)
     order = used[np.argsort(place[used], kind="stable")]

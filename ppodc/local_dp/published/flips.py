@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.privacy.chances import WORD, Epsilon, log_ratio, nearest_words, other_words
 
 MoueVariant = Literal["text", "proof"]
@@ -77,5 +77,5 @@ class Flips:
 def _rise(a: float, epsilon: float, sensitivity: int) -> float:
     """Q = 1/(1 + a e^(epsilon/(r n))), the same in all published variants."""
     if not a > 0 or not math.isfinite(a) or sensitivity < 1:
-        raise InputError("MOUE and UER need a > 0 and a sensitivity of at least 1")
+        raise SpecError("MOUE and UER need a > 0 and a sensitivity of at least 1")
     return 1 / (1 + a * math.exp(epsilon / sensitivity))

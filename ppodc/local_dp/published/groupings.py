@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.local_dp.kmodes import MAX_ITERATIONS
 from ppodc.local_dp.mechanism import Clusters, FlippedBits
 from ppodc.local_dp.published.bit_estimates import DistanceScale
@@ -40,10 +40,10 @@ class Grouping:
 
     def __post_init__(self) -> None:
         if self.method not in get_args(GroupingName):
-            raise InputError(f"job.grouping must be one of {', '.join(get_args(GroupingName))}")
+            raise SpecError(f"job.grouping must be one of {', '.join(get_args(GroupingName))}")
         dense = self.method == "dbscan"
         if (self.radius > 0, self.least > 0) != (dense, dense):
-            raise InputError("job.radius and job.least are both needed for dbscan, and only there")
+            raise SpecError("job.radius and job.least are both needed for dbscan, and only there")
 
     @classmethod
     def of(cls, method: Any, radius: Any, least: Any) -> "Grouping":

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError
+from ppodc.errors import SpecError
 from ppodc.local_dp.categories import AttributeResponse
 from ppodc.local_dp.mechanism import EachAttribute, FlippedBits, Mechanism, MechanismName
 from ppodc.local_dp.published.bit_codes import MAX_BITS, thermometer
@@ -39,7 +39,7 @@ class Columns:
     def check_bits(self, bits: int) -> None:
         """Refuse reports of more bits than anybody should send for one record."""
         if self.count * bits > MAX_REPORT_BITS:
-            raise InputError(
+            raise SpecError(
                 f"{self.count} columns of {bits} bits are more than the {MAX_REPORT_BITS} bits of "
                 "the longest report; use fewer bits or columns"
             )
@@ -58,7 +58,7 @@ class PrivBVSetting:
         check_whole(self.s, f"{WHERE}.s", 1, MAX_BITS)
         object.__setattr__(self, "t", double(self.t, f"{WHERE}.t"))
         if not 0.5 <= self.t <= 10:
-            raise InputError(f"{WHERE}.t must be from 0.5 to 10: centres need half the range")
+            raise SpecError(f"{WHERE}.t must be from 0.5 to 10: centres need half the range")
 
     def build(self, columns: Columns) -> Mechanism:
         columns.check_bits(self.s)
@@ -86,11 +86,11 @@ class LDPsegSetting:
         _check_positive(self, "epsilon", "a")
         check_whole(self.s, f"{WHERE}.s", 1, MAX_BITS)
         if self.flips not in get_args(Flipping):
-            raise InputError(f"{WHERE}.flips must be one of {', '.join(get_args(Flipping))}")
+            raise SpecError(f"{WHERE}.flips must be one of {', '.join(get_args(Flipping))}")
 
     def build(self, columns: Columns) -> Mechanism:
         if columns.rows < 1:
-            raise InputError("ldpseg as published needs job.expected_rows: it merges their strings")
+            raise SpecError("ldpseg as published needs job.expected_rows: it merges their strings")
         columns.check_bits(self.s)
         code = thermometer(columns.ub, self.s)
         made = ldpseg_as_published(
@@ -123,7 +123,7 @@ _SETTINGS: dict[MechanismName, tuple[type[Setting], tuple[str, ...], tuple[str, 
 def setting_of(mechanism: MechanismName, table: Any) -> Setting:
     """The setting in a spec's `as_published`; InputError for a mechanism that nobody published."""
     if mechanism not in _SETTINGS:
-        raise InputError(f"{WHERE} is for {', '.join(_SETTINGS)}; give job.epsilon to {mechanism}")
+        raise SpecError(f"{WHERE} is for {', '.join(_SETTINGS)}; give job.epsilon to {mechanism}")
     make, required, optional = _SETTINGS[mechanism]
     check_keys(table, WHERE, required=required, optional=optional)
     return make(**table)

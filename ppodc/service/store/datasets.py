@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from ppodc.errors import InputError, NotFoundError
+from ppodc.errors import NotFoundError, SpecError, StateError
 from ppodc.service.job_state import JobState
 from ppodc.service.messages import Dataset
 from ppodc.service.store.database import Database, utc_now
@@ -59,7 +59,7 @@ class Datasets:
             return False
         if row["digest"] != spec.digest or row["deleted"] == "all":
             state = "was deleted" if row["deleted"] else "exists with another spec"
-            raise InputError(f"dataset {spec.name!r} {state}; use another name.")
+            raise StateError(f"dataset {spec.name!r} {state}; use another name.")
         return True
 
     def all(self) -> list[Dataset]:
@@ -125,7 +125,7 @@ def _check_new(spec: Spec) -> None:
     """Reject a spec without owners, or one that does not fit into a message."""
     spec.require_owners()
     if len(spec.canonical()) > MAX_SPEC_BYTES:
-        raise InputError(
+        raise SpecError(
             f"the spec of dataset {spec.name!r} has {len(spec.canonical())} bytes and at most "
             f"{MAX_SPEC_BYTES} can be sent; use shorter names, or fewer owners or columns."
         )

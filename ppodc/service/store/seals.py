@@ -118,7 +118,7 @@ class Seals:
 
     def _check_sealable(self, dataset: str, uploads: Sequence[Upload]) -> None:
         if not uploads:
-            raise InputError(f"dataset {dataset!r} has no uploads that both clouds hold.")
+            raise StateError(f"dataset {dataset!r} has no uploads that both clouds hold.")
         if len({upload.upload_id for upload in uploads}) != len(uploads):
             raise InputError("an upload is listed twice.")
         for upload in uploads:

@@ -110,7 +110,7 @@ class Uploads:
         form = self._datasets.spec(dataset).form
         if form.has_cells != (outline is not None):
             needs = "requires cell counts" if form.has_cells else "does not accept cell counts"
-            raise InputError(f"dataset {dataset!r} {needs}.")
+            raise StateError(f"dataset {dataset!r} {needs}.")
         if outline is None:
             return ""
         form.check_outline(outline, rows)
@@ -220,7 +220,7 @@ class Uploads:
             gaps = self.missing(upload_id)
             if gaps:
                 rows = sum(count for _, count in gaps)
-                raise InputError(f"{rows} rows of the upload are missing; send them first.")
+                raise StateError(f"{rows} rows of the upload are missing; send them first.")
             if self._datasets.spec(upload.dataset).audit:
                 audits.keep_part(sql, upload_id, salt, other)
             sql.execute("UPDATE upload SET committed = 1 WHERE upload_id = ?", (upload_id,))

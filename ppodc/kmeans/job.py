@@ -85,7 +85,8 @@ min_size = 5
 # the clusters that are revealed? Suite shares.
 # inertia = false
 # How the shares suite multiplies records: "lattice" (ring-LWE, fewest bytes), "transfers" (rests on
-# oblivious transfer alone), "auto" takes lattices from 1000 records on.
+# oblivious transfer alone). "auto" takes lattices from 1000 records on, over a slow link from
+# 400 on: each pair measures its link at the start, and its log says what it chose.
 # products = "auto"
 # "silent": supplies for a sixth of the bytes and more CPU, where the link is slow. They rest on one
 # more assumption (regular LPN), to which both clouds must have consented (silent_supplies in their

@@ -24,10 +24,11 @@ _DIGIT_BYTES = 12  # of supplies per digit of a comparison: leaves and AND pairs
 class Demand:
     """Chunks and supplies of one job."""
 
-    def __init__(self, parameters: Parameters, rings: Rings, *, bits: bool = False) -> None:
-        """With `bits`, the records' bits are made when they are taken in."""
-        self._p, self._rings, self._bits = parameters, rings, bits
-        self.slow = False  # the link, once it is known
+    def __init__(
+        self, parameters: Parameters, rings: Rings, *, bits: bool = False, slow: bool = False
+    ) -> None:
+        """With `bits`, the records' bits are made when they are taken in; `slow` is the link."""
+        self._p, self._rings, self._bits, self.slow = parameters, rings, bits, slow
 
     def chunks(self, rows: int) -> list[tuple[int, int]]:
         """Stretches of 2^i rows and a rest; distances and supplies of one fit in memory.

@@ -68,8 +68,6 @@ class SharesHalf(Half):
         p = self._p = parameters
         self._rings = Rings.of(p)
         self._budget = Budget(memory, scratch or pools)
-        self._products = product_step(p, self._rings, self._budget)
-        self._demand = Demand(p, self._rings, bits=p.k > 1 and self._products.needs_bits)
         self._shards: dict[str, Shard] = {}
         job = f"m={p.m} l={p.l} k={p.k} ub={p.ub} beta={p.beta} min_size={p.min_size}"
         job += f" products={p.products} stops={p.stops}"
@@ -77,10 +75,12 @@ class SharesHalf(Half):
         self._session = Session.start(
             role, channel, job, pools=pools, secrets=secrets, silent=silent
         )
-        self._demand.slow = self._session.slow
+        slow = self._session.slow
+        self._products = product_step(p, self._rings, self._budget, slow=slow)
+        self._demand = Demand(p, self._rings, bits=p.k > 1 and self._products.needs_bits, slow=slow)
         log.info(
             "the link is %s; products with records by %s",
-            "slow, fewer rounds for more bytes" if self._session.slow else "fast",
+            "slow, fewer rounds for more bytes" if slow else "fast",
             "transfers" if self._products.exact else "lattice encryption",
         )
         self._states = ScaledStates(self._session, self._rings, self._demand)

@@ -27,9 +27,10 @@ from ppodc.mpc.shares.additive import LIMB_BITS, AdditiveShare
 from ppodc.mpc.spill import Budget
 
 AHEAD_BYTES = 1 << 27  # of products made ahead, for all shards together
-# A job of fewer records takes transfers. Rounds are the same both ways, so a link's delay decides
-# nothing; docs/measured.md has bytes and CPU on either side of the border.
+# From so many records on, encrypting them once pays on any link. Over a slow one bytes decide, and
+# fewer records will do. docs/measured.md has both sides of the border.
 _LATTICE_ROWS = 1000
+_LATTICE_ROWS_SLOW = 400
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,18 +81,19 @@ class ProductStep(Protocol):
         """Get ready for products of its chunks; both clouds call it alike."""
 
 
-def product_step(p: Parameters, rings: Rings, budget: Budget) -> ProductStep:
-    """The way a job's products are made: equal at both clouds, from its public numbers."""
-    lattice = lattice_for(p, rings)
+def product_step(p: Parameters, rings: Rings, budget: Budget, *, slow: bool) -> ProductStep:
+    """The way a job's products are made: equal at both clouds, which agree on the link."""
+    lattice = lattice_for(p, rings, slow=slow)
     return TransferProducts() if lattice is None else LatticeProducts(lattice, budget)
 
 
-def lattice_for(p: Parameters, rings: Rings) -> LatticeParameters | None:
+def lattice_for(p: Parameters, rings: Rings, *, slow: bool = False) -> LatticeParameters | None:
     """The lattice of a job, or None if its products are made by transfers.
 
     WidthError if the job asks for a lattice and none is safe.
     """
-    if p.products == "transfers" or (p.products == "auto" and p.m < _LATTICE_ROWS):
+    few = p.m < (_LATTICE_ROWS_SLOW if slow else _LATTICE_ROWS)
+    if p.products == "transfers" or (p.products == "auto" and few):
         return None
     try:
         return parameters.choose(rings.point.product_bits, p.l)

@@ -19,6 +19,7 @@ from ppodc.kmeans.shares.fixed_point import FixedPoint
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.products import lattice_for
 from ppodc.kmeans.shares.ring_sizes import Rings
+from ppodc.mpc import round_trip
 from ppodc.records.result_shares import open_output
 from ppodc.records.sharing import mask, split
 from ppodc.transport.channel import memory_pair
@@ -333,13 +334,27 @@ def test_the_log_says_how_records_are_multiplied(caplog):
     assert caplog.text.count("products with records by transfers") == 2
 
 
+@pytest.mark.parametrize(("slow_us", "way"), [(0, "lattice encryption"), (1 << 40, "transfers")])
+def test_a_job_on_few_records_looks_at_the_link(slow_us, way, monkeypatch, caplog):
+    monkeypatch.setattr(round_trip, "SLOW_US", slow_us)
+    records = np.random.default_rng(8).integers(0, 1001, (400, 4))
+    with caplog.at_level("INFO"):
+        check(make, Job(records, 2, 1000, max_iter=2))
+    assert caplog.text.count(f"products with records by {way}") == 2
+
+
 def test_a_job_chooses_how_records_are_multiplied():
     large, small = (Parameters(m, 10, 4, 1000, Fraction(0)) for m in (1000, 999))
     huge = Parameters((1 << 31) - 70, 10, 64, 1 << 20, Fraction(0))
     for params, lattice in ((large, True), (small, False), (huge, True)):
         assert (lattice_for(params, Rings.of(params)) is not None) == lattice
+    assert lattice_for(small, Rings.of(small), slow=True) is not None
+    tiny = replace(small, m=399)
+    assert lattice_for(tiny, Rings.of(tiny), slow=True) is None
     assert lattice_for(replace(small, products="lattice"), Rings.of(small)) is not None
-    assert lattice_for(replace(large, products="transfers"), Rings.of(large)) is None
+    for slow in (False, True):
+        transfers = replace(large, products="transfers")
+        assert lattice_for(transfers, Rings.of(large), slow=slow) is None
     beyond = replace(Rings.of(large), point=FixedPoint.of(10**9, 10**6, 4, (1 << 200) - 1))
     assert lattice_for(large, beyond) is None
     with pytest.raises(WidthError, match="by transfers"):

@@ -26,6 +26,7 @@ from ppodc.cli.local import local
 from ppodc.cli.options import CONFIG_VARIABLE, CONFIGURATIONS, err
 from ppodc.cli.owner_keys import owner
 from ppodc.cli.owners import owners
+from ppodc.cli.plain_help import SectionedGroup
 from ppodc.cli.privacy import budget, privacy
 from ppodc.errors import ChannelError, PpodcError, ProtocolError
 from ppodc.extras import named_if_missing
@@ -40,6 +41,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    cls=SectionedGroup,
 )
 link.add_typer(link_pair)
 for _commands in (deploy, desk, owners, jobs, ledger, advice, health, local):
@@ -100,7 +102,7 @@ def main() -> None:
         with named_if_missing():
             app()
     except (ChannelError, ProtocolError) as error:
-        err.print(f"[red]link:[/] {escape(str(error))}")
+        err.print(f"[red]connection:[/] {escape(str(error))}")
         sys.exit(3)
     except PpodcError as error:
         err.print(f"[red]error:[/] {escape(str(error))}")

@@ -56,7 +56,7 @@ def explain_command(
         str | None, typer.Argument(help="Code of an error, or an exit status. None: list all.")
     ] = None,
 ) -> None:
-    """Explain the code of an error, as a refusal and the JSON log have it, or an exit status."""
+    """Explain an error code, as a refusal or the JSON log shows it, or an exit status."""
     known = _codes()
     if code is None:
         show_table(("code", "meaning"), [*known.items(), *EXITS.items()])
@@ -88,7 +88,7 @@ def doctor_command(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Look for what is wrong: installation, configuration, keys, disk, and whether clouds answer.
+    """Check the installation, configuration, keys and disk, and that the clouds answer.
 
     Nothing is changed. Exit status 1: something is wrong.
     """

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ppodc.cli.options import config_option, err, out
+from ppodc.cli.plain_help import group
 from ppodc.errors import ConfigError
 
 if TYPE_CHECKING:
     from ppodc.service.store import Store
 
-audit = typer.Typer(
-    help="Did a cloud keep to the protocol? For jobs whose spec says audit = true.",
-    no_args_is_help=True,
-)
+audit = group(help="Check that a cloud kept to the protocol, in jobs whose spec says audit = true.")
 CloudConfig = Annotated[Path, config_option("cloud1.toml or cloud2.toml of this deployment.")]
 RegisterFile = Annotated[
     Path, typer.Option("--register", help="The auditor's file of datasets and sides.")

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from ppodc.cli.options import JsonFile, err, png_to_write, write_json
+from ppodc.cli.plain_help import group, plain
 
 HELP = """Measurements on this machine. Each one starts what it needs and prints tables.
 
@@ -69,11 +70,8 @@ LOCAL_DP = {
 }
 FAMILIES = {"k-means": KMEANS, "Record linkage": LINKAGE, "The platform": PLATFORM}
 
-bench = typer.Typer(help=HELP, no_args_is_help=True)
-ldp = typer.Typer(
-    help="Clustering under differential privacy: the published systems, ours, and peers.",
-    no_args_is_help=True,
-)
+bench = group(help=HELP)
+ldp = group(help="Clustering under differential privacy: the published systems, ours, and peers.")
 
 
 def _lazy(place: str) -> type[TyperCommand]:
@@ -83,7 +81,7 @@ def _lazy(place: str) -> type[TyperCommand]:
         def make_context(
             self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
         ) -> Any:
-            return _load(place).make_context(info_name, args, parent, **extra)
+            return plain(_load(place), parent).make_context(info_name, args, parent, **extra)
 
     return Lazy
 

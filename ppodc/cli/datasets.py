@@ -14,6 +14,7 @@ from ppodc.cli.options import (
     out,
     show_table,
 )
+from ppodc.cli.plain_help import group
 from ppodc.cli.privacy import show_explanation
 from ppodc.errors import OptionError
 
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from client.both_clouds import ListedDataset
     from ppodc.service.sealed_uploads import Upload
 
-dataset = typer.Typer(
-    help="Datasets: create, list, leave uploads out, seal, delete.", no_args_is_help=True
-)
+dataset = group(help="Create, list, seal and delete datasets, or leave uploads out.")
 
 
 @dataset.command("create")

@@ -9,11 +9,12 @@ import typer
 
 from ppodc.cli.log_lines import LogForm, begin_log
 from ppodc.cli.options import Config1, Config2, DeploymentKind, SafeKeyBits, out
+from ppodc.cli.plain_help import group
 
 deploy = typer.Typer()
 Log = Annotated[LogForm, typer.Option(help="Lines for people, or one JSON object a line.")]
-cloud1 = typer.Typer(help="Cloud 1: takes share 1 of every record.", no_args_is_help=True)
-cloud2 = typer.Typer(help="Cloud 2: takes the seeds, holds the key.", no_args_is_help=True)
+cloud1 = group(help="Serve cloud 1, which takes share 1 of every record and runs the jobs.")
+cloud2 = group(help="Serve cloud 2, which takes the seeds that share 2 is made from.")
 
 
 @deploy.command("init")
@@ -87,7 +88,7 @@ def key_command(
     ] = False,
     key_bits: SafeKeyBits = 2048,
 ) -> None:
-    """Make the key of one party: NAME.secret stays there, NAME.public goes to the others.
+    """Make the key of one party. NAME.secret stays with it, NAME.public goes to the others.
 
     For parties that trust nobody with their keys, instead of `ppodc init` for all.
     """
@@ -105,7 +106,7 @@ def split_key_command(
     cloud2: Annotated[Path, typer.Argument(help="New file for cloud 2's share.")],
     key_bits: SafeKeyBits = 2048,
 ) -> None:
-    """Deal a Paillier key as two shares, so that no cloud opens a ciphertext alone.
+    """Deal a Paillier key as two shares, so that neither cloud decrypts alone.
 
     Whoever runs this is trusted: give each cloud its file and keep neither. The whole key is never
     stored, and both files together are as good as it. A cloud names its file as paillier_share.

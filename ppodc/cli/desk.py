@@ -23,7 +23,7 @@ def desk_command(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of loopback; 0: any.")] = 0,
 ) -> None:
-    """Open the desk: studies, tables and results on a page that only this machine can reach.
+    """Open the desk, a web page for studies, tables and results that only this machine reaches.
 
     The page is opened once, through a private file. It ends by its button or after 30 idle
     minutes. If the desk runs already, its page is opened once more.
@@ -48,7 +48,7 @@ def invite_command(
     config: Annotated[Path, config_option("operator.toml or owner.toml: both clouds' keys.")],
     study: Annotated[str, typer.Option(help="Name of the dataset that it is about.")] = "",
 ) -> None:
-    """Write an invitation: both clouds' endpoints and public keys, in one file without secrets.
+    """Write an invitation: a file with both clouds' endpoints and public keys, and no secrets.
 
     Whoever gets it opens it at the desk or with `ppodc join-deployment`. Compare the six words.
     """
@@ -69,7 +69,7 @@ def join_command(
     folder: Annotated[Path, typer.Option(help="A new folder for your key and configuration.")],
     role: Annotated[Role, typer.Option(help="What you are to the clouds.")] = "owner",
 ) -> None:
-    """Open an invitation: make a key, write a configuration and an answer to send back.
+    """Accept an invitation: make a key, write a configuration, and an answer to send back.
 
     Compare the six words with another owner, by telephone, before you send any records.
     """
@@ -98,7 +98,7 @@ def admit_command(
         bool, typer.Option("--yes", help="With --replace: do not ask. For scripts.")
     ] = False,
 ) -> None:
-    """Let a key call this cloud, without a restart; compare its six words with its owner first.
+    """Let a key call this cloud at once. Compare its six words with its owner first.
 
     With --replace it takes the place of the party's earlier keys, which are refused from then on.
     The party keeps its datasets, uploads and results once every cloud has done so. Nothing proves

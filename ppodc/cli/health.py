@@ -26,7 +26,7 @@ def health_command(
         float, typer.Option(min=0.1, help="Seconds that an owner or operator waits for the clouds.")
     ] = 3.0,
 ) -> None:
-    """Tell whether a service is well, or, for owners and operators, whether both clouds answer.
+    """Check that a service is well or, for owners and operators, that both clouds answer.
 
     A cloud's service answers where `health` in its configuration says (off unless it is set); so
     this runs on the cloud's own machine. Exit status 0: all is well; 1: something is not; 2: the

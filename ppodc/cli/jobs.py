@@ -52,7 +52,7 @@ def prepare_command(
     suite: JobSuite = None,
     pairs: Pairs = None,
 ) -> None:
-    """Fill the pairs' pools with randomness ahead of a run of the same suite and as many pairs.
+    """Precompute randomness for a later run with the same suite and as many pairs.
 
     Seal the dataset first. Supplies stay on the workers' disks and serve once; a run that needs
     more makes more by itself. Of a linkage an iteration is a round of comparisons.
@@ -75,7 +75,7 @@ def run_command(
     pairs: Pairs = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Run a dataset's job: seal it, compute on the worker pairs, leave the result to owners.
+    """Run a dataset's job: seal the dataset, compute, and keep the result for its owners.
 
     Works from a shell and as `ray job submit -- ppodc run ...`. Ctrl-C stops it where it is;
     `ppodc resume` goes on.
@@ -109,7 +109,7 @@ def resume_command(
 
 @jobs.command("status")
 def status_command(name: Dataset, config: Config1) -> None:
-    """Tell where a job stands."""
+    """Show the state of a job, why it stopped, and what to do next."""
     from ppodc.service.config import load_first
 
     for text in _where(load_first(config), name):
@@ -134,7 +134,7 @@ def _where(config: "Cloud1Config | CollectorConfig", name: str) -> list[str]:
 
 @jobs.command("cancel")
 def cancel_command(name: Dataset, config: Config1) -> None:
-    """Stop a job for good; no result will be revealed."""
+    """Stop a job for good. No result is revealed."""
     from master.job import cancel_job
     from ppodc.service.config import Cloud1Config, load_first
 

@@ -42,7 +42,7 @@ def ledger_command(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Print what a cloud has written down, who learnt what, and check that the chain holds.
+    """Print the ledger of a cloud, which says who learnt what, and check its hash chain.
 
     The last line has the number of entries and the head. Whoever notes them can later see, with
     --since, that nothing was cut off or written anew. This program notes them by itself as well,

@@ -20,17 +20,17 @@ from ppodc.cli.options import (
     show_table,
     write_json,
 )
+from ppodc.cli.plain_help import group
 from ppodc.errors import OptionError
 
 if TYPE_CHECKING:
     from ppodc.linkage.estimate import Estimate
 
-link = typer.Typer(
+link = group(
     help=(
-        "Record linkage: which records of several owners are the same. `ppodc sample-spec --kind "
-        "linkage` prints a spec; owners give records with `ppodc upload`."
-    ),
-    no_args_is_help=True,
+        "Link records: find a rule, estimate its cost and privacy, preview blocks, fetch links, or "
+        "link two tables without clouds. `ppodc sample-spec --kind linkage` prints a spec."
+    )
 )
 SpecFile = Annotated[
     Path, typer.Argument(help="Spec file of the kind linkage, or of k-means with one inside.")

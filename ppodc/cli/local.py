@@ -120,7 +120,7 @@ def demo_command(
         bool, typer.Option("--desk", help="Open the desks of all parties instead, and wait.")
     ] = False,
 ) -> None:
-    """Run everything on this machine: 2 owners, 2 clouds, worker pairs; plot the clusters.
+    """Run a whole study on this machine: two owners, two clouds, worker pairs, a plot.
 
     With --desk nothing is uploaded: two owners, the operator and cloud 1 get a desk each, and you
     are all of them.

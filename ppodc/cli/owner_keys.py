@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from ppodc.cli.options import OwnConfig, out
+from ppodc.cli.plain_help import group
 
-owner = typer.Typer(help="Add an owner, or give one a new key.", no_args_is_help=True)
+owner = group(help="Add an owner, or give one a new key.")
 
 
 @owner.command("add")

@@ -49,7 +49,7 @@ def spec_command(
         config_option("owner.toml or operator.toml: ask both clouds.", needed=False),
     ] = None,
 ) -> None:
-    """Print a spec in words: who takes part, what is revealed to whom, how often; its digest."""
+    """Explain a spec: who takes part, what is revealed to whom and how often. Print its digest."""
     from client.both_clouds import Clouds
     from ppodc.spec import Spec
 
@@ -135,7 +135,7 @@ def upload_command(
 
 @owners.command("releases")
 def releases_command(config: OwnConfig) -> None:
-    """List the exact jobs that got rows of yours: results of two must not differ by a few rows."""
+    """List the exact jobs that hold your rows. Two of them must not differ by a few rows."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner:
@@ -176,7 +176,7 @@ def withdraw_command(
     config: OwnConfig,
     upload: Annotated[str | None, typer.Option(help="One upload by its id; else all own.")] = None,
 ) -> None:
-    """Take uploads back before the records are sealed; both clouds delete them."""
+    """Take uploads back before the records are sealed. Both clouds delete them."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner:
@@ -199,7 +199,7 @@ def labels_command(
     header: Annotated[bool, typer.Option(help="Whether the CSV has a line of names.")] = True,
     only: OnlyAsked = False,
 ) -> None:
-    """Find the cluster of each own row from the result of a local job; nothing of them is sent."""
+    """Find the cluster of each of your rows from the result of a local job. Nothing is sent."""
     from client.owner import Owner
     from ppodc.records.read_table import Only, names_of_rows
 
@@ -212,7 +212,7 @@ def labels_command(
 
 @owners.command("datasets")
 def datasets_command(config: OwnConfig) -> None:
-    """List the datasets you take part in: how far each is, and what you have uploaded."""
+    """List the datasets that you take part in, their states, and your uploads."""
     from client.owner import Owner
 
     rows = []
@@ -230,7 +230,7 @@ def datasets_command(config: OwnConfig) -> None:
 
 @owners.command("progress")
 def progress_command(name: Dataset, config: OwnConfig) -> None:
-    """Show the progress of a dataset's job."""
+    """Show how far a dataset's job is."""
     from client.owner import Owner
 
     with Owner.connect(config) as owner:

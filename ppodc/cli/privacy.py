@@ -17,6 +17,7 @@ from ppodc.cli.options import (
     show_table,
     write_json,
 )
+from ppodc.cli.plain_help import PlainGroup, group
 from ppodc.errors import ConfigError, OptionError
 
 if TYPE_CHECKING:
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
     from ppodc.service.job_state import JobState
     from ppodc.spec import Spec
 
-privacy = typer.Typer(
-    help="What a job guarantees for one record, and what that costs.", no_args_is_help=True
-)
-budget = typer.Typer()
+privacy = group(help="Explain what a job guarantees for one record, and what that costs.")
+budget = typer.Typer(cls=PlainGroup)
 BudgetConfig = Annotated[Path | None, config_option("owner.toml of this owner.", needed=False)]
 BudgetFolder = Annotated[
     Path | None,
@@ -99,7 +98,7 @@ def audit_command(
 def budget_options(
     context: typer.Context, config: BudgetConfig = None, folder: BudgetFolder = None
 ) -> None:
-    """Show an owner's privacy budget; without a command, `show`."""
+    """Show an owner's privacy budget, or make a new report key."""
     if context.invoked_subcommand is None:
         budget_command(config, folder)
 
@@ -133,7 +132,7 @@ def budget_forget_command(
         bool, typer.Option("--charge", help="Say that you know: what is sent again costs again.")
     ] = False,
 ) -> None:
-    """Make a new report key when the old one is lost; what was spent stays spent."""
+    """Make a new report key when the old one is lost. What was spent stays spent."""
     owner, _ = _owner(config)
     if not charge:
         raise OptionError(

@@ -3,9 +3,11 @@
 import pytest
 import typer
 from rich.text import Text
+from typer.testing import CliRunner
 
 from ppodc.cli import app
 from ppodc.cli.bench import FAMILIES, LOCAL_DP, _load
+from ppodc.cli.plain_help import SECTIONS
 
 
 def texts(command, path):
@@ -27,6 +29,19 @@ def test_no_command_loses_a_word():
     found = dict(texts(typer.main.get_command(app), "ppodc"))
     assert "with \\[privacy]" in found["ppodc privacy explain"]
     check(found.items())
+
+
+def test_every_command_stands_in_one_section():
+    whole = typer.main.get_command(app)
+    told = [name for names in SECTIONS.values() for name in names]
+    assert whole.list_commands(typer.Context(whole)) == told
+
+
+def test_flags_show_no_type():
+    for words in ([], ["upload"], ["bench", "iteration"], ["dataset", "delete"]):
+        text = CliRunner().invoke(app, [*words, "--help"]).output
+        assert "--help" in text
+        assert "<bool>" not in text, words
 
 
 @pytest.mark.parametrize("commands", [*FAMILIES.values(), LOCAL_DP])

@@ -8,13 +8,14 @@ equal = eh & el. The sign of x, |x| < 2^w, is bit w of x1 + x2: its own bits and
 Half of a batch has C1 as sender of the digits, the other half C2, so that both work alike.
 
 Over a slow link few numbers are compared in fewer rounds: digits are joined three at a time
-(`join_three`), for about twice as many AND pairs. `slow` asks for that, of `needs` alike.
+(`join_three`), for about twice as many AND pairs. `slow` asks for that, of `needs` alike. Where
+a round is worth 2 AND pairs a comparison, `last_three` joins the last three digits at once.
 
 Who learns what: nothing; the receiver's digits travel masked by its random choices, the tables
 by pads of which the receiver has one, the tree opens masked bits only. A sender that deviates may
 write any table, so that the receiver's share becomes any function of its digit; a receiver that
 deviates has chosen another digit. No message of the honest cloud depends on either.
-Rounds: 2 + log2(w/4), or about log3. Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4.
+Rounds: 2 + log2(w/4), one less, or about log3. Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4.
 Supplies: w/8 leaves in each direction and w/4 - 1 AND pairs.
 """
 
@@ -47,42 +48,58 @@ UNIT = 2 * WORD  # comparisons come in batches of this size, one word for each d
 _DIGITS, _TABLES, _JOIN = "shares.digits", "shares.tables", "shares.join"
 
 
-def rounds(count: int, width: int, *, slow: bool = False) -> int:
+def rounds(count: int, width: int, *, slow: bool = False, last_three: bool = False) -> int:
     """Rounds of `count` comparisons."""
-    return 2 + len(_levels(count, -(-width // DIGIT), slow))
+    return 2 + len(_levels(count, -(-width // DIGIT), slow, last_three))
 
 
-def needs(count: int, width: int, *, slow: bool = False) -> Needs:
+def needs(count: int, width: int, *, slow: bool = False, last_three: bool = False) -> Needs:
     """Supplies for `count` comparisons of `width` bits."""
     digits, rows = -(-width // DIGIT), padded(count, UNIT)
-    joins = sum(join_three.PAIRS * three + two for three, two in _levels(count, digits, slow))
+    levels = _levels(count, digits, slow, last_three)
+    joins = sum(join_three.PAIRS * three + two for three, two in levels)
     return Needs(leaves=digits * rows // 2, pairs=joins * rows // WORD)
 
 
-def _levels(count: int, digits: int, slow: bool) -> list[tuple[int, int]]:
+def _levels(count: int, digits: int, slow: bool, last_three: bool) -> list[tuple[int, int]]:
     """Nodes that join three digits, or two, level by level."""
     levels = []
     while digits > 1:
-        three = digits // 3 if slow and count <= QUICK else 0
+        at_once = (slow and count <= QUICK) or (last_three and digits == 3)
+        three = digits // 3 if at_once else 0
         two = 0 if three else digits // 2
         levels.append((three, two))
         digits -= 2 * three + two
     return levels
 
 
-def sign(session: Session, values: AdditiveShare, width: int, *, slow: bool = False) -> XorShare:
+def sign(
+    session: Session,
+    values: AdditiveShare,
+    width: int,
+    *,
+    slow: bool = False,
+    last_three: bool = False,
+) -> XorShare:
     """1 where a value of -2^width < x < 2^width is negative: (n) values -> words of bits."""
     limb, bit = divmod(width, WORD)
     own = ((values.limbs[:, limb] >> U64(bit)) & U64(1)).astype(np.uint8)
     # bit w of x1 + x2 = (bit w of x1) ^ (bit w of x2) ^ (carry out of the bits below)
-    out = carry(session, values, width, slow=slow)
+    out = carry(session, values, width, slow=slow, last_three=last_three)
     words = np.zeros_like(out.words)
     packed = pack(own)
     words[: len(packed)] = packed
     return out ^ XorShare(words)
 
 
-def carry(session: Session, values: AdditiveShare, width: int, *, slow: bool = False) -> XorShare:
+def carry(
+    session: Session,
+    values: AdditiveShare,
+    width: int,
+    *,
+    slow: bool = False,
+    last_three: bool = False,
+) -> XorShare:
     """The carry out of the low `width` bits of x1 + x2: (n) -> words, padded to a full UNIT."""
     count = padded(len(values.limbs), UNIT)
     limbs = np.zeros((count, values.length), U64)
@@ -92,7 +109,7 @@ def carry(session: Session, values: AdditiveShare, width: int, *, slow: bool = F
     mine, theirs = (
         (limbs[:half], limbs[half:]) if session.role == 1 else (limbs[half:], limbs[:half])
     )
-    levels = _levels(len(values.limbs), -(-width // DIGIT), slow)
+    levels = _levels(len(values.limbs), -(-width // DIGIT), slow, last_three)
     nodes = None
     if threes := sum(three for three, _ in levels):
         nodes = join_three.Nodes(session, threes, count // WORD)

@@ -7,10 +7,10 @@ adds 1 to every product, which is then off by at most 1 (`parameters`).
 
 Who learns what: nothing; ring-LWE hides rows and matrices. A cloud keeps the peer's encrypted rows,
 hence the margin in `parameters`. A peer that deviates: see `cipher`. Rounds: 1 for keys, 1 per
-block of up to 16384 rows to take in, none for products, which come with what follows. Bytes and direction:
-about 26 per row and column to take in and 14 per row and product with a column, at w = 96; at least
-a quarter of those of a full block. Memory: 8 bytes per prime, row and column of the peer's rows, in
-a file beyond a budget, from which 32 MB are read at a time.
+block of up to 16384 rows to take in, none for products, whose answers come with what follows. Bytes
+and direction: about 26 per row and column to take in and 14 per row and product with a column, at
+w = 96; at least a quarter of those of a full block. Memory: 8 bytes per prime, row and column of
+the peer's rows, in a file beyond a budget, from which 32 MB are read at a time.
 """
 
 from collections.abc import Callable, Generator, Iterator

@@ -15,8 +15,8 @@ Who learns what: nothing; the receiver's digits travel masked by its random choi
 by pads of which the receiver has one, the tree opens masked bits only. A sender that deviates may
 write any table, so that the receiver's share becomes any function of its digit; a receiver that
 deviates has chosen another digit. No message of the honest cloud depends on either.
-Rounds: 2 + log2(w/4), one less, or about log3. Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4.
-Supplies: w/8 leaves in each direction and w/4 - 1 AND pairs.
+Rounds: 2 + log2(w/4), one less with `last_three`, or about log3. Bytes per comparison and
+direction: about 2.25 w/4 + 3/8 w/4. Supplies: w/8 leaves in each direction and w/4 - 1 AND pairs.
 """
 
 from collections.abc import Sequence

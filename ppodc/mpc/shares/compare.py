@@ -191,17 +191,24 @@ def _nibbles(limbs: U64Array, width: int, complement: int, out: Array) -> None:
 @compiled(in_u4, in_u1, in_u1, in_u8_2, out_u4)
 def _masked_tables(pads: Array, wishes: Bits, digits: Bits, masks: U64Array, out: Array) -> None:
     """Entry y of table i: ([y > digit] ^ mask, [y = digit] ^ mask) under pad y ^ wish."""
-    for i in range(out.shape[0]):
-        wish = (wishes[i // 2] >> np.uint8(4 * (i % 2))) & np.uint8(15)
-        pad = permuted(pads[i], wish)
-        digit = U64(digits[i])
-        # Bit 2y for y > digit, and bit 2 digit + 1 for equality.
-        truth = (U64(0x55555555) << (U64(2) * digit + U64(2))) | (U64(2) << (U64(2) * digit))
-        bit = U64(i % 64)
-        greater = (masks[0, i // 64] >> bit) & U64(1)
-        equal = (masks[1, i // 64] >> bit) & U64(1)
-        both = greater * U64(0x55555555) ^ equal * U64(0xAAAAAAAA)
-        out[i] = pad ^ np.uint32((truth ^ both) & U64(0xFFFFFFFF))
+    one, two = np.uint32(1), np.uint32(2)
+    evens, odds = np.uint32(0x55555555), np.uint32(0xAAAAAAAA)
+    wish = np.empty(64, np.uint8)
+    for w in range(out.shape[0] // 64):  # in steps that vector instructions can take
+        first = 64 * w
+        for i in range(32):
+            wish[2 * i] = wishes[first // 2 + i] & np.uint8(15)
+            wish[2 * i + 1] = wishes[first // 2 + i] >> np.uint8(4)
+        above, same = masks[0, w], masks[1, w]
+        for b in range(64):
+            # Bit 2y for y > digit, and bit 2 digit + 1 for equality.
+            digit = np.uint32(digits[first + b])
+            place = one << (digit + digit)
+            truth = ((np.uint32(0) - (place << two)) & evens) | (place << one)
+            greater = np.uint32(0) - (np.uint32(above >> U64(b)) & one)
+            equal = np.uint32(0) - (np.uint32(same >> U64(b)) & one)
+            pad = permuted(pads[first + b], wish[b])
+            out[first + b] = pad ^ truth ^ (greater & evens) ^ (equal & odds)
 
 
 @compiled(in_u4, in_u1, in_u1, out_u8_2)

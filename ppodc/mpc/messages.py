@@ -7,9 +7,12 @@ Work that no record or centre is needed for can be done in the waits of other st
 part of it whenever own messages are on their way and the peer's have not come (`turn`). Both clouds
 have their turns at the same places of the protocol, which follow from public numbers, in one
 thread: what is drawn and sent has one order, and a record of it can be played back.
+
+What is not needed yet may be received with what comes next, without a wait of its own
+(`receive_later`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +34,19 @@ class PeerLink:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._beside: list[Iterator[None]] = []
+        self._later: Callable[[], None] | None = None
+        self._in_turn = False
+
+    def receive_later(self, receive: Callable[[], None]) -> None:
+        """Call this before anything else is received, but for what travels beside other steps."""
+        self.settle()
+        self._later = receive
+
+    def settle(self) -> None:
+        """Receive now what was to be received later."""
+        receive, self._later = self._later, None
+        if receive is not None:
+            receive()
 
     def do_beside(self, work: Iterator[None]) -> None:
         """Do this in the waits to come, a part at each; both clouds begin it at the same place.
@@ -52,8 +68,11 @@ class PeerLink:
                 self._advance()
 
     def _advance(self) -> None:
-        work, self._beside = self._beside, []
-        self._beside = [part for part in work if next(part, _OVER) is not _OVER]
+        work, self._beside, self._in_turn = self._beside, [], True
+        try:
+            self._beside = [part for part in work if next(part, _OVER) is not _OVER]
+        finally:
+            self._in_turn = False
 
     def send(self, kind: str, *arrays: NDArray[Any]) -> None:
         """Send arrays; they may be changed afterwards."""
@@ -73,6 +92,8 @@ class PeerLink:
 
     def receive_all(self, kind: str, *specs: Spec) -> tuple[NDArray[Any], ...]:
         """The arrays of the next message, as many as `specs`; read-only."""
+        if not self._in_turn:
+            self.settle()
         arrays = self.channel.receive(kind).arrays
         wanted = [(np.dtype(dtype), shape) for dtype, shape in specs]
         got = [(array.dtype, array.shape) for array in arrays]

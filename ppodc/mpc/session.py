@@ -38,7 +38,7 @@ from ppodc.mpc.supplies import Supplies
 from ppodc.transport.channel import Channel
 from ppodc.transport.wire import Body
 
-VERSION = 8
+VERSION = 9
 _HELLO = "shares.hello"
 _SILENT = "silent"  # in a job's text, and the folder of such supplies
 _NONCE_BYTES = 32

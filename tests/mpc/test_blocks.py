@@ -31,6 +31,8 @@ from ppodc.mpc.spill import Budget
 from ppodc.records.sharing import mask, split
 from tests.mpc.pair import opened, share
 
+JOINS = ({}, {"slow": True}, {"last_three": True})  # of a comparison's digits
+
 
 def shared_bits(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     own = np.random.default_rng(8).integers(0, 2, bits.shape).astype(np.uint8)
@@ -64,11 +66,11 @@ def test_scale_multiplies_columns_by_a_scalar(pair, limbs):
 @pytest.mark.parametrize(
     ("limbs", "width"), [(1, 1), (1, 4), (1, 5), (1, 63), (2, 64), (2, 117), (3, 191), (20, 1279)]
 )
-@pytest.mark.parametrize("slow", [False, True])
-def test_sign_of_edges_and_random_numbers(pair, limbs, width, slow):
+@pytest.mark.parametrize("joins", JOINS)
+def test_sign_of_edges_and_random_numbers(pair, limbs, width, joins):
     g, most = random.Random(width), (1 << width) - 1
     values = [0, 1, -1, most, -most, *(g.randrange(-most, most + 1) for _ in range(150))]
-    quick = partial(compare.sign, slow=slow)
+    quick = partial(compare.sign, **joins)
     first, second = pair.run(quick, share(values, limbs), (width, width))
     assert (first ^ second).unpack(len(values)).tolist() == [int(x < 0) for x in values]
 
@@ -93,17 +95,17 @@ def test_three_digits_are_joined_for_all_their_bits(pair):
 
 
 def test_needs_of_a_comparison_are_what_it_takes(pair):
-    def work(session, slow):
-        needs = compare.needs(100, 76, slow=slow)
+    def work(session, joins):
+        needs = compare.needs(100, 76, **joins)
         session.supplies.reserve(needs)
         before = session.supplies.available()
         rounds = session.link.channel.traffic.rounds
-        compare.sign(session, AdditiveShare(np.zeros((100, 2), np.uint64)), 76, slow=slow)
+        compare.sign(session, AdditiveShare(np.zeros((100, 2), np.uint64)), 76, **joins)
         assert session.supplies.available() == before - needs
-        return session.link.channel.traffic.rounds - rounds, compare.rounds(100, 76, slow=slow)
+        return session.link.channel.traffic.rounds - rounds, compare.rounds(100, 76, **joins)
 
-    for slow, wanted in ((False, 7), (True, 5)):
-        assert pair.run(work, (slow, slow)) == ((wanted, wanted), (wanted, wanted))
+    for joins, wanted in zip(JOINS, (7, 5, 6), strict=True):
+        assert pair.run(work, (joins, joins)) == ((wanted, wanted), (wanted, wanted))
 
 
 def test_sign_when_shares_are_extreme(pair):

@@ -245,6 +245,7 @@ def test_both_clouds_get_shares_of_the_products(pair, monkeypatch, rows, columns
         table = both.take_in(session, lambda a, b: own[a:b], rows, Budget(1 << 20))
         blocks = range(-(-rows // DEGREE))
         found = [both.products(session, table, blocks, part) for _ in range(2)]
+        session.link.settle()
         table.close()
         return AdditiveShare.concat(found)
 

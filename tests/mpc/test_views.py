@@ -68,7 +68,9 @@ def zero_lattice(session):
     zeros = AdditiveShare(np.zeros((DEGREE, 1, 2), np.uint64))
     pair = LatticePair(session, choose(96, 1))
     table = pair.take_in(session, lambda a, b: zeros[a:b], DEGREE, Budget(1 << 30))
-    return pair.products(session, table, range(1), AdditiveShare(np.zeros((1, 1, 2), np.uint64)))
+    found = pair.products(session, table, range(1), AdditiveShare(np.zeros((1, 1, 2), np.uint64)))
+    session.link.settle()
+    return found
 
 
 SUPPLIES = Needs(leaves=25 * 512 * 2, pairs=900, transfers=3 * 4096)  # for any one of these

@@ -127,9 +127,10 @@ class SharesHalf(Half):
         `to_prepare(iterations)`.
         """
         with self._session.step("prepare", offline=True):
-            self._session.supplies.prepare(self._missing(iterations, rows), progress)
-            if self._p.k > 1:
+            if self._p.k > 1:  # the peer's answers come with the supplies
                 self._assigner.products_ahead.fill(self._shards, iterations)
+            self._session.supplies.prepare(self._missing(iterations, rows), progress)
+            self._session.link.settle()
 
     def to_prepare(self, iterations: int, rows: Sequence[int] | None = None) -> int:
         """Transfers that `prepare` would make for its supplies now."""

@@ -92,10 +92,9 @@ def distances(
     if square is None:
         squares, runs = multiply.multiply_runs(session, c, c)
         beside = correlated_ot.begin_all(session.ot, runs)
-    once = RandomProducts(random.matrix.low(1), random.products.low(1))
     factor = -2 if exact else -2 << _SPARE_BITS
     scaled = c.times(factor).reshape(-1, 1)
-    products = masked_products(session, records.low(1), scaled, once, beside).reshape(-1)
+    products = masked_products(session, records.low(1), scaled, random, beside).reshape(-1)
     if square is None:  # received only now
         square = squares.sum().reshape(1)
     if not exact:

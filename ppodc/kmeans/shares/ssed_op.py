@@ -17,7 +17,7 @@ from ppodc.kmeans.shares.products import RandomProducts
 from ppodc.kmeans.shares.ring_sizes import Rings
 from ppodc.kmeans.shares.scaling import Centres
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares.additive import U64, AdditiveShare, matrix_product
+from ppodc.mpc.shares.additive import U64, AdditiveShare, add_matrix_product
 from ppodc.mpc.shares.truncate import drop_bits
 
 _OPEN = "shares.centres"
@@ -46,12 +46,13 @@ def masked_products(
     random: RandomProducts,
     beside: Callable[[], None] | None = None,
 ) -> AdditiveShare:
-    """x . V of records (n, l) and a shared matrix V (l, c), all in one ring: (n, c).
+    """x . V of records (n, l) and a shared matrix V (l, c) in one ring: (n, c).
 
+    `random` may be in a larger ring, and its products may be received in this round.
     `beside` receives what was sent before, for other numbers, in the same round.
     """
     # open V - R, masked by a random matrix
-    own = np.ascontiguousarray((matrix - random.matrix).limbs)
+    own = np.ascontiguousarray((matrix - random.matrix.low(matrix.length)).limbs)
     session.link.send(_OPEN, own)
     session.link.turn()
     if beside is not None:
@@ -59,4 +60,6 @@ def masked_products(
     other = session.link.receive(_OPEN, U64, *own.shape)
     opened = (AdditiveShare(own) + AdditiveShare(other)).limbs
     # x . V = x . R + x . (V - R): the second product is local, as V - R is public
-    return random.products + AdditiveShare(matrix_product(records.limbs, opened))
+    products = random.products.limbs[..., : records.length].copy()
+    add_matrix_product(records.limbs, opened, products)
+    return AdditiveShare(products)

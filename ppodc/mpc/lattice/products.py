@@ -7,10 +7,10 @@ adds 1 to every product, which is then off by at most 1 (`parameters`).
 
 Who learns what: nothing; ring-LWE hides rows and matrices. A cloud keeps the peer's encrypted rows,
 hence the margin in `parameters`. A peer that deviates: see `cipher`. Rounds: 1 for keys, 1 per
-block of up to 16384 rows to take in, 1 for products of any number of blocks. Bytes and direction:
-about 26 per row and column to take in and 14 per row and product with a column, at w = 96; at least
-a quarter of those of a full block. Memory: 8 bytes per prime, row and column of the peer's rows, in
-a file beyond a budget, from which 32 MB are read at a time.
+block of up to 16384 rows to take in, none for products, whose answers come with what follows. Bytes
+and direction: about 26 per row and column to take in and 14 per row and product with a column, at
+w = 96; at least a quarter of those of a full block. Memory: 8 bytes per prime, row and column of
+the peer's rows, in a file beyond a budget, from which 32 MB are read at a time.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ppodc.mpc.compiled import compiled, i64, in_u8_2, out_u8_3
 from ppodc.mpc.lattice.cipher import (
     LatticeKey,
     Products,
@@ -30,7 +31,13 @@ from ppodc.mpc.lattice.cipher import (
 from ppodc.mpc.lattice.parameters import DEGREE, LatticeParameters
 from ppodc.mpc.lattice.residues import Residues
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares.additive import AdditiveShare, U64Array, matrix_product, public
+from ppodc.mpc.shares.additive import (
+    U64,
+    AdditiveShare,
+    U64Array,
+    add_carry,
+    add_matrix_product,
+)
 from ppodc.mpc.spill import Budget, Spool
 
 U32 = np.uint32
@@ -106,31 +113,44 @@ class LatticePair:
     ) -> AdditiveShare:
         """Rows of some blocks times the shared matrix (columns of the table, c): (rows, c).
 
-        Right modulo 2^w, but for an error of at most 1.
+        Right modulo 2^w, but for an error of at most 1, once something else has been received or
+        the link has settled: the peer's answers come with it (`PeerLink.receive_later`).
         """
+        found, parts = _parts(table, blocks, matrix)
         # as the one who multiplies: all answers are on their way before the peer's are awaited
-        found = [self._multiplied(session, table, number, matrix) for number in blocks]
-        for share in found:
-            self._opened(session, share)
-        return AdditiveShare(np.concatenate(found)) + public([1], matrix.length, session.role)
+        for number, part in zip(blocks, parts, strict=True):
+            self._multiply(session, table, number, matrix, part)
+
+        def receive() -> None:
+            with session.meter.step("products", offline=True):
+                for part in parts:
+                    self._open(session, part)
+
+        session.link.receive_later(receive)
+        return found
 
     def products_beside(
         self, session: Session, table: EncryptedTable, blocks: range, matrix: AdditiveShare
     ) -> Generator[None, None, AdditiveShare]:
         """`products` in the waits of other steps, with a stop after each block."""
-        found: list[U64Array] = []
-        for number in blocks:
-            found.append(self._multiplied(session, table, number, matrix))
-            if len(found) > 1:
-                self._opened(session, found[-2])
+        found, parts = _parts(table, blocks, matrix)
+        for at, (number, part) in enumerate(zip(blocks, parts, strict=True)):
+            self._multiply(session, table, number, matrix, part)
+            if at:
+                self._open(session, parts[at - 1])
             yield
-        self._opened(session, found[-1])
-        return AdditiveShare(np.concatenate(found)) + public([1], matrix.length, session.role)
+        self._open(session, parts[-1])
+        return found
 
-    def _multiplied(
-        self, session: Session, table: EncryptedTable, number: int, matrix: AdditiveShare
-    ) -> U64Array:
-        """Own products of a block and shares of those with the peer's rows: (rows, c, limbs)."""
+    def _multiply(
+        self,
+        session: Session,
+        table: EncryptedTable,
+        number: int,
+        matrix: AdditiveShare,
+        out: U64Array,
+    ) -> None:
+        """Own products of a block and shares of those with the peer's rows, into zeros."""
         p, (start, end), first = self._p, table.block(number), number * table.groups
         shape = (2, len(p.primes), self._group, DEGREE)
 
@@ -139,23 +159,39 @@ class LatticePair:
                 yield table.peers.read(group, group + 1).reshape(shape)
 
         # t1.R1 at C1, t2.R2 at C2
-        out = matrix_product(table.rows(start, end).limbs, matrix.limbs)
+        add_matrix_product(table.rows(start, end).limbs, matrix.limbs, out)
         for part, told, share in self._peer.answers(peers, end - start, matrix):
             session.link.send(_ANSWER, told)
-            _add(out, part, share)
-        return out
+            _add(out, part.start, share.limbs, 0)
 
-    def _opened(self, session: Session, out: U64Array) -> None:
+    def _open(self, session: Session, out: U64Array) -> None:
         """Add the shares of a block's products that the peer's answers give, as key holder."""
         rows, columns, limbs = out.shape
         for part in layout(rows, columns):
             told = session.link.receive(_ANSWER, U32, told_words(self._p))
-            _add(out, part, self._key.open(told, rows * len(part), limbs))
+            share = self._key.open(told, rows * len(part), limbs)
+            _add(out, part.start, share.limbs, int(session.role == 1))
 
 
-def _add(out: U64Array, columns: range, share: AdditiveShare) -> None:
-    """Add (columns * rows) numbers, column by column, to columns of (rows, c, limbs)."""
-    rows, _, limbs = out.shape
-    by_row = np.moveaxis(share.limbs.reshape(len(columns), rows, limbs), 0, 1)
-    part = out[:, columns.start : columns.stop]
-    part[:] = (AdditiveShare(part) + AdditiveShare(by_row)).limbs
+def _parts(
+    table: EncryptedTable, blocks: range, matrix: AdditiveShare
+) -> tuple[AdditiveShare, list[U64Array]]:
+    """Zeros for the products of all rows of some blocks, and the part of each block."""
+    bounds = [table.block(number) for number in blocks]
+    first, columns, limbs = bounds[0][0], *matrix.limbs.shape[1:]
+    found = np.zeros((bounds[-1][1] - first, columns, limbs), U64)
+    return AdditiveShare(found), [found[start - first : end - first] for start, end in bounds]
+
+
+@compiled(out_u8_3, i64, in_u8_2, i64)
+def _add(out: U64Array, first: int, share: U64Array, one: int) -> None:
+    """Add numbers, column by column, to columns first.. of (rows, c, limbs); `one` to each."""
+    rows, limbs = out.shape[0], out.shape[2]
+    for place in range(share.shape[0] // rows):
+        for i in range(rows):
+            carry = U64(one)
+            for e in range(limbs):
+                total, carry = add_carry(
+                    out[i, first + place, e], share[place * rows + i, e], carry
+                )
+                out[i, first + place, e] = total

@@ -37,6 +37,7 @@ Fixed = tuple[Transformed, Transformed]  # a factor, and floor(2^32 factor / p)
 
 _COLUMNS = 128
 _TILE = 1024
+_TURNED = 16  # words of a row that is written when a block is transposed: a line of the cache
 _WORD, _LOW = U64(32), U64(0xFFFFFFFF)
 
 
@@ -272,9 +273,10 @@ def _transform_back(
                         right[c] = _times(y, U64(ws[c]), U64(qs[c]), p)
             groups >>= 1
             half <<= 1
-        for r in range(rows):
+        for first in range(0, rows, _TURNED):
             for c in range(columns):
-                out[j, c * rows + r] = values[j, r, c]
+                for r in range(first, min(first + _TURNED, rows)):
+                    out[j, c * rows + r] = values[j, r, c]
         groups, half = columns >> 1, rows
         while groups >= 1:
             for i in range(groups):

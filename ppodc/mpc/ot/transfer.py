@@ -74,9 +74,8 @@ class _Held:
 
     number: int  # of this lot in the session
     choices: U64Array
-    own: U64Array  # columns v, as receiver
-    other: U64Array | None = None  # columns w, as sender
-    hashed: U64Array | None = None  # h of these
+    own: U64Array  # as receiver columns v until they are answered for, then rows t
+    message: U64Array | None = None  # the peer's, from which w follows
     challenge: bytes = b""  # to the peer's rows
     asked: bytes = b""  # the peer's to the own rows
 
@@ -181,9 +180,7 @@ class ObliviousTransfer:
         if 0 <= challenged < len(lots):
             arrays.append(np.frombuffer(held[challenged].challenge, np.uint8))
         if 0 <= answered < len(lots):
-            own = held[answered]
-            name = self._name(lots[answered], own, self.role)
-            arrays += column_check.answer(name, own.asked, own.choices, own.own)
+            arrays += self._answer(lots[answered], held[answered])
         if arrays:
             self.link.send(_EXTEND, *arrays)
 
@@ -203,7 +200,9 @@ class ObliviousTransfer:
             return
         arrays = list(self.link.receive_all(_EXTEND, *specs))
         if 0 <= step < len(lots):
-            self._challenge(lots[step], held[step], arrays.pop(0))
+            # its columns are made when they are checked: until then the message takes less memory
+            held[step].message = arrays.pop(0)
+            held[step].challenge = self.random.bytes(CHALLENGE_BYTES)
         if 0 <= challenged < len(lots):
             held[challenged].asked = arrays.pop(0).tobytes()
         if 0 <= answered < len(lots):
@@ -220,26 +219,28 @@ class ObliviousTransfer:
         self._lots += 1
         return message, _Held(self._lots, choices, columns)
 
-    def _challenge(self, lot: Lot, held: _Held, message: U64Array) -> None:
-        """As sender: the columns of the peer's lot, and a challenge, now that they are fixed."""
-        held.other = self.senders[lot.code.number].extend(message)
-        held.challenge = self.random.bytes(CHALLENGE_BYTES)
-        factors = column_check.coefficients(held.challenge, lot.words)
-        held.hashed = column_check.hashes(held.other, factors)
+    def _answer(self, lot: Lot, held: _Held) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+        """As receiver: the answer to the challenge, and rows instead of columns from now on."""
+        name = self._name(lot, held, self.role)
+        answer = column_check.answer(name, held.asked, held.choices, held.own)
+        held.own = rows_of(lot.code, held.own)
+        return answer
 
     def _checked(
         self, lot: Lot, held: _Held, masked: U64Array, digest: NDArray[np.uint8]
     ) -> Extended:
         """The transfers of a lot, if the peer's answer is right."""
-        if held.other is None or held.hashed is None:
-            raise ValueError("an answer before its challenge")
+        if held.message is None:
+            raise ValueError("an answer before its lot")
         sender, name = self.senders[lot.code.number], self._name(lot, held, self.peer)
-        column_check.verify(name, lot.code, sender.bits, held.hashed, masked, digest)
+        other = sender.extend(held.message)
+        hashed = column_check.hashes(other, column_check.coefficients(held.challenge, lot.words))
+        column_check.verify(name, lot.code, sender.bits, hashed, masked, digest)
         kept = slice(MASK_ROWS, MASK_ROWS + lot.count)
         return Extended(
             np.ascontiguousarray(held.choices[:, _MASK_WORDS:]),
-            rows_of(lot.code, held.other)[kept],
-            rows_of(lot.code, held.own)[kept],
+            rows_of(lot.code, other)[kept],
+            held.own[kept],
             sender.offsets,
         )
 

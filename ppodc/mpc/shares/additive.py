@@ -131,8 +131,13 @@ def product(a: U64Array, b: U64Array) -> U64Array:
 def matrix_product(a: U64Array, b: U64Array) -> U64Array:
     """(n, l) times (l, c) of one cloud's own numbers, with limbs behind."""
     out = np.zeros((a.shape[0], b.shape[1], b.shape[2]), U64)
-    _matmul(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    add_matrix_product(a, b, out)
     return out
+
+
+def add_matrix_product(a: U64Array, b: U64Array, out: U64Array) -> None:
+    """Add (n, l) times (l, c) of one cloud's own numbers to (n, c)."""
+    _matmul(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
 
 
 def _rows(limbs: U64Array) -> U64Array:
@@ -211,7 +216,7 @@ def _matmul(a: U64Array, b: U64Array, out: U64Array) -> None:
     if length == 2:  # the distances of most jobs: sums stay in registers
         for i in range(a.shape[0]):
             for h in range(b.shape[1]):
-                first, second = _ZERO, _ZERO
+                first, second = out[i, h, 0], out[i, h, 1]
                 for s in range(a.shape[1]):
                     low, high = _wide(a[i, s, 0], b[s, h, 0])
                     first, over = add_carry(first, low, _ZERO)

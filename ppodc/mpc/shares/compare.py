@@ -8,14 +8,15 @@ equal = eh & el. The sign of x, |x| < 2^w, is bit w of x1 + x2: its own bits and
 Half of a batch has C1 as sender of the digits, the other half C2, so that both work alike.
 
 Over a slow link few numbers are compared in fewer rounds: digits are joined three at a time
-(`join_three`), for about twice as many AND pairs. `slow` asks for that, of `needs` alike.
+(`join_three`), for about twice as many AND pairs. `slow` asks for that, of `needs` alike. Where
+a round is worth 2 AND pairs a comparison, `last_three` joins the last three digits at once.
 
 Who learns what: nothing; the receiver's digits travel masked by its random choices, the tables
 by pads of which the receiver has one, the tree opens masked bits only. A sender that deviates may
 write any table, so that the receiver's share becomes any function of its digit; a receiver that
 deviates has chosen another digit. No message of the honest cloud depends on either.
-Rounds: 2 + log2(w/4), or about log3. Bytes per comparison and direction: about 2.25 w/4 + 3/8 w/4.
-Supplies: w/8 leaves in each direction and w/4 - 1 AND pairs.
+Rounds: 2 + log2(w/4), one less with `last_three`, or about log3. Bytes per comparison and
+direction: about 2.25 w/4 + 3/8 w/4. Supplies: w/8 leaves in each direction and w/4 - 1 AND pairs.
 """
 
 from collections.abc import Sequence
@@ -47,42 +48,58 @@ UNIT = 2 * WORD  # comparisons come in batches of this size, one word for each d
 _DIGITS, _TABLES, _JOIN = "shares.digits", "shares.tables", "shares.join"
 
 
-def rounds(count: int, width: int, *, slow: bool = False) -> int:
+def rounds(count: int, width: int, *, slow: bool = False, last_three: bool = False) -> int:
     """Rounds of `count` comparisons."""
-    return 2 + len(_levels(count, -(-width // DIGIT), slow))
+    return 2 + len(_levels(count, -(-width // DIGIT), slow, last_three))
 
 
-def needs(count: int, width: int, *, slow: bool = False) -> Needs:
+def needs(count: int, width: int, *, slow: bool = False, last_three: bool = False) -> Needs:
     """Supplies for `count` comparisons of `width` bits."""
     digits, rows = -(-width // DIGIT), padded(count, UNIT)
-    joins = sum(join_three.PAIRS * three + two for three, two in _levels(count, digits, slow))
+    levels = _levels(count, digits, slow, last_three)
+    joins = sum(join_three.PAIRS * three + two for three, two in levels)
     return Needs(leaves=digits * rows // 2, pairs=joins * rows // WORD)
 
 
-def _levels(count: int, digits: int, slow: bool) -> list[tuple[int, int]]:
+def _levels(count: int, digits: int, slow: bool, last_three: bool) -> list[tuple[int, int]]:
     """Nodes that join three digits, or two, level by level."""
     levels = []
     while digits > 1:
-        three = digits // 3 if slow and count <= QUICK else 0
+        at_once = (slow and count <= QUICK) or (last_three and digits == 3)
+        three = digits // 3 if at_once else 0
         two = 0 if three else digits // 2
         levels.append((three, two))
         digits -= 2 * three + two
     return levels
 
 
-def sign(session: Session, values: AdditiveShare, width: int, *, slow: bool = False) -> XorShare:
+def sign(
+    session: Session,
+    values: AdditiveShare,
+    width: int,
+    *,
+    slow: bool = False,
+    last_three: bool = False,
+) -> XorShare:
     """1 where a value of -2^width < x < 2^width is negative: (n) values -> words of bits."""
     limb, bit = divmod(width, WORD)
     own = ((values.limbs[:, limb] >> U64(bit)) & U64(1)).astype(np.uint8)
     # bit w of x1 + x2 = (bit w of x1) ^ (bit w of x2) ^ (carry out of the bits below)
-    out = carry(session, values, width, slow=slow)
+    out = carry(session, values, width, slow=slow, last_three=last_three)
     words = np.zeros_like(out.words)
     packed = pack(own)
     words[: len(packed)] = packed
     return out ^ XorShare(words)
 
 
-def carry(session: Session, values: AdditiveShare, width: int, *, slow: bool = False) -> XorShare:
+def carry(
+    session: Session,
+    values: AdditiveShare,
+    width: int,
+    *,
+    slow: bool = False,
+    last_three: bool = False,
+) -> XorShare:
     """The carry out of the low `width` bits of x1 + x2: (n) -> words, padded to a full UNIT."""
     count = padded(len(values.limbs), UNIT)
     limbs = np.zeros((count, values.length), U64)
@@ -92,7 +109,7 @@ def carry(session: Session, values: AdditiveShare, width: int, *, slow: bool = F
     mine, theirs = (
         (limbs[:half], limbs[half:]) if session.role == 1 else (limbs[half:], limbs[:half])
     )
-    levels = _levels(len(values.limbs), -(-width // DIGIT), slow)
+    levels = _levels(len(values.limbs), -(-width // DIGIT), slow, last_three)
     nodes = None
     if threes := sum(three for three, _ in levels):
         nodes = join_three.Nodes(session, threes, count // WORD)
@@ -174,17 +191,24 @@ def _nibbles(limbs: U64Array, width: int, complement: int, out: Array) -> None:
 @compiled(in_u4, in_u1, in_u1, in_u8_2, out_u4)
 def _masked_tables(pads: Array, wishes: Bits, digits: Bits, masks: U64Array, out: Array) -> None:
     """Entry y of table i: ([y > digit] ^ mask, [y = digit] ^ mask) under pad y ^ wish."""
-    for i in range(out.shape[0]):
-        wish = (wishes[i // 2] >> np.uint8(4 * (i % 2))) & np.uint8(15)
-        pad = permuted(pads[i], wish)
-        digit = U64(digits[i])
-        # Bit 2y for y > digit, and bit 2 digit + 1 for equality.
-        truth = (U64(0x55555555) << (U64(2) * digit + U64(2))) | (U64(2) << (U64(2) * digit))
-        bit = U64(i % 64)
-        greater = (masks[0, i // 64] >> bit) & U64(1)
-        equal = (masks[1, i // 64] >> bit) & U64(1)
-        both = greater * U64(0x55555555) ^ equal * U64(0xAAAAAAAA)
-        out[i] = pad ^ np.uint32((truth ^ both) & U64(0xFFFFFFFF))
+    one, two = np.uint32(1), np.uint32(2)
+    evens, odds = np.uint32(0x55555555), np.uint32(0xAAAAAAAA)
+    wish = np.empty(64, np.uint8)
+    for w in range(out.shape[0] // 64):  # in steps that vector instructions can take
+        first = 64 * w
+        for i in range(32):
+            wish[2 * i] = wishes[first // 2 + i] & np.uint8(15)
+            wish[2 * i + 1] = wishes[first // 2 + i] >> np.uint8(4)
+        above, same = masks[0, w], masks[1, w]
+        for b in range(64):
+            # Bit 2y for y > digit, and bit 2 digit + 1 for equality.
+            digit = np.uint32(digits[first + b])
+            place = one << (digit + digit)
+            truth = ((np.uint32(0) - (place << two)) & evens) | (place << one)
+            greater = np.uint32(0) - (np.uint32(above >> U64(b)) & one)
+            equal = np.uint32(0) - (np.uint32(same >> U64(b)) & one)
+            pad = permuted(pads[first + b], wish[b])
+            out[first + b] = pad ^ truth ^ (greater & evens) ^ (equal & odds)
 
 
 @compiled(in_u4, in_u1, in_u1, out_u8_2)

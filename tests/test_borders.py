@@ -198,6 +198,15 @@ def test_a_gateway_loads_no_protocol():
     assert not [name for name in modules if name.startswith("ppodc.mpc")]
 
 
+def test_planning_linkages_joins_and_what_follows_them_loads_no_kernels():
+    """A master keeps shares and never computes on them; a worker loads a half when it opens one."""
+    kinds = "import ppodc.linkage.cloud, ppodc.kmeans.cloud, ppodc.totals.cloud"
+    modules = loaded(f"{kinds}, master.job, master.driver, master.sealing, master.session")
+    assert {"ppodc.linkage.plan", "ppodc.linkage.joined.joining", "ppodc.linkage.ahead"} <= modules
+    assert not packages(modules) & (HEAVY - {"gmpy2"})
+    assert "ppodc.linkage.half" not in modules
+
+
 def test_a_half_of_the_paillier_suite_loads_no_kernels():
     modules = loaded("import ppodc.kmeans.paillier.half, ppodc.local.pair_process, cloud2.worker")
     assert "ppodc.kmeans.half" in modules

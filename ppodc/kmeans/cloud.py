@@ -11,10 +11,10 @@ from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.perform import perform
 from ppodc.kmeans.plan import KMeansPlan
 from ppodc.kmeans.steps import table
-from ppodc.linkage.compare.comparisons import is_side
 from ppodc.linkage.joined import joining
 from ppodc.linkage.joined.joining import Joining
 from ppodc.linkage.plan import shards as linkage_shards
+from ppodc.linkage.schedule import is_side
 from ppodc.pairs.cloud_side import CloudSide, Material
 from ppodc.pairs.plan import JobFacts, Progress, Task
 from ppodc.pairs.shards import Shard

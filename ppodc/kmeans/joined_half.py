@@ -29,12 +29,13 @@ from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.kmeans.shares.ring_sizes import checked
 from ppodc.kmeans.shares.whole_centres import whole_centres
 from ppodc.linkage.blocks.candidates import Work
-from ppodc.linkage.compare.comparisons import is_side
 from ppodc.linkage.joined import joined_rows
 from ppodc.linkage.joined.columns import JoinedColumns
+from ppodc.linkage.joined.findings import Found, Joined, Uploads
 from ppodc.linkage.joined.joined_rows import both
-from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads
+from ppodc.linkage.joined.joiner import Joiner
 from ppodc.linkage.joined.joining import MOST_ROWS
+from ppodc.linkage.schedule import is_side
 from ppodc.linkage.token_shares import own_row_share
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares.additive import U64, U64Array

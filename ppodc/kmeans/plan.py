@@ -27,9 +27,9 @@ from ppodc.kmeans.job import Job
 from ppodc.kmeans.kind import CLUSTERS, LABELS, output_name
 from ppodc.kmeans.linked.rounds import Linking
 from ppodc.kmeans.row_choice import fraction, initial_rows, reseed_rows
-from ppodc.linkage.compare.comparisons import is_side
 from ppodc.linkage.joined.joining import Joining
 from ppodc.linkage.outputs import ROWS
+from ppodc.linkage.schedule import is_side
 from ppodc.pairs.plan import Plan, PlanStep
 from ppodc.pairs.shards import Run, Shard, runs
 from ppodc.records.result_shares import OutputShare, ResultShare

@@ -1,10 +1,9 @@
 """A cloud's side of a linkage."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ppodc.linkage import plan
-from ppodc.linkage.half import LinkageHalf
 from ppodc.linkage.job import job_of
 from ppodc.linkage.plan import LinkagePlan, checked_portion
 from ppodc.pairs.cloud_side import CloudSide, Material
@@ -14,6 +13,9 @@ from ppodc.records.upload_form import Cloud
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 from ppodc.transport.channel import Channel
+
+if TYPE_CHECKING:
+    from ppodc.linkage.half import LinkageHalf
 
 
 class LinkageCloud(CloudSide):
@@ -31,10 +33,12 @@ class LinkageCloud(CloudSide):
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, m: int, material: Material
-    ) -> LinkageHalf:
+    ) -> "LinkageHalf":
+        from ppodc.linkage.half import LinkageHalf
+
         return LinkageHalf(role, channel, self.spec, m, material)
 
-    def perform(self, half: LinkageHalf, task: Task, progress: Progress) -> Any:
+    def perform(self, half: "LinkageHalf", task: Task, progress: Progress) -> Any:
         if task.name == "link":
             return half.link(checked_portion(task), task.inputs[1], task.agreed[3], progress)
         return half.output(*task.inputs)

@@ -85,7 +85,7 @@ class LinkageHalf(SuppliedHalf):
     ) -> U64Array:
         """This cloud's share of what these blocks add to the sums; progress is `rows` in all."""
         with self._session.step("link"):
-            found = self._output.sums(self._m)
+            found = self._output.sums(self._m, self._output.empty(self._m))
             for batch in self._compared.matched(work, self._sums_need, rows, progress):
                 blocks = [
                     (
@@ -159,7 +159,7 @@ class LinkageHalf(SuppliedHalf):
         """Values of the rows of first passes, with zeros for those of later passes."""
         parts, at = [], 0
         for rows in uploads:
-            count = rows.passes[0] if rows.passes else rows.count
+            count = rows.in_first_pass
             nothing = zeros((rows.count - count, *halves.shape[1:]), halves.length)
             parts += [halves[at : at + count], nothing]
             at += count
@@ -171,7 +171,7 @@ class LinkageHalf(SuppliedHalf):
             (
                 self._numbers[upload][0].low(1)
                 + public([rows.number << ROW_BITS], 1, self._session.role)
-            )[: rows.passes[0] if rows.passes else rows.count]
+            )[: rows.in_first_pass]
             for upload, rows in enumerate(uploads)
             if rows.count
         ]

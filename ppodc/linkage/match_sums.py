@@ -28,7 +28,7 @@ from ppodc.mpc.ot import correlated_ot
 from ppodc.mpc.ot.correlated_ot import Bits, Run
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, select
-from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public, zeros
+from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,6 @@ class LinkSums(MatchSums):
     def __init__(self, sums: U64Array, partners: int) -> None:
         """`partners`: the most that a row can have."""
         self.sums, self._partners, self._most = sums, partners, sums.shape[-1]
-
-    @classmethod
-    def empty(cls, rows: int, partners: int, most: int = 1) -> "LinkSums":
-        return cls(zeros((rows, most + 1), most).limbs, partners)
 
     def add(self, session: Session, blocks: Sequence[Matched]) -> None:
         if self._most == 1 and all(side.known is not None for _, *both in blocks for side in both):
@@ -145,10 +141,6 @@ class CountSums(MatchSums):
 
     def __init__(self, sums: U64Array) -> None:
         self.sums = sums
-
-    @classmethod
-    def empty(cls) -> "CountSums":
-        return cls(np.zeros((1, 1), U64))
 
     def add(self, session: Session, blocks: Sequence[Matched]) -> None:
         flat = np.concatenate([bits.reshape(-1) for bits, *_ in blocks])

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ppodc.errors import SpecError
 from ppodc.toml_document import check_whole
 
@@ -62,9 +64,13 @@ class Output(ABC):
         """
         return 1, 1
 
+    def empty(self, rows: int) -> "U64Array":
+        """Sums of a job of this many rows before any block is compared."""
+        return np.zeros((rows, self.max_links + 1, self.max_links), np.uint64)
+
     @abstractmethod
-    def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
-        """Return sums on shares for a job of this many rows: empty, or those that were kept."""
+    def sums(self, rows: int, kept: "U64Array") -> "MatchSums":
+        """Sums on shares for a job of this many rows, of which some are known."""
 
     @abstractmethod
     def open(
@@ -112,10 +118,10 @@ class Links(Output):
     def selects(self, known: bool) -> tuple[int, int]:
         return (1, 1) if known and self.most == 1 else (2, self.most * (self.most + 1))
 
-    def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
+    def sums(self, rows: int, kept: "U64Array") -> "MatchSums":
         from ppodc.linkage.match_sums import LinkSums
 
-        return LinkSums.empty(rows, rows, self.most) if kept is None else LinkSums(kept, rows)
+        return LinkSums(kept, rows)
 
     def open(
         self, opened: "OpenedResult", owners: list[str], rearranged: bool
@@ -137,10 +143,10 @@ class Flags(Output):
     def _names(self) -> tuple[str, ...]:
         return (PARTNERS,)
 
-    def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
+    def sums(self, rows: int, kept: "U64Array") -> "MatchSums":
         from ppodc.linkage.match_sums import FlagSums
 
-        return FlagSums.empty(rows, rows) if kept is None else FlagSums(kept, rows)
+        return FlagSums(kept, rows)
 
     def open(
         self, opened: "OpenedResult", owners: list[str], rearranged: bool
@@ -166,10 +172,13 @@ class Count(Output):
     def _names(self) -> tuple[str, ...]:
         return (COUNT,)
 
-    def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
+    def empty(self, rows: int) -> "U64Array":
+        return np.zeros((1, 1), np.uint64)
+
+    def sums(self, rows: int, kept: "U64Array") -> "MatchSums":
         from ppodc.linkage.match_sums import CountSums
 
-        return CountSums.empty() if kept is None else CountSums(kept)
+        return CountSums(kept)
 
     def open(
         self, opened: "OpenedResult", owners: list[str], rearranged: bool
@@ -200,7 +209,7 @@ class Shared(Output):
     def selects(self, known: bool) -> tuple[int, int]:
         return 0, 0
 
-    def sums(self, rows: int, kept: "U64Array | None" = None) -> "MatchSums":
+    def sums(self, rows: int, kept: "U64Array") -> "MatchSums":
         raise SpecError("a linkage inside another job has no output of its own.")
 
     def open(

@@ -24,6 +24,7 @@ from ppodc.records.schema import Schema
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 
+LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
 _DIGEST_BITS = 48
 _MOST_MEETINGS = 1 << 31  # pairs of cells that are looked at: a minute or so
 _MOST_STRETCHES = 1 << 22  # of rows in all blocks together: some hundred MB
@@ -43,6 +44,21 @@ class Rows:
     first: int
     count: int
     passes: tuple[int, ...] = ()
+
+    @property
+    def in_first_pass(self) -> int:
+        """Rows without those of later passes."""
+        return self.passes[0] if self.passes else self.count
+
+
+def shard_name(upload: int, side: str) -> str:
+    """The name of the shard of an upload on one side of comparisons."""
+    return f"{upload}{side}"
+
+
+def is_side(shard: str) -> bool:
+    """Whether a shard is an upload that was taken in for comparisons."""
+    return shard.endswith((LEFT, RIGHT))
 
 
 def owner_names(spec: Spec, sealed: Sealed) -> list[str]:

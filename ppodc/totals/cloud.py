@@ -1,7 +1,7 @@
 """A cloud's side of a job of totals."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ppodc.linkage.joined import joining
 from ppodc.linkage.joined.joining import Joining
@@ -12,11 +12,12 @@ from ppodc.pairs.shards import Shard
 from ppodc.records.upload_form import Cloud
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
-from ppodc.totals.half import TotalsHalf
 from ppodc.totals.job import job_of
-from ppodc.totals.joined_half import JoinedTotalsHalf
 from ppodc.totals.plan import JoinedTotalsPlan, TotalsPlan
 from ppodc.transport.channel import Channel
+
+if TYPE_CHECKING:
+    from ppodc.totals.half import TotalsHalf
 
 
 class TotalsCloud(CloudSide):
@@ -43,13 +44,17 @@ class TotalsCloud(CloudSide):
 
     def open_half(
         self, suite: str, role: Cloud, channel: Channel, m: int, material: Material
-    ) -> TotalsHalf:
+    ) -> "TotalsHalf":
         if self._joined is not None:
+            from ppodc.totals.joined_half import JoinedTotalsHalf
+
             return JoinedTotalsHalf(role, channel, self.spec, m, material)
+        from ppodc.totals.half import TotalsHalf
+
         return TotalsHalf(role, channel, self.spec, m, material)
 
-    def perform(self, half: TotalsHalf, task: Task, progress: Progress) -> Any:
-        if isinstance(half, JoinedTotalsHalf):
+    def perform(self, half: Any, task: Task, progress: Progress) -> Any:
+        if self._joined is not None:
             if task.name == "link":
                 _, *inputs = task.inputs
                 return half.link(checked_portion(task), *inputs, task.agreed[3], progress)

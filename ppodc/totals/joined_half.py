@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Work
-from ppodc.linkage.compare.comparisons import is_side
+from ppodc.linkage.joined.findings import Found, Joined, Uploads, Words
 from ppodc.linkage.joined.joined_rows import both, others
-from ppodc.linkage.joined.joiner import Found, Joined, Joiner, Uploads, Words
+from ppodc.linkage.joined.joiner import Joiner
+from ppodc.linkage.schedule import is_side
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares import compare, select
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public

@@ -13,8 +13,8 @@ from typing import Any
 
 from ppodc.errors import InputError
 from ppodc.linkage.ahead import Compare, Home, ready
-from ppodc.linkage.compare.comparisons import is_side
 from ppodc.linkage.joined.joining import Joining
+from ppodc.linkage.schedule import is_side
 from ppodc.pairs.plan import LEAD, BaseStep, Plan, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.result_shares import OutputShare, ResultShare

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from ppodc.linkage.joined import reference
-from ppodc.linkage.joined.joiner import first_rows
 from ppodc.linkage.joined.joining import Joining, rows_by_side
 from ppodc.linkage.row_layout import row_numbers
 from ppodc.linkage.rules import EditDistance, Fields
@@ -137,7 +136,7 @@ class Known:
         for upload, place in enumerate(rows_by_side(columns, self.given.sealed)):
             if place.owner != number:
                 continue
-            part = sent[place.first : place.first + first_rows(place)]
+            part = sent[place.first : place.first + place.in_first_pass]
             table, at = tables[upload][1], np.arange(len(part))
             if columns.job.rearranged:
                 at = row_numbers(part[:, columns.layout.number]) - 1

@@ -104,7 +104,7 @@ class Sealed:
             self.row = row_numbers(values[:, linked.layout.number]) - 1
             assert (values[:, linked.layout.real].reshape(-1) == (self.row >= 0)).all()
         uploads = rows_of(linked.spec, given.sealed)
-        first = [np.arange(u.count) < (u.passes[0] if u.passes else u.count) for u in uploads]
+        first = [np.arange(u.count) < u.in_first_pass for u in uploads]
         self.real = (self.row >= 0) & np.concatenate(first)
         self.keep = self.real & ~self._duplicates(tables)
         self._check_values(tables, linked.clustered)

@@ -15,8 +15,7 @@ from ppodc.cluster import plain_values
 from ppodc.errors import InputError
 from ppodc.kinds import owner_side
 from ppodc.linkage.joined import reference
-from ppodc.linkage.joined.joined_rows import lane_bytes
-from ppodc.linkage.joined.joiner import Found, Joined, Uploads
+from ppodc.linkage.joined.findings import Found, Joined, Uploads, lane_bytes
 from ppodc.linkage.joined.sample import sample
 from ppodc.linkage.schedule import Rows
 from ppodc.service import deployment

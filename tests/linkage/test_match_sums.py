@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from ppodc.linkage.match_sums import CountSums, LinkSums, Side
+from ppodc.linkage.outputs import Count, Links
+from ppodc.linkage.plan import added
 from ppodc.linkage.power_sums import numbers
-from ppodc.mpc.shares.additive import integers, zeros
+from ppodc.mpc.shares.additive import AdditiveShare, integers, zeros
 from tests.mpc.pair import share
 
 
@@ -27,7 +29,8 @@ def links(pair, matches, tokens, cut, most=1, known=False):
 
     def step(session, bits, token):
         rows, partners = np.arange(len(matches)), len(matches) + np.arange(len(tokens))
-        sums = LinkSums.empty(len(rows) + len(partners), len(rows) + len(partners), most)
+        both = len(rows) + len(partners)
+        sums = LinkSums(Links(most).empty(both), both)
         names = zeros((len(rows), most), most)  # of the rows: their partners are not looked at
         left = Side(rows, lambda: names, np.zeros(len(rows), np.uint64) if known else None)
         plain = np.array(tokens, np.uint64)
@@ -81,7 +84,7 @@ def test_power_sums_that_no_numbers_have():
 
 def test_matching_pairs_are_counted(pair):
     def step(session, bits):
-        count, nobody = CountSums.empty(), Side(np.arange(0), lambda: None)
+        count, nobody = CountSums(Count().empty(0)), Side(np.arange(0), lambda: None)
         count.add(session, [(part, nobody, nobody) for part in (bits[:2], bits[2:])])
         return count.sums
 
@@ -94,3 +97,10 @@ def test_all_and_nothing(pair):
     assert links(pair, none, [5, 6], 1)[0] == [NONE] * 70
     every = np.ones((3, 130), np.uint8)
     assert links(pair, every, list(range(130)), 64)[0] == [SEVERAL] * 3
+
+
+@pytest.mark.parametrize("limbs", [1, 2, 8])
+def test_planners_add_sums_as_shares_are_added(limbs):
+    edges = np.array([0, 1, (1 << 64) - 2, (1 << 64) - 1], np.uint64)
+    x, y = (np.random.default_rng(seed).choice(edges, (40, 3, limbs)) for seed in (1, 2))
+    assert (added(x, y) == (AdditiveShare(x) + AdditiveShare(y)).limbs).all()

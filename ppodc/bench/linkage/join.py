@@ -29,7 +29,6 @@ from ppodc.errors import InputError
 from ppodc.kinds import owner_side
 from ppodc.kmeans.job import job_of
 from ppodc.linkage.joined.join import Relation
-from ppodc.linkage.joined.joiner import first_rows
 from ppodc.linkage.joined.joining import rows_by_side
 from ppodc.linkage.row_layout import row_numbers
 from ppodc.local.pair import ROLES, started, write_folders
@@ -137,8 +136,8 @@ def _plain(
     counts = [Counter(listed) for listed in people]
     place = {person: row for row, person in enumerate(people[1])}
     uploads = rows_by_side(columns, sealed(spec, (len(sent[0]), len(sent[1])), outlines))
-    home = first_rows(uploads[0])
-    theirs = sent[1][: first_rows(uploads[1]), columns.layout.width + COLUMNS :]
+    home = uploads[0].in_first_pass
+    theirs = sent[1][: uploads[1].in_first_pass, columns.layout.width + COLUMNS :]
     values = theirs[np.arange(home) % len(theirs)].copy()
     keep = np.zeros(home, np.bool_)
     for i, row in enumerate(number[0][:home].tolist()):

@@ -12,9 +12,9 @@ from ppodc.bench.linkage.join import JOINED, ORDER, OUTLINE, Order, sealed
 from ppodc.bench.process_clock import ProcessClock
 from ppodc.kmeans.job import job_of
 from ppodc.linkage.blocks.candidates import Work, pairs_of
-from ppodc.linkage.compare.comparisons import LEFT, RIGHT, shard_name
 from ppodc.linkage.joined.joiner import Joiner
 from ppodc.linkage.joined.joining import Joining
+from ppodc.linkage.schedule import LEFT, RIGHT, shard_name
 from ppodc.local.pair_process import LocalCloud, main
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session

@@ -18,9 +18,9 @@ from ppodc.kmeans.linked.columns import LinkedColumns
 from ppodc.kmeans.linked.duplicates import Duplicates, any_needs
 from ppodc.kmeans.shares.half import SharesHalf
 from ppodc.linkage.blocks.candidates import Work, pairs_of
-from ppodc.linkage.compare.comparisons import Comparisons, is_side
+from ppodc.linkage.compare.comparisons import Comparisons
 from ppodc.linkage.compare.first_pass import any_pass
-from ppodc.linkage.schedule import Rows
+from ppodc.linkage.schedule import Rows, is_side
 from ppodc.linkage.token_shares import own_row_share
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.shares import unmask

@@ -23,12 +23,11 @@ from ppodc.kmeans.linked.columns import LinkedColumns
 from ppodc.linkage.plan import Round, link_task, rounds_left
 from ppodc.linkage.schedule import Rows, rows_of
 from ppodc.linkage.tokens import ROW_BITS, UPLOAD_BITS
-from ppodc.mpc.ot.correlated_ot import Bits
-from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.pairs.plan import LEAD, SlotView, Task
 from ppodc.pairs.shards import Shard
 from ppodc.service.sealed_uploads import Sealed
 
+Bits = NDArray[np.uint8]
 _FOUND, _DONE = "found", "done"  # arrays of a checkpoint
 
 
@@ -95,23 +94,20 @@ class Linking:
 
     def first_pass(self, shard: Shard) -> NDArray[np.bool_]:
         """Which of a shard's rows belong to the first pass: the others never count."""
-        own = [
-            np.arange(rows.count) < (rows.passes[0] if rows.passes else rows.count)
-            for rows in self.uploads
-        ]
+        own = [np.arange(rows.count) < rows.in_first_pass for rows in self.uploads]
         return np.concatenate(own)[shard.first : shard.first + shard.rows]
 
-    def uploads_of(self, shard: Shard) -> U64Array:
+    def uploads_of(self, shard: Shard) -> NDArray[np.uint64]:
         """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
         numbers = [rows.number << ROW_BITS for rows in self.uploads]
-        every = np.repeat(np.array(numbers, U64), [rows.count for rows in self.uploads])
+        every = np.repeat(np.array(numbers, np.uint64), [rows.count for rows in self.uploads])
         return every[shard.first : shard.first + shard.rows]
 
     # ------------------------------------------------------------ checkpoints
 
     def kept(self) -> dict[str, State]:
         """The arrays that a checkpoint holds."""
-        done = np.array([self.done, self.home], U64)
+        done = np.array([self.done, self.home], np.uint64)
         return {_FOUND: np.packbits(self.found, axis=1), _DONE: done}
 
     def fits(self, arrays: Mapping[str, State]) -> bool:

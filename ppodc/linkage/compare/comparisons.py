@@ -14,7 +14,7 @@ from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.compare.matcher import Share
 from ppodc.linkage.job import Job
 from ppodc.linkage.row_layout import RowLayout
-from ppodc.linkage.schedule import grouped
+from ppodc.linkage.schedule import LEFT, RIGHT, grouped, shard_name
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
@@ -22,18 +22,7 @@ from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Progress
 from ppodc.records.schema import Schema
 
-LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
 _MEMORY_BYTES = 160 << 20  # what shares and keys of records may keep in memory
-
-
-def shard_name(upload: int, side: str) -> str:
-    """The name of the shard of an upload on one side of comparisons."""
-    return f"{upload}{side}"
-
-
-def is_side(shard: str) -> bool:
-    """Whether a shard is an upload that was taken in for comparisons."""
-    return shard.endswith((LEFT, RIGHT))
 
 
 class Comparisons:

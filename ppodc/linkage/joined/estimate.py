@@ -9,7 +9,7 @@ from dataclasses import replace
 from ppodc.errors import OptionError
 from ppodc.linkage.estimate import Estimate, estimate
 from ppodc.linkage.joined.columns import JoinedColumns
-from ppodc.linkage.joined.joined_rows import lane_bytes
+from ppodc.linkage.joined.findings import lane_bytes
 from ppodc.spec import Spec
 
 _PAIR_BYTES, _MUTUAL_BYTES, _WEIGHT_BYTES = 4.13, 2.2, 5.13

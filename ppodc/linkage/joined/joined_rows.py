@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Block
+from ppodc.linkage.joined.findings import LANES
 from ppodc.linkage.joined.join import WHOLE
 from ppodc.mpc.compiled import compiled, in_i8
 from ppodc.mpc.ot.correlated_ot import Bits
@@ -46,17 +46,6 @@ from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public
 from ppodc.mpc.shares.xor_bits import WORD, XorShare, pack, padded
 from ppodc.mpc.supplies import Needs
 
-KINDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}  # lanes, by bytes
-
-
-def lane_bytes(ub: int, candidates: int) -> int:
-    """The fewest bytes that hold values 0..ub, and counts up to `candidates` with a sign."""
-    bits = max(ub.bit_length(), candidates.bit_length() + 1)
-    for size in KINDS:
-        if 8 * size >= bits:
-            return size
-    raise InputError(f"a row has {candidates} candidates, which is too many to join.")
-
 
 def fetch_needs(pairs: int) -> Needs:
     """Supplies of `fetch`."""
@@ -66,7 +55,7 @@ def fetch_needs(pairs: int) -> Needs:
 def table_of(session: Session, values: U64Array, top: int) -> Lanes:
     """Shares of (t_j, 1) in lanes of `top` bytes, from additive shares of t_j: (rows, l + 1)."""
     one = np.full((len(values), 1), session.role == 1)
-    return np.concatenate([values, one], axis=1, dtype=KINDS[top], casting="unsafe")
+    return np.concatenate([values, one], axis=1, dtype=LANES[top], casting="unsafe")
 
 
 def fetch(

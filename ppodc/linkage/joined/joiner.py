@@ -9,7 +9,6 @@ Who learns what: nothing. Rounds, bytes: see `joined_rows`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from ppodc.linkage.compare.first_pass import (
 )
 from ppodc.linkage.joined import joined_rows
 from ppodc.linkage.joined.columns import JoinedColumns
+from ppodc.linkage.joined.findings import LANES, Found, Joined, Uploads, Words
 from ppodc.linkage.schedule import Rows, grouped
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.ot.lanes import Lanes
@@ -33,85 +33,6 @@ from ppodc.mpc.session import Session
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array
 from ppodc.mpc.supplies import Needs
 from ppodc.pairs.plan import Progress
-
-Words = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One cloud's shares of what some portions have found, or all.
-
-    `fetched` is (rows of the anchor's uploads, columns of the other sides by owner, each owner's
-    with its count behind), `used` the counts of the other sides' rows, in lanes; `bits` are the
-    match bits of the blocks, each block from a new byte on, for 1:1.
-    """
-
-    fetched: Words
-    used: Words
-    bits: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """One cloud's shares of the joined rows: the others' columns, as if uploaded, and who counts.
-
-    `values` is t + r at C1 and r at C2, modulo 2^(8 tau) of the lanes; `keep` has a byte per bit.
-    `whose` (rows, owners) says of a row that counts which owners' rows its partners are, of those
-    owners that share a side (`Uploads.apart`). `weight` (rows, sides) is additive: 1 of a row that
-    counts, and with m:1 what it weighs on each of the other sides (`joined_rows.weights`).
-    """
-
-    values: Words
-    keep: Bits
-    whose: Bits
-    weight: U64Array
-
-
-@dataclass(frozen=True, slots=True)
-class Uploads:
-    """Uploads by side, whose number is `Rows.owner`, and the bytes of a lane; public.
-
-    `Rows.number` is that of the upload's owner among those of its side.
-    """
-
-    rows: tuple[Rows, ...]
-    top: int
-
-    @property
-    def groups(self) -> list[tuple[int, int]]:
-        """(side, number) of the owners of the other sides, side by side."""
-        return sorted({(rows.owner, rows.number) for rows in self.rows if rows.owner})
-
-    @property
-    def apart(self) -> list[tuple[int, int]]:
-        """Those of them that share their side with another."""
-        sides = [side for side, _ in self.groups]
-        return [group for group in self.groups if sides.count(group[0]) > 1]
-
-    def of_anchor(self) -> Iterator[tuple[int, Rows, int]]:
-        """(upload, its rows, place of the first among the anchor's)."""
-        return self._placed(anchor=True)
-
-    def of_others(self) -> Iterator[tuple[int, Rows, int]]:
-        """(upload, its rows, place of the first among the others')."""
-        return self._placed(anchor=False)
-
-    def _placed(self, *, anchor: bool) -> Iterator[tuple[int, Rows, int]]:
-        at = 0
-        for number, rows in enumerate(self.rows):
-            if (rows.owner == 0) == anchor:
-                yield number, rows, at
-                at += rows.count
-
-    def counts(self) -> tuple[int, int]:
-        """Rows of the anchor and of the others, all passes."""
-        anchor = sum(rows.count for rows in self.rows if rows.owner == 0)
-        return anchor, sum(rows.count for rows in self.rows) - anchor
-
-
-def first_rows(rows: Rows) -> int:
-    """Rows of an upload without those of later passes."""
-    return rows.passes[0] if rows.passes else rows.count
 
 
 class Joiner:
@@ -165,7 +86,7 @@ class Joiner:
     def fetch(self, batches: Iterable[Sequence[tuple[Work, Bits]]], uploads: Uploads) -> Found:
         """Findings over the match bits of some batches."""
         anchor, others = uploads.counts()
-        groups, kind = self._groups(uploads), joined_rows.KINDS[uploads.top]
+        groups, kind = self._groups(uploads), LANES[uploads.top]
         width = sum(lanes.stop - lanes.start for lanes in groups.values())
         fetched, used = np.zeros((anchor, width), kind), np.zeros(others, kind)
         first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
@@ -221,7 +142,7 @@ class Joiner:
             weight = joined_rows.as_numbers(session, kept[:, None]).limbs[..., 0]
         else:
             weight = joined_rows.weights(session, kept, self._parts(found, work, uploads))
-        return Joined(shared.astype(joined_rows.KINDS[top]), kept, whose, weight)
+        return Joined(shared.astype(LANES[top]), kept, whose, weight)
 
     def _by_side(self, found: Words, uploads: Uploads) -> U64Array:
         """Columns and count of every side, and behind all the counts of owners that share one."""
@@ -323,7 +244,7 @@ class Joiner:
         """The columns of one other side for every row of the anchor."""
         lanes, places = self._lanes[side]
         own = [
-            self._values[number][: first_rows(rows), list(places)]
+            self._values[number][: rows.in_first_pass, list(places)]
             for number, rows, _ in uploads.of_others()
             if rows.owner == side
         ]

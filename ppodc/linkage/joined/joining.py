@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError, StateError
 from ppodc.linkage import schedule
 from ppodc.linkage.blocks.candidates import Work, pairs_of
-from ppodc.linkage.compare.comparisons import LEFT, RIGHT, shard_name
 from ppodc.linkage.joined.columns import JoinedColumns
-from ppodc.linkage.joined.joined_rows import lane_bytes
-from ppodc.linkage.joined.joiner import Found, Joined, Uploads, first_rows
+from ppodc.linkage.joined.findings import Found, Joined, Uploads, lane_bytes
 from ppodc.linkage.plan import Round, link_task
-from ppodc.linkage.schedule import Rows
+from ppodc.linkage.schedule import LEFT, RIGHT, Rows, shard_name
 from ppodc.linkage.tokens import ROW_BITS
-from ppodc.mpc.shares.additive import U64, U64Array
 from ppodc.pairs.plan import SlotView, Task
 from ppodc.pairs.shards import Shard, split
 from ppodc.service.sealed_uploads import Sealed
@@ -82,17 +79,17 @@ def shards(
 def _of_anchor(uploads: Sequence[Rows], pairs: int, per_pair: int) -> list[Shard]:
     """The rows that count, cut where the usual shards would be cut and between uploads."""
     own = [rows for rows in uploads if rows.owner == 0]
-    count = sum(map(first_rows, own))
+    count = sum(rows.in_first_pass for rows in own)
     found = []
     for part in split(count, pairs, per_pair):
         at = 0  # place of an upload's first row among them
         for rows in own:
-            start, end = max(part.first, at), min(part.first + part.rows, at + first_rows(rows))
+            start, end = max(part.first, at), min(part.first + part.rows, at + rows.in_first_pass)
             if start < end:
                 first = rows.first + start - at
                 name = f"{first}-{first + end - start}"
                 found.append(Shard(name, first, end - start, part.slot))
-            at += first_rows(rows)
+            at += rows.in_first_pass
     return found
 
 
@@ -146,7 +143,7 @@ class Joining:
         self._count_rounds()
 
     def _check_anchor(self, rows: Sequence[Rows]) -> None:
-        count = sum(first_rows(each) for each in rows if each.owner == 0)
+        count = sum(each.in_first_pass for each in rows if each.owner == 0)
         if count < self.least:
             raise StateError(
                 f"the job needs at least {self.least} rows of {self.columns.anchor.name}, whose "
@@ -242,20 +239,20 @@ class Joining:
         first = next(
             at + shard.first - rows.first
             for rows, at in self._placed()
-            if rows.first <= shard.first < rows.first + first_rows(rows)
+            if rows.first <= shard.first < rows.first + rows.in_first_pass
         )
         own = slice(first, first + shard.rows)
         joined = self.joined
         return joined.values[own], joined.keep[own], joined.whose[own], joined.weight[own]
 
-    def uploads_of(self, shard: Shard) -> U64Array:
+    def uploads_of(self, shard: Shard) -> NDArray[np.uint64]:
         """Of each of a shard's rows, which of its owner's uploads it is in, as row numbers do."""
         seen: dict[str, int] = {}
         for first, upload in self.sealed.places():
             number = seen.get(upload.owner, 0)
             seen[upload.owner] = number + 1
             if first <= shard.first < first + upload.rows:
-                return np.full(shard.rows, number << ROW_BITS, U64)
+                return np.full(shard.rows, number << ROW_BITS, np.uint64)
         raise InputError(f"shard {shard.name!r} is of no upload.")
 
     def first_pass(self, shard: Shard) -> NDArray[np.bool_]:
@@ -265,7 +262,7 @@ class Joining:
     def _placed(self) -> list[tuple[Rows, int]]:
         """Uploads of the anchor, each with the place of its first row among those that count."""
         own = [rows for rows in self.uploads.rows if rows.owner == 0]
-        starts = np.cumsum([0, *map(first_rows, own)])[:-1].tolist()
+        starts = np.cumsum([0, *(rows.in_first_pass for rows in own)])[:-1].tolist()
         return list(zip(own, starts, strict=True))
 
     # ------------------------------------------------------------ checkpoints
@@ -282,7 +279,8 @@ class Joining:
 
     def fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
         """Whether a checkpoint of these arrays holds it."""
-        kind, anchor = self.found.fetched.dtype, sum(first_rows(r) for r, _ in self._placed())
+        kind = self.found.fetched.dtype
+        anchor = sum(rows.in_first_pass for rows, _ in self._placed())
         if _VALUES in arrays:
             values = arrays[_VALUES]
             bits = len(values) * len(self.uploads.apart)

@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 SPU := .venv-spu
 LINKAGE := .venv-linkage
 RELEASE := .venv-release
-# Tests run side by side, more than there are cores, since they wait for each other's processes; the
-# end-to-end tests, which start many processes each, come after the others.
-TESTERS ?= 3
-PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+# Tests run side by side, more than there are cores, since the end-to-end tests wait for processes;
+# tests/turns.py says in which order.
+TESTERS ?= 4
+PYTEST := $(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 # Processes that tests and the platform start find compiled modules instead of compiling anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,14 +19,19 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: install
 	$(BIN)/ppodc demo
 
-# Both halves run, whatever fails in the first; a table of what was tested and the names of all that
-# failed come last. The documentation is built by a test.
-test: install lint
-	@$(PYTEST) -n $(TESTERS) --cache-clear --ignore=tests/end_to_end --junit-xml=build/rooms.xml; rooms=$$?; \
-	$(PYTEST) -n $(TESTERS) tests/end_to_end --junit-xml=build/end_to_end.xml; whole=$$?; \
-	$(BIN)/python -m tests.summary build/rooms.xml build/end_to_end.xml; \
-	if [ $$rooms -ne 0 ] || [ $$whole -ne 0 ]; then \
+# Everything runs, whatever fails; a table of what was tested and the names of all that failed come
+# last. A first look at the tests compiles modules and kernels once, beside the linters. A test builds
+# the documentation.
+test: install
+	@mkdir -p build; \
+	$(MAKE) --no-print-directory lint >build/lint.log 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest --collect-only >/dev/null; \
+	$(PYTEST) --cache-clear --junit-xml=build/tests.xml; tests=$$?; \
+	wait $$lint; lint=$$?; cat build/lint.log; \
+	$(BIN)/python -m tests.summary build/tests.xml; \
+	if [ $$tests -ne 0 ] || [ $$lint -ne 0 ]; then \
 		echo "make test failed:"; \
+		[ $$lint -eq 0 ] || echo "  make lint"; \
 		sed -n 's/^  "\(.*\)": true,*$$/  \1/p' .pytest_cache/v/cache/lastfailed; \
 		exit 1; \
 	fi

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from ppodc.cluster.ray_cluster import settings as ray_settings
 from ppodc.mpc import round_trip
+from tests import turns
 from tests.outside_data import skip_without_data as pytest_runtest_setup  # noqa: F401 - a hook
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -27,3 +28,11 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 round_trip.SLOW_US = 1 << 60
+
+
+def pytest_collection_modifyitems(items):
+    items[:] = turns.in_turn(items)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return turns.Chains(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -7,11 +7,13 @@ go through memory and can be cut, lost or repeated. Every party passes named poi
 
 A party that dies raises `Killed` at that point and at every later one. Its code can unwind without
 any effect, as after a real kill.
+
+Who waits for a silent party gives it up after so many messages, or because the schedule says that
+it is silent. No clock decides, so a busy machine changes nothing.
 """
 
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -38,13 +40,12 @@ from ppodc.service.store.database import Database
 from ppodc.transport import wire
 from ppodc.transport.call_client import Client
 from ppodc.transport.call_server import CallServer, Operation, Peer
-from ppodc.transport.channel import Channel
 from tests.campaigns.fault_points import Fate
-from tests.harness.memory_network import MemoryNetwork
+from tests.harness.memory_network import End, MemoryNetwork
+from tests.harness.patience import LONG
 from tests.harness.thread_workers import ThreadWorker, ThreadWorkers, WorkerDiedError
 
-LINK_TIMEOUT = 2.0  # seconds until a silent pair counts as lost
-CALL_TIMEOUT = 0.5  # seconds until a silent gateway counts as lost
+_PATIENCE = 200  # messages without an answer after which a caller gives a gateway up
 _DOWN = 3  # messages that a dead gateway misses before it restarts
 _AWAY = 400  # messages that a gateway misses if it is away for longer than a caller waits
 
@@ -84,7 +85,7 @@ class _FaultyDatabase(Database):
 class _FaultyChannel:
     """One end of a pair's channel, which can stall or break."""
 
-    def __init__(self, channel: Channel, point: str, fate: Fate) -> None:
+    def __init__(self, channel: End, point: str, fate: Fate) -> None:
         self._channel, self._point, self._fate = channel, point, fate
 
     def send(self, *arguments: Any, **options: Any) -> None:
@@ -101,7 +102,7 @@ class _FaultyChannel:
     def _pass(self) -> None:
         action = self._fate.at(self._point)
         if action == "stall":
-            time.sleep(1.25 * LINK_TIMEOUT)
+            self._channel.fall_silent()
         elif action is not None:
             self._channel.close()
             if action == "die":
@@ -201,6 +202,7 @@ class Carrier:
         self._who, self._dead = who, dead  # "control" or "owner"; whether the caller is dead
         self._meanwhile = meanwhile or {}  # actions of other parties while a message travels
         self._arrived: deque[Sequence[wire.Part]] = deque()
+        self._unanswered = 0  # messages
 
     def send(self, request: Sequence[wire.Part]) -> None:
         parts = [bytes(part) for part in request]
@@ -230,10 +232,14 @@ class Carrier:
             self._meanwhile[action]()
         return action
 
-    def receive(self, seconds: float) -> Sequence[wire.Part] | None:
+    def receive(self, _seconds: float) -> Sequence[wire.Part] | None:
         if self._arrived:
+            self._unanswered = 0
             return self._arrived.popleft()
-        time.sleep(min(0.002, max(0.0, seconds)))
+        self._unanswered += 1
+        if self._unanswered == _PATIENCE:
+            self._unanswered = 0
+            raise ChannelError("the gateway does not answer.")
         return None
 
     def why_silent(self, seconds: float) -> str:
@@ -294,9 +300,9 @@ class World:
             peer = Peer("cloud1", "cloud1")
             others = {"cancel": self._cancel, "second master": self._second_master}
             carrier = Carrier(self.gateway2, peer, "control", self._fate, dead, others)
-            return Cloud2Client(Client(carrier, CALL_TIMEOUT))
+            return Cloud2Client(Client(carrier, LONG))
 
-        return JobResources(workers, cloud2, lambda: self.store("cloud1", dead), LINK_TIMEOUT)
+        return JobResources(workers, cloud2, lambda: self.store("cloud1", dead), LONG)
 
     def owner(self, name: str, config: OwnerConfig, dead: threading.Event) -> Owner:
         """One process of an owner."""
@@ -312,7 +318,7 @@ class World:
     def _clouds(self, peer: Peer, who: str, dead: threading.Event | None = None) -> Clouds:
         gone = dead or threading.Event()
         clients = [
-            Client(Carrier(service, peer, who, self._fate, gone), CALL_TIMEOUT)
+            Client(Carrier(service, peer, who, self._fate, gone), LONG)
             for service in (self.gateway1, self.gateway2)
         ]
         return Clouds(*clients)
@@ -324,7 +330,7 @@ class World:
     def _open2(self, dead: threading.Event) -> tuple[Store, Sequence[Operation], Any]:
         store = self.store("cloud2", dead)
         workers = _MortalWorkers(self._adapt, self._fate, "worker2 call")
-        follower = Follower(store, self.config2, workers, LINK_TIMEOUT)
+        follower = Follower(store, self.config2, workers, LONG)
         operations = [*owner_operations(store), *control_operations(follower)]
         return store, operations, follower.stop
 
@@ -345,5 +351,5 @@ class World:
     def _adapt(self, worker: Any) -> None:
         worker.network = self._network
 
-    def _faulty(self, channel: Channel, cloud: int) -> Any:
+    def _faulty(self, channel: End, cloud: int) -> Any:
         return _FaultyChannel(channel, f"worker{cloud} message", self._fate)

@@ -1,15 +1,37 @@
 """Connections between the halves of pairs inside one process, for tests."""
 
+import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ppodc.errors import ChannelError
 from ppodc.pairs.network import Listener
-from ppodc.transport.channel import Channel, memory_pair
+from ppodc.transport import wire
+from ppodc.transport.channel import Channel, MemoryChannel, _Pipe
 from ppodc.transport.curve_keys import CurveKeys
 
-Wrap = Callable[[Channel, int], Channel]  # a channel and the number of the cloud that holds it
+_SILENCE: list[bytes] = []  # a frame that stands for none until the timeout
+_PAUSE = 1.0  # seconds; long enough for an end that waits to give up, no matter if it is not
+
+
+class End(MemoryChannel):
+    """One end of a pair, which can fall silent."""
+
+    def fall_silent(self) -> None:
+        """The other end, if it waits, has its timeout at once. It has closed, or does not wait."""
+        self._outgoing.frames.put(_SILENCE)
+        self._incoming.closed.wait(_PAUSE)
+
+    def _get(self, deadline: float) -> Sequence[wire.Part] | None:
+        return super()._get(deadline) or None
+
+    def _shut(self) -> None:
+        super()._shut()
+        self._incoming.frames.put(None)  # for a thread of this end that waits: its worker is dead
+
+
+Wrap = Callable[[End, int], Channel]  # a channel and the number of the cloud that holds it
 
 
 @dataclass(slots=True)
@@ -71,7 +93,9 @@ class MemoryNetwork:
             raise ChannelError(f"nobody listens at {endpoint}.")
         if own.public not in meeting.allowed or meeting.keys.public != peer:
             raise ChannelError("the other half does not let this key in.")
-        first, second = memory_pair(timeout=receive_timeout)
+        there, back, session = _Pipe(), _Pipe(), secrets.token_bytes(wire.SESSION_BYTES)
+        rest = (session, receive_timeout, wire.MAX_FRAME_BYTES)
+        first, second = End(there, back, *rest), End(back, there, *rest)
         meeting.hello, meeting.channels = hello, (first, second)
         meeting.arrived.set()
         return self._wrap(first, 1)

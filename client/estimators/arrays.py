@@ -54,13 +54,12 @@ def as_array(
 def _two_dimensions(table: Any, dtype: DTypeLike) -> NDArray[Any]:
     if hasattr(table, "tocsr"):
         raise TypeError("Sparse data was passed, but dense data is required. Use '.toarray()'.")
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        gaps = {} if dtype is object else {"na_value": np.nan}
-        table = table.to_numpy(dtype=object, **gaps)
     values = np.asarray(table, object if dtype is object else None)
     if values.dtype.kind == "c":
         raise ValueError("Complex data not supported.")
     try:
+        if values.dtype.kind == "O" and dtype is not object and hasattr(table, "iloc"):
+            values = table.to_numpy(dtype=dtype, na_value=np.nan)
         values = values.astype(dtype, copy=False)
     except ValueError as error:
         raise ValueError(str(error).partition(":")[0]) from error  # a value is behind the colon

@@ -168,15 +168,11 @@ class Clusterer(Estimator):
 
 
 class Transformer(Estimator):
-    """An estimator with `transform`, whose columns have names."""
+    """An estimator whose `transform` gives a column for each centre."""
 
     _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}
     _sklearn_output_config: dict[str, str]
-
-    @property
-    def _n_features_out(self) -> int:
-        """Columns of `transform`."""
-        raise NotImplementedError
+    cluster_centers_: NDArray[Any]
 
     def fit_transform(self, X: Any, y: object = None, **other: object) -> Any:  # noqa: N803
         """Fit, and transform the same records."""
@@ -189,7 +185,7 @@ class Transformer(Estimator):
         if input_features is not None:
             self._check_input_features(np.asarray(input_features, object))
         prefix = type(self).__name__.lower()
-        return np.array([f"{prefix}{place}" for place in range(self._n_features_out)], object)
+        return np.array([f"{prefix}{place}" for place in range(len(self.cluster_centers_))], object)
 
     def _check_input_features(self, names: NDArray[Any]) -> None:
         known = getattr(self, "feature_names_in_", None)

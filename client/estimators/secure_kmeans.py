@@ -378,10 +378,6 @@ class SecureKMeans(SeveralNumbers, Transformer, Clusterer):
         joined = joined_tables(self, self.ub, data)
         return joined_spec(self, joined, counts), joined.tables, joined.tables
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)
-
     def _told(self) -> Result | PrivateResult:
         check_fitted(self)
         return self.result_

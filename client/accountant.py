@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ppodc.errors import BudgetError, OptionError
+from ppodc.extras import named_if_missing
 from ppodc.kmeans.linked.columns import linkage_of
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.linkage.job import Job as LinkageJob
@@ -102,6 +103,7 @@ class PrivacyAccountant:
                 self._disk.spend(_PEOPLE, token_hex(8), own, own_delta)
         self._charges.append((what, own, own_delta))
 
+    @named_if_missing()
     def to_frame(self) -> "pd.DataFrame":
         """A row for each expense: what for, epsilon and delta."""
         import pandas as pd

@@ -1,8 +1,8 @@
 """Exact k-means, and other jobs, on records that nobody may see.
 
 `from ppodc import SecureKMeans, Owner, ...` gives what users need, wherever it lives. A name is
-loaded when it is first used: services, workers and commands that need no estimator do not wait for
-scikit-learn, and nothing in here depends on the owners' code.
+loaded when it is first used: services, workers and commands do not wait for what they do not need,
+and nothing in here depends on the owners' code.
 """
 
 from importlib import import_module

@@ -140,6 +140,19 @@ except SystemExit:
 """
 GATEWAY = READING + "import ppodc.service.operations, ppodc.transport.gateway\n"
 CLOUD = READING + "[kinds.cloud_side(spec) for spec in specs if spec.kind.suites]\n"
+ESTIMATORS = """
+import ppodc
+places = ppodc._PLACES.items()
+names = [name for name, place in places if place.startswith("client.estimators.")]
+made = [getattr(ppodc, name)() for name in names]
+assert len(made) == 8, made
+print(made, [each.get_params() for each in made], ppodc.ThreadPlatform())
+"""
+FIT = """
+from ppodc import SecureKMeans
+model = SecureKMeans(2, bounds=(0, 1), min_size=1).fit([[[0, 0], [0, 1]], [[1, 1]]])
+model.predict([[0, 0]]), model.transform([[0, 0]]), model.score([[0, 0]]), repr(model)
+"""
 CLOUDS = {
     "the gateway": GATEWAY,
     "cloud 1": CLOUD + "import cloud1.service, cloud1.worker",
@@ -172,16 +185,24 @@ def test_ppodc_loads_no_party():
         READING,
         "from ppodc import Owner",
         "from ppodc import Operator",
+        ESTIMATORS,
         COMMAND_LINE.format(argument="--help"),
         COMMAND_LINE.format(argument="--version"),
     ],
-    ids=["specs", "Owner", "Operator", "--help", "--version"],
+    ids=["specs", "Owner", "Operator", "estimators", "--help", "--version"],
 )
 def test_what_needs_no_engine_loads_none(code):
     modules = loaded(code)
     assert "ppodc" in modules
     assert not packages(modules) & HEAVY
     assert not [name for name in modules if name.startswith(ENGINES)]
+
+
+def test_a_fit_on_arrays_loads_nothing_that_only_some_users_have():
+    modules = loaded(FIT)
+    assert "numba" in modules
+    assert not packages(modules) & {"sklearn", "pandas", "pyarrow", "ray", "rich", "typer"}
+    assert "client.owner" not in modules
 
 
 @pytest.mark.parametrize("code", CLOUDS.values(), ids=CLOUDS)

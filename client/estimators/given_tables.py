@@ -5,17 +5,18 @@ an array or a list of rows. Several tables come as a list, a mapping from owners
 generator. An error names the owner, the row by its label, the column and what to do.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import validate_data
+from numpy.typing import NDArray
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.arrays import as_array
+from client.estimators.base import Estimator
+from client.estimators.parameters import among
+from ppodc.extras import named_if_missing
 from ppodc.records.encode import capitals, check_values
 from ppodc.records.read_table import Table, in_pandas, read, row_names, some, word
 from ppodc.records.schema import Schema
@@ -24,8 +25,9 @@ from ppodc.toml_document import quoted
 if TYPE_CHECKING:
     import pandas as pd
 
+Labels: TypeAlias = "pd.Index[Any] | NDArray[np.int64]"  # of the rows of a table
 Missing = Literal["refuse", "leave out"]
-MISSING = [StrOptions({"refuse", "leave out"})]
+MISSING = [among("refuse", "leave out")]
 LEFT_OUT = -1  # the label of a row that was left out
 
 
@@ -36,7 +38,7 @@ class Tables(list[Any]):
         self,
         arrays: Sequence[Any] = (),
         owners: Sequence[str] = (),
-        labels: "Sequence[pd.Index[Any]]" = (),
+        labels: Sequence[Labels] = (),
         kept: Sequence[NDArray[np.bool_]] = (),
     ) -> None:
         super().__init__(arrays)
@@ -48,7 +50,7 @@ class Tables(list[Any]):
         return [int((~kept).sum()) for kept in self.kept]
 
     @property
-    def kept_labels(self) -> "list[pd.Index[Any]]":
+    def kept_labels(self) -> list[Labels]:
         """Labels of the rows that count."""
         return [labels[kept] for labels, kept in zip(self.labels, self.kept, strict=True)]
 
@@ -75,6 +77,7 @@ class Tables(list[Any]):
             found.append(whole)
         return found
 
+    @named_if_missing()
     def frame(self, columns: Mapping[str, Sequence[Any]]) -> "pd.DataFrame":
         """A frame of the findings for every row of owners who have some: (owner, row, ...)."""
         import pandas as pd
@@ -89,7 +92,7 @@ class Tables(list[Any]):
 
 
 def tables_of(
-    estimator: BaseEstimator,
+    estimator: Estimator,
     data: Any,
     *,
     reset: bool,
@@ -104,8 +107,6 @@ def tables_of(
     `columns`: a mapping from the names of those that are wanted; others stay out. `id_column` has
     the names of rows and stays out too.
     """
-    import pandas as pd
-
     owners, parts = named_owners(data)
     wanted = columns if isinstance(columns, Mapping) and columns else None
     tables = [
@@ -120,9 +121,11 @@ def tables_of(
     for number, (owner, (table, labels)) in enumerate(zip(owners, tables, strict=True)):
         if names is not None and table is not None:
             table = table.some_columns(names)
-        given = parts[number] if table is None else _framed(table)
-        values = validated(estimator, owner, given, np.float64, reset=reset and number == 0)
-        labels = labels if table is not None else pd.RangeIndex(len(values))
+        given = parts[number] if table is None else table.values
+        own = None if table is None else table.names
+        first = reset and number == 0
+        values = as_array(estimator, owner, given, np.float64, names=own, reset=first)
+        labels = labels if table is not None else np.arange(len(values))
         if len(values) < least:
             no_rows(owner, estimator, values)
         known = _column_names(estimator, values)
@@ -133,30 +136,6 @@ def tables_of(
         found.labels.append(labels)
         found.kept.append(~np.isnan(values).any(axis=1))
     return found
-
-
-def validated(
-    estimator: BaseEstimator, owner: str, table: Any, dtype: DTypeLike, *, reset: bool
-) -> NDArray[Any]:
-    """The table as an array, as scikit-learn checks it; its words, without any of the values."""
-    ways: Any = {"ensure_all_finite": False, "ensure_min_samples": 0, "reset": reset}
-    try:
-        return np.asarray(validate_data(estimator, table, dtype=dtype, **ways))
-    except (TypeError, ValueError) as error:
-        first, *others = str(error).splitlines() or [""]
-        told = [
-            f"{first.rstrip('.')}.",
-            *(x for x in others if x.startswith(("Reshape", "Feature"))),
-        ]
-        kind = DataError if isinstance(error, ValueError) else TableTypeError
-        raise kind(
-            f"the table of {owner} cannot be used: {' '.join(told)} A table is a DataFrame, an "
-            "array, a list of rows of numbers, or the path of a file."
-        ) from error
-
-
-class TableTypeError(DataError, TypeError):
-    """Something else than a table, where scikit-learn has a TypeError."""
 
 
 def named_owners(data: Any) -> tuple[list[str], list[Any]]:
@@ -198,25 +177,23 @@ def _depth(data: Any) -> int:
 
 def _table(
     owner: str, data: Any, wanted: Mapping[str, Any] | None, id_column: str | None
-) -> "tuple[Table | None, pd.Index[Any]]":
+) -> tuple[Table | None, Labels]:
     """A table with names of columns as it is read, None if it has none; and its rows' labels."""
-    import pandas as pd
-
     frame = hasattr(data, "columns") and hasattr(data, "iloc")
     if frame and not any(isinstance(name, str) for name in data.columns):
         data, frame = data.to_numpy(), False  # numbers for names, as scikit-learn takes them
     if not frame and not isinstance(data, str | Path):
         if id_column is not None:
             raise DataError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
-        return None, pd.RangeIndex(0)  # as many as there turn out to be
+        return None, np.arange(0)  # as many as there turn out to be
     texts = [] if id_column is None else [id_column]
     with as_data_errors():
         table = read(data, texts=texts, text_numbers=True, empty=True)
-    labels = data.index if frame else pd.RangeIndex(len(table.values))
+    labels: Labels = data.index if frame else np.arange(len(table.values))
     if id_column is not None:
         if id_column not in table.texts:
             raise DataError(f"the table of {owner} has no column {id_column!r}.")
-        labels = pd.Index([word(cell) for cell in table.texts[id_column]], name=id_column)
+        labels = named_rows(table.texts[id_column], id_column)
     names = table.names or []
     source = f"the table of {owner}"
     table = Table(source, names, table.values, table.row_name, table.not_numbers)
@@ -232,6 +209,14 @@ def _table(
         table = table.some_columns([name for name in names if name in wanted])
     _check_numbers(table, asked=wanted is not None)
     return table, labels
+
+
+@named_if_missing()
+def named_rows(cells: Iterable[Any], column: str) -> Labels:
+    """Labels from the cells of a column that names rows."""
+    import pandas as pd
+
+    return pd.Index([word(cell) for cell in cells], name=column)
 
 
 def _check_numbers(table: Table, *, asked: bool) -> None:
@@ -284,20 +269,21 @@ def _common_names(owners: list[str], tables: Sequence[tuple[Table | None, Any]])
     return names
 
 
+@named_if_missing()
 def _framed(table: Table) -> "pd.DataFrame":
     import pandas as pd
 
     return pd.DataFrame(table.values, columns=table.names)
 
 
-def _column_names(estimator: BaseEstimator, values: NDArray[Any]) -> list[str]:
+def _column_names(estimator: Estimator, values: NDArray[Any]) -> list[str]:
     known = getattr(estimator, "feature_names_in_", None)
     if known is not None and len(known) == values.shape[1]:
         return [str(name) for name in known]
     return [f"x{place}" for place in range(values.shape[1])]
 
 
-def no_rows(owner: str, estimator: BaseEstimator, values: NDArray[Any]) -> None:
+def no_rows(owner: str, estimator: Estimator, values: NDArray[Any]) -> None:
     raise DataError(
         f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required by "
         f"{type(estimator).__name__}: the table of {owner} has no rows. Leave that owner out."

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.data_errors import DataError
+from ppodc.extras import named_if_missing
 from ppodc.records.schema import Column, Schema
 from ppodc.toml_document import quoted
 from ppodc.totals.result import Totals
@@ -62,6 +63,7 @@ class Histograms:
     def _places(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.searchsorted(edges[1:-1], values, side="right").astype(np.int64)
 
+    @named_if_missing()
     def counts(self, totals: Totals) -> "dict[str, pd.Series[Any]]":
         """Records in each interval, by column; NaN if the owner is told no totals."""
         import pandas as pd

@@ -5,17 +5,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import StrOptions
 
 from client.data_errors import DataError, as_data_errors
 from client.estimators.given_tables import LEFT_OUT, Missing, tables_of
-from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
+from client.estimators.local_estimator import LocalEstimator, bounds_of
 from client.estimators.owner_tables import schema_of, seed_of
+from client.estimators.parameters import ARRAY, BOOLEAN, NOTHING, POSITIVE, WHOLE, Kinds, among
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.local_dp.mechanism import FlippedBits
 from ppodc.local_dp.published.bit_estimates import DistanceScale
 from ppodc.local_dp.published.bit_reports import BitReports, privbv, privbv_as_published
-from ppodc.local_dp.published.distances import check_matrix_rows, distance_matrix
 from ppodc.local_dp.published.kcluster import dbscan
 from ppodc.records.encode import encode
 
@@ -74,15 +73,15 @@ class LocalPrivateDBSCAN(LocalEstimator):
     500.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LocalEstimator._parameter_constraints,
+    _kinds: ClassVar[Kinds] = {
+        **LocalEstimator._kinds,
         "eps": [POSITIVE],
         "min_samples": [WHOLE],
         "bits": [WHOLE],
-        "bounds": [StrOptions({"data"}), "array-like", None],
-        "debias": ["boolean"],
+        "bounds": [among("data"), ARRAY, NOTHING],
+        "debias": [BOOLEAN],
         "ub": [WHOLE],
-        "published": ["boolean"],
+        "published": [BOOLEAN],
     }
 
     def __init__(
@@ -123,7 +122,9 @@ class LocalPrivateDBSCAN(LocalEstimator):
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the owners' tables: a list or mapping with one for each owner, or one table."""
-        self._validate_params()
+        from ppodc.local_dp.published.distances import check_matrix_rows, distance_matrix
+
+        self._check_parameters()
         self.seed_ = seed_of(self.random_state)
         how: Any = {"missing": self.missing, "id_column": self.id_column}
         tables = tables_of(self, X, reset=True, **how)

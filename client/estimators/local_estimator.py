@@ -6,19 +6,16 @@ one record, beside what is claimed.
 """
 
 import warnings
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from client.accountant import charge_reports
+from client.estimators.base import Clusterer, check_fitted
 from client.estimators.given_tables import LEFT_OUT, MISSING, Missing, Tables
-from client.estimators.known_parameters import KnownParameters
 from client.estimators.owner_tables import SEEDS
+from client.estimators.parameters import NOTHING, POSITIVE, TEXT, Kinds, whole
 from ppodc.local_dp.mechanism import Mechanism
 from ppodc.local_dp.report_streams import RecordStreams, ReportKey, row_ids
 from ppodc.privacy.guarantee import PrivacyReport
@@ -27,19 +24,16 @@ from ppodc.records.schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-WHOLE = Interval(Integral, 1, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
 
-
-class LocalEstimator(KnownParameters, ClusterMixin, BaseEstimator):
+class LocalEstimator(Clusterer):
     """The base of the estimators: streams of noise, warnings, and labels beside names of rows."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _kinds: ClassVar[Kinds] = {
         "epsilon": [POSITIVE],
         "random_state": SEEDS,
-        "insecure_noise_seed": [Interval(Integral, 0, None, closed="left"), None],
+        "insecure_noise_seed": [whole(0), NOTHING],
         "missing": MISSING,
-        "id_column": [str, None],
+        "id_column": [TEXT, NOTHING],
     }
     insecure_noise_seed: int | None
     missing: Missing
@@ -87,7 +81,7 @@ class LocalEstimator(KnownParameters, ClusterMixin, BaseEstimator):
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each record: its owner, its label in the table, and its cluster."""
-        check_is_fitted(self)
+        check_fitted(self)
         return self._tables.frame({"label": self.owner_labels_})
 
 

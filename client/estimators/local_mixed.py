@@ -6,13 +6,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import as_data_errors
+from client.estimators.base import check_fitted
 from client.estimators.given_tables import LEFT_OUT, Missing, Tables
-from client.estimators.local_estimator import POSITIVE, WHOLE, LocalEstimator, bounds_of
+from client.estimators.local_estimator import LocalEstimator, bounds_of
 from client.estimators.local_private import LocalClusters, in_words
 from client.estimators.owner_tables import check_rows, seed_of
+from client.estimators.parameters import ARRAY, BY_NAME, NOTHING, POSITIVE, WHOLE, Kinds
 from client.estimators.worded_tables import by_column, fitted, worded_tables
 from ppodc.local_dp.job import MISMATCH, build, tops
 from ppodc.local_dp.mechanism import MechanismName
@@ -71,12 +72,12 @@ class LocalPrivateKPrototypes(LocalClusters):
     ['no', 'yes']
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LocalEstimator._parameter_constraints,
+    _kinds: ClassVar[Kinds] = {
+        **LocalEstimator._kinds,
         "n_clusters": [WHOLE],
-        "columns": ["array-like", Mapping],
+        "columns": [ARRAY, BY_NAME],
         "mismatch": [POSITIVE],
-        "points": [WHOLE, None],
+        "points": [WHOLE, NOTHING],
         "ub": [WHOLE],
     }
     mechanism: MechanismName = "mixed"
@@ -109,7 +110,7 @@ class LocalPrivateKPrototypes(LocalClusters):
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the owners' tables: a list or mapping with one for each owner, or one table."""
-        self._validate_params()
+        self._check_parameters()
         self.seed_ = seed_of(self.random_state)
         tables = self._rows(X, reset=True)
         columns = by_column(self.columns, self, "columns", "(low, high) or its words")
@@ -134,7 +135,7 @@ class LocalPrivateKPrototypes(LocalClusters):
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest prototype of each record, as its owner finds it; nothing is reported."""
-        check_is_fitted(self)
+        check_fitted(self)
         tables = self._rows(X)
         given = fitted(tables, self._schema, self.missing)
         with as_data_errors():

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import as_data_errors
+from client.estimators.base import check_fitted
 from client.estimators.given_tables import LEFT_OUT, Missing, Tables, tables_of
-from client.estimators.local_estimator import WHOLE, LocalEstimator, bounds_of
-from client.estimators.owner_tables import Bounds, check_rows, schema_of, seed_of
+from client.estimators.local_estimator import LocalEstimator, bounds_of
+from client.estimators.owner_tables import BOUNDS, Bounds, check_rows, schema_of, seed_of
+from client.estimators.parameters import ARRAY, BY_NAME, NOTHING, WHOLE, Kinds, among
 from client.estimators.worded_tables import by_column, fitted, worded_tables
 from ppodc.local_dp.job import Job, build
 from ppodc.local_dp.kmodes import nearest_mode
@@ -125,16 +125,16 @@ class LocalPrivateKMeans(LocalClusters):
     4.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LocalEstimator._parameter_constraints,
+    _kinds: ClassVar[Kinds] = {
+        **LocalEstimator._kinds,
         "n_clusters": [WHOLE],
-        "mechanism": [StrOptions({"codebook", "privbv", "ldpseg"})],
-        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
-        "points": [WHOLE, None],
+        "mechanism": [among("codebook", "privbv", "ldpseg")],
+        "bounds": BOUNDS,
+        "points": [WHOLE, NOTHING],
         "bits": [WHOLE],
-        "grouping": [StrOptions({"matrix", "hierarchical"}), None],
+        "grouping": [among("matrix", "hierarchical"), NOTHING],
         "ub": [WHOLE],
-        "published": [Mapping, None],
+        "published": [BY_NAME, NOTHING],
     }
 
     def __init__(
@@ -191,7 +191,7 @@ class LocalPrivateKMeans(LocalClusters):
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster the owners' tables: a list or mapping with one for each owner, or one table."""
-        self._validate_params()
+        self._check_parameters()
         self.seed_ = seed_of(self.random_state)
         tables = self._rows(X, reset=True)
         rows = check_rows(tables, self.n_clusters)
@@ -219,7 +219,7 @@ class LocalPrivateKMeans(LocalClusters):
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each record, as its owner finds it; nothing is reported."""
-        check_is_fitted(self)
+        check_fitted(self)
         tables = self._rows(X)
         with as_data_errors():
             grids = [on_grid(rows, self._schema).astype(np.float64) for rows in tables]
@@ -277,12 +277,12 @@ class LocalPrivateKModes(LocalClusters):
     [['blue', 'large'], ['red', 'small']]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LocalEstimator._parameter_constraints,
+    _kinds: ClassVar[Kinds] = {
+        **LocalEstimator._kinds,
         "n_clusters": [WHOLE],
-        "mechanism": [StrOptions({"joint", "ldpk-modes"})],
-        "categories": ["array-like", Mapping],
-        "published": [Mapping, None],
+        "mechanism": [among("joint", "ldpk-modes")],
+        "categories": [ARRAY, BY_NAME],
+        "published": [BY_NAME, NOTHING],
     }
 
     def __init__(
@@ -315,7 +315,7 @@ class LocalPrivateKModes(LocalClusters):
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """The modes of the owners' tables: a list or mapping with one for each, or one table."""
-        self._validate_params()
+        self._check_parameters()
         self.seed_ = seed_of(self.random_state)
         tables = self._rows(X, reset=True)
         categories = by_column(self.categories, self, "categories", _WORDS)
@@ -337,7 +337,7 @@ class LocalPrivateKModes(LocalClusters):
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest mode of each record, as its owner finds it; nothing is reported."""
-        check_is_fitted(self)
+        check_fitted(self)
         tables = self._rows(X)
         with as_data_errors():
             whole = [

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from client.data_errors import DataError, as_data_errors
 from client.estimators.given_tables import named_owners, tables_of
-from client.estimators.local_estimator import WHOLE, LocalEstimator, bounds_of
+from client.estimators.local_estimator import LocalEstimator, bounds_of
 from client.estimators.owner_tables import Bounds, check_rows, schema_of, seed_of
+from client.estimators.parameters import ARRAY, BY_NAME, NOTHING, WHOLE, Kinds
 from ppodc.local_dp.split_columns import SplitColumns
 from ppodc.local_dp.stability import warning
 from ppodc.records.encode import encode
@@ -61,10 +62,10 @@ class LocalPrivateSplitKMeans(LocalEstimator):
     [4.0, 4.0]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LocalEstimator._parameter_constraints,
+    _kinds: ClassVar[Kinds] = {
+        **LocalEstimator._kinds,
         "n_clusters": [WHOLE],
-        "bounds": ["array-like", Mapping, None],
+        "bounds": [ARRAY, BY_NAME, NOTHING],
         "ub": [WHOLE],
     }
 
@@ -87,7 +88,7 @@ class LocalPrivateSplitKMeans(LocalEstimator):
 
     def fit(self, X: Sequence[ArrayLike], y: object = None) -> Self:  # noqa: N803
         """Cluster rows of which each table, one for each owner, has some columns."""
-        self._validate_params()
+        self._check_parameters()
         self.seed_ = seed_of(self.random_state)
         names, parts = named_owners(X)
         if len(parts) < 2:

@@ -3,14 +3,13 @@
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import HasMethods, Interval
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.parameters import ARRAY, BY_NAME, NOTHING, RANDOM_STATE, among, whole
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.records.schema import Column, Schema
 from ppodc.toml_document import quoted
@@ -18,7 +17,8 @@ from ppodc.toml_document import quoted
 Pair = tuple[float, float]
 Bounds = Pair | Sequence[Pair] | Mapping[str, Pair] | Literal["data"] | None
 
-SEEDS = [Interval(Integral, 0, MAX_SEED, closed="both"), HasMethods("randint"), None]
+BOUNDS = [among("data"), ARRAY, BY_NAME, NOTHING]
+SEEDS = [whole(0, MAX_SEED), RANDOM_STATE, NOTHING]
 _DRAWN_BELOW = 1 << 31  # what a RandomState of scikit-learn is asked for
 
 

@@ -4,26 +4,37 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.base import Estimator
 from client.estimators.given_tables import (
     LEFT_OUT,
     MISSING,
+    Labels,
     Missing,
     Tables,
     frames_of,
     tables_of,
 )
-from client.estimators.known_parameters import KnownParameters
-from client.estimators.owner_tables import Bounds, schema_of
+from client.estimators.owner_tables import BOUNDS, Bounds, schema_of
+from client.estimators.parameters import (
+    ARRAY,
+    BY_NAME,
+    NOTHING,
+    TEXT,
+    VERBOSE,
+    Kinds,
+    among,
+    instance,
+    real,
+    whole,
+)
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
+from ppodc.extras import named_if_missing
 from ppodc.linkage.blocks import Blocking, NoBlocks
 from ppodc.linkage.estimate import Estimate, estimate
 from ppodc.linkage.job import Job
@@ -50,7 +61,7 @@ _GIVEN_WITH = {  # attributes of a fit, and the output that gives them
 }
 
 
-class RecordLinkage(KnownParameters, BaseEstimator):
+class RecordLinkage(Estimator):
     """Finds rows of different owners that are equal or alike.
 
     Neither cloud sees a value, a match or the number of matches. Each owner learns the partners of
@@ -137,20 +148,20 @@ class RecordLinkage(KnownParameters, BaseEstimator):
     [[0, 1], [0, 1]]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "rule": [Rule, None],
-        "theta": [Interval(Real, 0, None, closed="left"), str, None],
-        "weights": ["array-like", None],
-        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
-        "texts": [Mapping, None],
-        "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
-        "blocks": [Blocking, StrOptions({"none"}), None],
-        "output": [StrOptions(set(OUTPUTS))],
-        "max_links": [Interval(Integral, 1, MAX_LINKS, closed="both"), None],
+    _kinds: ClassVar[Kinds] = {
+        "rule": [instance(Rule), NOTHING],
+        "theta": [real(0, closed=True), TEXT, NOTHING],
+        "weights": [ARRAY, NOTHING],
+        "bounds": BOUNDS,
+        "texts": [BY_NAME, NOTHING],
+        "ub": [whole(1, MAX_VALUE)],
+        "blocks": [instance(Blocking), among("none"), NOTHING],
+        "output": [among(*OUTPUTS)],
+        "max_links": [whole(1, MAX_LINKS), NOTHING],
         "missing": MISSING,
-        "id_column": [str, None],
+        "id_column": [TEXT, NOTHING],
         "platform": PLATFORMS,
-        "verbose": ["verbose"],
+        "verbose": [VERBOSE],
     }
 
     def __init__(
@@ -167,7 +178,7 @@ class RecordLinkage(KnownParameters, BaseEstimator):
         max_links: int | None = None,
         missing: Missing = "refuse",
         id_column: str | None = None,
-        platform: Platform | None = None,
+        platform: "Platform | None" = None,
         verbose: bool = False,
     ) -> None:
         self.rule = rule
@@ -245,7 +256,7 @@ class RecordLinkage(KnownParameters, BaseEstimator):
     def _check(self) -> None:
         """Refuse parameters that cannot be, or that leave open what a match is."""
         self._check_rule()
-        self._validate_params()
+        self._check_parameters()
         if (self.rule is None) == (self.theta is None):
             said = "both say" if self.rule is not None else "nothing says"
             raise DataError(
@@ -419,19 +430,19 @@ def _mutual(owners: Sequence[str], results: Sequence[LinkResult]) -> list[tuple[
     return sorted((a, b) for a, b in named if a < b and (b, a) in named)
 
 
-def _frame(links: Sequence[tuple[_Row, _Row]], labels: "Sequence[pd.Index[Any]]") -> "pd.DataFrame":
+@named_if_missing()
+def _frame(links: Sequence[tuple[_Row, _Row]], labels: Sequence[Labels]) -> "pd.DataFrame":
     import pandas as pd
 
     listed = [(a, labels[a][i], b, labels[b][j]) for (a, i), (b, j) in links]
     return pd.DataFrame(listed, columns=["owner_1", "row_1", "owner_2", "row_2"])
 
 
-def _index(
-    links: Sequence[tuple[_Row, _Row]], first: "pd.Index[Any]", second: "pd.Index[Any]"
-) -> "pd.MultiIndex":
+@named_if_missing()
+def _index(links: Sequence[tuple[_Row, _Row]], first: Labels, second: Labels) -> "pd.MultiIndex":
     """Of two owners; levels have the names of the tables' indexes."""
     import pandas as pd
 
     rows = np.array([(i, j) for (_, i), (_, j) in links], np.int64).reshape(-1, 2)
-    arrays = [first.take(rows[:, 0]), second.take(rows[:, 1])]
-    return pd.MultiIndex.from_arrays(arrays, names=[first.name, second.name])
+    arrays = [pd.Index(first).take(rows[:, 0]), pd.Index(second).take(rows[:, 1])]
+    return pd.MultiIndex.from_arrays(arrays, names=[each.name for each in arrays])

@@ -7,21 +7,13 @@ here, on the records given, from the centres: `predict`, `transform` and `score`
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.base import Clusterer, Transformer, check_fitted
 from client.estimators.given_tables import (
     LEFT_OUT,
     MISSING,
@@ -32,14 +24,33 @@ from client.estimators.given_tables import (
 )
 from client.estimators.joined_tables import joined_tables
 from client.estimators.kmeans_job import joined_spec, plain_parameters, spec_of
-from client.estimators.known_parameters import KnownParameters
-from client.estimators.owner_tables import SEEDS, Bounds, check_rows, refuse, schema_of
+from client.estimators.owner_tables import (
+    BOUNDS,
+    SEEDS,
+    Bounds,
+    check_rows,
+    refuse,
+    schema_of,
+)
+from client.estimators.parameters import (
+    ARRAY,
+    BOOLEAN,
+    NOTHING,
+    POSITIVE,
+    TEXT,
+    VERBOSE,
+    WHOLE,
+    Kinds,
+    among,
+    instance,
+    real,
+    whole,
+)
 from client.estimators.private_job import private_parameters
 from client.estimators.record_linkage import RecordLinkage
 from client.estimators.several_k import SeveralNumbers
-from client.platforms.jobs import PLATFORMS, Platform, run_job
+from client.platforms.jobs import PLATFORMS, Platform, is_remote, run_job
 from client.platforms.outcome import Outcome
-from client.platforms.remote import RemotePlatform
 from ppodc.kinds import owner_side
 from ppodc.kmeans.job import (
     MAX_CLUSTERS,
@@ -61,14 +72,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class SecureKMeans(
-    KnownParameters,
-    SeveralNumbers,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    BaseEstimator,
-):
+class SecureKMeans(SeveralNumbers, Transformer, Clusterer):
     """Exact k-means over several owners' records, none of which either cloud sees.
 
     Distances are measured on the grid: every column's range, from low to high, counts as ub steps.
@@ -205,33 +209,34 @@ class SecureKMeans(
     [0, 0, 1, 0, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_clusters": [Interval(Integral, 1, MAX_CLUSTERS, closed="both")],
-        "init": [StrOptions(set(get_args(ByRecords))), "array-like"],
-        "n_init": [Interval(Integral, 1, MAX_STARTS, closed="both"), StrOptions({"auto"})],
-        "max_iter": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
-        "iterations": [Interval(Integral, 1, MAX_ITERATIONS, closed="both"), None],
-        "tol": [Interval(Real, 0, None, closed="left"), str],
-        "beta": [Interval(Real, 0, None, closed="left"), str, None],
+    result_: Result | PrivateResult
+    _kinds: ClassVar[Kinds] = {
+        "n_clusters": [whole(1, MAX_CLUSTERS)],
+        "init": [among(*get_args(ByRecords)), ARRAY],
+        "n_init": [whole(1, MAX_STARTS), among("auto")],
+        "max_iter": [whole(1, MAX_ITERATIONS), NOTHING],
+        "iterations": [whole(1, MAX_ITERATIONS), NOTHING],
+        "tol": [real(0, closed=True), TEXT],
+        "beta": [real(0, closed=True), TEXT, NOTHING],
         "random_state": SEEDS,
-        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
-        "ub": [Interval(Integral, 1, MAX_VALUE, closed="both")],
-        "min_size": [Interval(Integral, 1, None, closed="left")],
-        "inertia": ["boolean"],
+        "bounds": BOUNDS,
+        "ub": [whole(1, MAX_VALUE)],
+        "min_size": [WHOLE],
+        "inertia": [BOOLEAN],
         "missing": MISSING,
-        "id_column": [str, None],
-        "suite": [StrOptions(set(SUITES))],
-        "pairs": [Interval(Integral, 1, None, closed="left")],
-        "dedup": [RecordLinkage, None],
-        "join": [RecordLinkage, None],
-        "relation": [StrOptions(set(get_args(Relation)))],
-        "least": [Interval(Integral, 1, None, closed="left")],
-        "sizes": ["boolean"],
-        "labels": ["boolean"],
-        "epsilon": [Interval(Real, 0, None, closed="neither"), None],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "id_column": [TEXT, NOTHING],
+        "suite": [among(*SUITES)],
+        "pairs": [WHOLE],
+        "dedup": [instance(RecordLinkage), NOTHING],
+        "join": [instance(RecordLinkage), NOTHING],
+        "relation": [among(*get_args(Relation))],
+        "least": [WHOLE],
+        "sizes": [BOOLEAN],
+        "labels": [BOOLEAN],
+        "epsilon": [POSITIVE, NOTHING],
+        "delta": [real(0, 1, closed=False)],
         "platform": PLATFORMS,
-        "verbose": ["verbose"],
+        "verbose": [VERBOSE],
     }
 
     def __init__(
@@ -261,7 +266,7 @@ class SecureKMeans(
         labels: bool = False,
         epsilon: float | None = None,
         delta: float = DELTA,
-        platform: Platform | None = None,
+        platform: "Platform | None" = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -312,7 +317,7 @@ class SecureKMeans(
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each record: its owner, its label in the table, and its cluster."""
-        check_is_fitted(self)
+        check_fitted(self)
         if self.owner_labels_ is None:
             raise DataError("with join there are labels only if you ask for them: labels=True.")
         return self._tables.frame({"label": self.owner_labels_})
@@ -323,11 +328,12 @@ class SecureKMeans(
             told, rows = self._told(), self._rows(X)
             return np.concatenate(rows.spread([told.predict(own) for own in rows], LEFT_OUT))
 
-    def transform(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:  # noqa: N803
+    def transform(self, X: ArrayLike | Sequence[ArrayLike]) -> Any:  # noqa: N803
         """The distance of each record to each centre, in steps of the grid; NaN where none is."""
         with as_data_errors():
             told, rows = self._told(), self._rows(X)
-            return np.concatenate(rows.spread([told.distances(own) for own in rows], np.nan))
+            far = np.concatenate(rows.spread([told.distances(own) for own in rows], np.nan))
+        return self._contained(far, X)
 
     def score(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> float:  # noqa: N803
         """Minus the inertia of these records: squared distances to the nearest centres, summed."""
@@ -335,7 +341,7 @@ class SecureKMeans(
             return -self._told().inertia_of(np.concatenate(self._rows(X)))
 
     def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
-        self._validate_params()
+        self._check_parameters()
         if isinstance(data, Iterator):
             data = list(data)
         spec, tables, sent = (self._plain if self.join is None else self._joined)(data, counts)
@@ -356,7 +362,7 @@ class SecureKMeans(
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub, names)
         spec = spec_of(self, schema, counts)
-        alone = not isinstance(self.platform, RemotePlatform)  # there others may have rows too
+        alone = not is_remote(self.platform)  # there others may have rows too
         tables.check(schema)
         if self.epsilon and alone:
             rows = sum(map(len, tables))
@@ -372,12 +378,8 @@ class SecureKMeans(
         joined = joined_tables(self, self.ub, data)
         return joined_spec(self, joined, counts), joined.tables, joined.tables
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)
-
     def _told(self) -> Result | PrivateResult:
-        check_is_fitted(self)
+        check_fitted(self)
         return self.result_
 
     def _rows(self, data: Any, *, reset: bool = False) -> Tables:

@@ -2,25 +2,33 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.base import Estimator, check_fitted
 from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
 from client.estimators.histograms import Bins, Histograms, quantile
 from client.estimators.joined_tables import joined_tables
-from client.estimators.known_parameters import KnownParameters
-from client.estimators.owner_tables import Bounds, refuse, schema_of
+from client.estimators.owner_tables import BOUNDS, Bounds, refuse, schema_of
+from client.estimators.parameters import (
+    BOOLEAN,
+    BY_NAME,
+    NOTHING,
+    VERBOSE,
+    WHOLE,
+    Kinds,
+    among,
+    instance,
+    whole,
+)
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from ppodc.extras import named_if_missing
 from ppodc.linkage.joined.join import Relation
 from ppodc.records.schema import Schema
 from ppodc.records.sharing import MAX_VALUE
@@ -36,7 +44,7 @@ _TOLD = {"min": 0.0, "25%": 0.25, "50%": 0.5, "75%": 0.75, "max": 1.0}
 _OFF = 1e-6  # of a step, which rounding of doubles does not explain
 
 
-class SecureTotals(KnownParameters, BaseEstimator):
+class SecureTotals(Estimator):
     """Number of records, sum, mean and variance of each column over several owners' records.
 
     Neither cloud sees a record or a total; owners learn the totals and nothing else. Exact for the
@@ -108,19 +116,19 @@ class SecureTotals(KnownParameters, BaseEstimator):
     3
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "bounds": [StrOptions({"data"}), "array-like", Mapping, None],
-        "ub": [Interval(Integral, 1, MAX_VALUE, closed="both"), None],
-        "variance": ["boolean"],
-        "least": [Interval(Integral, 1, None, closed="left")],
-        "join": [RecordLinkage, None],
-        "relation": [StrOptions(set(get_args(Relation)))],
-        "cross": ["boolean"],
-        "bins": [Mapping, None],
+    _kinds: ClassVar[Kinds] = {
+        "bounds": BOUNDS,
+        "ub": [whole(1, MAX_VALUE), NOTHING],
+        "variance": [BOOLEAN],
+        "least": [WHOLE],
+        "join": [instance(RecordLinkage), NOTHING],
+        "relation": [among(*get_args(Relation))],
+        "cross": [BOOLEAN],
+        "bins": [BY_NAME, NOTHING],
         "missing": MISSING,
-        "pairs": [Interval(Integral, 1, None, closed="left")],
+        "pairs": [WHOLE],
         "platform": PLATFORMS,
-        "verbose": ["verbose"],
+        "verbose": [VERBOSE],
     }
 
     def __init__(
@@ -136,7 +144,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
         bins: Bins | None = None,
         missing: Missing = "refuse",
         pairs: int = 1,
-        platform: Platform | None = None,
+        platform: "Platform | None" = None,
         verbose: bool = False,
     ) -> None:
         self.bounds = bounds
@@ -160,7 +168,7 @@ class SecureTotals(KnownParameters, BaseEstimator):
     ) -> Self:
         """Total the records: of one table, or of a list or mapping with one for each owner."""
         refuse(other)
-        self._validate_params()
+        self._check_parameters()
         spec, tables = self._plain(X) if self.join is None else self._joined(X)
         ran = run_job(spec, tables, self.platform, pairs=self.pairs, verbose=bool(self.verbose))
         totals: Totals = ran.results[0]
@@ -179,9 +187,10 @@ class SecureTotals(KnownParameters, BaseEstimator):
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each column: sum, mean, and variance and deviation if they are offered."""
-        check_is_fitted(self)
+        check_fitted(self)
         return self.result_.to_frame()
 
+    @named_if_missing()
     def describe(self) -> "pd.DataFrame":
         """As pandas' `describe`, of what totals tell: count, mean and deviation.
 
@@ -189,18 +198,19 @@ class SecureTotals(KnownParameters, BaseEstimator):
         """
         import pandas as pd
 
-        check_is_fitted(self)
+        check_fitted(self)
         frame = self.result_.describe()
         if not self.histograms_:
             return frame
         known = {name: self.quantile(q) for name, q in _TOLD.items()}
         return pd.concat([frame.astype(object), pd.DataFrame(known).T])
 
+    @named_if_missing()
     def quantile(self, q: float) -> "pd.Series[Any]":
         """Of each column with bins the interval in which this quantile lies; exact."""
         import pandas as pd
 
-        check_is_fitted(self)
+        check_fitted(self)
         found = {name: quantile(counts, q) for name, counts in self.histograms_.items()}
         return pd.Series(found, dtype=object, name=q)
 

@@ -5,19 +5,21 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from client.data_errors import DataError
+from client.estimators.base import Estimator
+from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class SeveralNumbers:
+class SeveralNumbers(Estimator):
     """The part of `SecureKMeans` for several numbers of clusters."""
 
     inertia_: float | None
     inertia_in_ranges_: float | None
+    result_: Any
     _run: Any
     _keep: Any
 
@@ -33,7 +35,7 @@ class SeveralNumbers:
         counts = sorted({int(k) for k in n_clusters})
         if len(counts) < 2:
             raise DataError("n_clusters must be several numbers; for a single one there is `fit`.")
-        last: Any = clone(self).set_params(n_clusters=counts[-1])
+        last = copy(self).set_params(n_clusters=counts[-1])
         ran, tables = last._run(X, counts)
         fitted = {}
         for k in counts:
@@ -41,6 +43,7 @@ class SeveralNumbers:
             fitted[k]._keep(ran.spec, [result.by_k[k] for result in ran.results], tables)
         return fitted
 
+    @named_if_missing()
     def elbow(
         self,
         X: ArrayLike | Sequence[ArrayLike],  # noqa: N803
@@ -55,8 +58,7 @@ class SeveralNumbers:
         """
         import pandas as pd
 
-        offering: Any = clone(self)
-        fitted = offering.set_params(inertia=True).fit_each(X, n_clusters)
+        fitted = copy(self).set_params(inertia=True).fit_each(X, n_clusters)
         whole = {k: each for k, each in fitted.items() if not each.result_.untold()}
         frame = pd.DataFrame(
             {

@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from client.data_errors import DataError, as_data_errors
+from client.estimators.arrays import as_array
+from client.estimators.base import Estimator
 from client.estimators.given_tables import (
+    Labels,
     Missing,
     Tables,
     named_owners,
+    named_rows,
     no_rows,
     read_frame,
-    validated,
 )
 from ppodc.records.encode import capitals, check_values
-from ppodc.records.read_table import Table, read, row_names, word
+from ppodc.records.read_table import Table, read, row_names
 from ppodc.records.schema import Schema
 from ppodc.toml_document import quoted
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def worded_tables(
-    estimator: BaseEstimator,
+    estimator: Estimator,
     data: Any,
     *,
     reset: bool,
@@ -38,28 +40,27 @@ def worded_tables(
 
     Parameters are those of `tables_of`; `fitted` makes numbers of them.
     """
-    import pandas as pd
-
     owners, parts = named_owners(data)
     known = getattr(estimator, "feature_names_in_", None) if not reset else None
     names = list(columns) if isinstance(columns, Mapping) else known
     found = Tables(owners=owners)
     for number, (owner, part) in enumerate(zip(owners, parts, strict=True)):
         table = _words_too(part) if isinstance(part, str | Path) else part
-        labels: pd.Index[Any] = pd.RangeIndex(len(table) if hasattr(table, "__len__") else 0)
+        labels: Labels = np.arange(len(table) if hasattr(table, "__len__") else 0)
+        named: list[str] | None = None
         if hasattr(table, "iloc") and any(isinstance(name, str) for name in table.columns):
             labels = table.index
             if id_column is not None:
                 _check_columns(owner, table, [id_column])
-                labels = pd.Index([word(cell) for cell in table[id_column]], name=id_column)
+                labels = named_rows(table[id_column], id_column)
                 table = table.drop(columns=id_column)
             names = list(table.columns) if names is None else names
             _check_columns(owner, table, names, further=isinstance(columns, Mapping))
-            table = table[names]
+            table, named = table[names], list(map(str, names))
         elif id_column is not None:
             raise DataError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
         first = reset and number == 0
-        values = validated(estimator, owner, table, object, reset=first)
+        values = as_array(estimator, owner, table, object, names=named, reset=first)
         if not len(values):
             no_rows(owner, estimator, values)
         found.append(values)
@@ -115,12 +116,10 @@ def fitted(tables: Tables, schema: Schema, missing: Missing) -> list[Table]:
     return found
 
 
-def by_column(
-    given: Any, estimator: BaseEstimator, parameter: str, what: str
-) -> list[tuple[str, Any]]:
+def by_column(given: Any, estimator: Estimator, parameter: str, what: str) -> list[tuple[str, Any]]:
     """Each column's name and its entry in a parameter; x0, x1, ... if columns have no names."""
     names = getattr(estimator, "feature_names_in_", None)
-    width: int = estimator.n_features_in_
+    width = estimator.n_features_in_
     if isinstance(given, Mapping):
         if names is None:
             raise DataError(f"{parameter} by name needs tables that name their columns.")

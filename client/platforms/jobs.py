@@ -7,37 +7,53 @@ same result. Both run on one machine, so neither protects the records from whoev
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from client.accountant import charge_job
 from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
-from client.platforms.local import SMALL, run_locally
+from client.estimators.parameters import NOTHING, instance, loaded
 from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
-from client.platforms.remote import RemotePlatform
-from client.platforms.threads import ThreadPlatform
+from client.platforms.threads import SMALL, ThreadPlatform
+from ppodc.extras import named_if_missing
 from ppodc.kinds import cloud_side
-from ppodc.local.platform import LocalPlatform
 from ppodc.pairs.progress import ignore
 from ppodc.records.owner_side import Ints
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from client.platforms.remote import RemotePlatform
+    from ppodc.local.platform import LocalPlatform
 
 NAME = "records"  # of a dataset that nobody else sees
 _KEY_BITS = 2048  # of a platform here, unless somebody asks for other ones
 
 log = logging.getLogger(__name__)
 
-Platform = ThreadPlatform | LocalPlatform | RemotePlatform
-PLATFORMS = [*get_args(Platform), None]
+Platform: TypeAlias = "ThreadPlatform | LocalPlatform | RemotePlatform"
+_LOCAL = loaded("ppodc.local.platform", "LocalPlatform")
+_REMOTE = loaded("client.platforms.remote", "RemotePlatform")
+PLATFORMS = [instance(ThreadPlatform), _LOCAL, _REMOTE, NOTHING]
 
 
-def owner_names(platform: Platform | None, count: int) -> list[str]:
+def is_remote(platform: "Platform | None") -> "TypeIs[RemotePlatform]":
+    """Whether a job there runs in a real deployment."""
+    return _REMOTE.holds(platform)
+
+
+def _is_local(platform: "Platform | None") -> "TypeIs[LocalPlatform]":
+    return _LOCAL.holds(platform)
+
+
+def owner_names(platform: "Platform | None", count: int) -> list[str]:
     """The names of the owners of that many tables on a platform, as a spec has them."""
-    if isinstance(platform, RemotePlatform):
+    if is_remote(platform):
         names = platform.owner_names
-    elif isinstance(platform, LocalPlatform):
+    elif _is_local(platform):
         names = platform.owners
     else:
         names = [f"owner{number}" for number in range(1, count + 1)]
@@ -49,17 +65,18 @@ def owner_names(platform: Platform | None, count: int) -> list[str]:
     return names[:count]
 
 
+@named_if_missing()
 def run_job(
     spec: Spec,
     tables: Sequence[Any],
-    platform: Platform | None = None,
+    platform: "Platform | None" = None,
     *,
     suite: str | None = None,
     pairs: int = 1,
     verbose: bool = False,
 ) -> Outcome:
     """Run the job on the platform, or on this machine if there is none."""
-    if isinstance(platform, RemotePlatform):
+    if is_remote(platform):
         charge_job(spec)
         return platform.run(spec, tables, verbose)
     with as_data_errors():  # before anything starts
@@ -76,6 +93,9 @@ def run_job(
         values = [table.values for table in encoded]
         results = _in_threads(platform, spec, values, suite, verbose, seen.append)
         return Outcome(spec, names, results, *seen)
+    from client.platforms.local import run_locally
+    from ppodc.local.platform import LocalPlatform
+
     if platform is not None:
         return run_locally(platform, spec, encoded, suite, verbose)
     with LocalPlatform(owners=len(tables), pairs=pairs) as own:

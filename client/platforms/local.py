@@ -8,10 +8,9 @@ from client.operator import Operator
 from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
 from client.platforms.remote import RemotePlatform
+from client.platforms.threads import SMALL
 from ppodc.local.platform import LocalPlatform
 from ppodc.spec import Spec
-
-SMALL = 20_000  # rows: up to these the start of a worker takes longer than it saves
 
 
 def run_locally(

@@ -7,10 +7,10 @@ import sys
 import time
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ppodc.cli.screen import in_words
-from ppodc.pairs.progress import Event
+if TYPE_CHECKING:
+    from ppodc.pairs.progress import Event
 
 _PAUSE = 0.2  # seconds between two changes
 
@@ -43,8 +43,10 @@ class NotebookLine:
         if self._handle is None or time.monotonic() - self._changed >= _PAUSE:
             self._put(_html(text, done, whole))
 
-    def show(self, event: Event) -> None:
+    def show(self, event: "Event") -> None:
         """Show an event of a job."""
+        from ppodc.cli.screen import in_words
+
         self.say(event.message or in_words(event), event.rows_done, event.rows)
 
     def _put(self, html: str) -> None:

@@ -19,7 +19,6 @@ from client.operator import Operator
 from client.owner import Owner
 from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
-from ppodc.cli.opened_results import waiting
 from ppodc.errors import ConfigError, OptionError
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.join import Join
@@ -35,6 +34,8 @@ _NO_MATTER = ("labels", "products", "supplies")  # of a spec: an estimator has n
 def _waiting(name: str) -> Iterator[Callable[[JobProgress], None]]:
     """Shows what `fit` waits for, where the user looks."""
     if not in_notebook():
+        from ppodc.cli.opened_results import waiting
+
         with waiting(name) as tell:
             yield tell
         return

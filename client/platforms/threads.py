@@ -19,10 +19,8 @@ import numpy as np
 
 from ppodc.errors import ChannelError
 from ppodc.kinds import cloud_side, owner_side
-from ppodc.pairs.cloud_side import Material
 from ppodc.pairs.progress import Listener, ignore
 from ppodc.pairs.shards import cut
-from ppodc.pairs.walk import Walk, Walker, opened_half
 from ppodc.records.owner_side import Ints
 from ppodc.records.prepared_upload import PreparedUpload, prepare
 from ppodc.records.result_shares import ResultShare, open_shares
@@ -34,6 +32,7 @@ from ppodc.transport.channel import Channel, memory_pair
 if TYPE_CHECKING:
     from ppodc.crypto.paillier import PublicKey, SecretKey
 
+SMALL = 20_000  # rows: up to these the start of a worker takes longer than it saves
 _NO_LIMIT = Fraction(10**9)
 _PATIENCE = 3600.0  # the other thread may compute for long; one that fails closes the channel
 
@@ -129,6 +128,9 @@ def _walked(
     progress: Listener,
 ) -> ResultShare:
     """One cloud's share of the result; its channel is closed at the end, whatever happens."""
+    from ppodc.pairs.cloud_side import Material
+    from ppodc.pairs.walk import Walk, Walker, opened_half
+
     share = np.concatenate([upload.share(role) for upload in uploads])
     with closing(channel), opened_half(spec, suite, role, channel, sealed.m, Material(key)) as half:
         return Walker(Walk(spec, sealed), [half], partial(cut, share), progress).run()

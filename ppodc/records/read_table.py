@@ -377,11 +377,9 @@ def _cells(column: "pd.Series[Any]") -> list[Any]:
     return [None if gone else entry for entry, gone in zip(column, column.isna(), strict=True)]
 
 
-def row_names(labels: "pd.Index[Any]") -> Callable[[int], str]:
+def row_names(labels: "pd.Index[Any] | NDArray[np.int64]") -> Callable[[int], str]:
     """A row's place as users know it; labels may name people and stay out of messages."""
-    from pandas.api import types
-
-    return (lambda i: f"row {labels[i]}") if types.is_integer_dtype(labels.dtype) else _counted
+    return (lambda i: f"row {labels[i]}") if labels.dtype.kind in "iu" else _counted
 
 
 def _counted(row: int) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ppodc.extras import named_if_missing
 from ppodc.notebook import ShownInNotebooks
 from ppodc.records.result_shares import Table
 from ppodc.records.schema import Column, Schema
@@ -64,6 +65,7 @@ class Totals(ShownInNotebooks):
         rows = [[n, *row] for n, row in zip(self.columns, self.corr_.tolist(), strict=True)]
         return ["correlation", *self.columns], rows
 
+    @named_if_missing()
     def to_frame(self) -> "pd.DataFrame":
         """A row for each column, with the headings of `table`, and the standard deviation."""
         import pandas as pd

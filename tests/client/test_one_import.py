@@ -37,7 +37,7 @@ def test_an_unknown_name_is_an_attribute_error():
             _ = package.Owners
 
 
-def test_scikit_learn_is_loaded_for_estimators_only(tmp_path):
+def test_scikit_learn_is_not_loaded_ahead(tmp_path):
     code = (
         "import sys; from ppodc import Owner, Operator; import ppodc.cli.owners, cloud1.worker;"
         "assert 'sklearn' not in sys.modules"

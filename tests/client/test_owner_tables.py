@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator
 
+from client.estimators.base import Estimator
 from client.estimators.given_tables import tables_of
 from client.estimators.owner_tables import schema_of, seed_of
 from ppodc.errors import InputError
@@ -15,7 +15,7 @@ FIRST = pd.DataFrame({"age": [30.0, 40.0], "pressure": [120.0, 140.0]})
 
 def test_columns_are_aligned_by_name():
     other = pd.DataFrame({"pressure": [110.0], "age": [50.0]})
-    model = BaseEstimator()
+    model = Estimator()
     tables = tables_of(model, [FIRST, other], reset=True)
     assert tables[0].tolist() == [[30.0, 120.0], [40.0, 140.0]]
     assert tables[1].tolist() == [[50.0, 110.0]]
@@ -35,14 +35,14 @@ def test_columns_are_aligned_by_name():
 )
 def test_what_does_not_match_is_refused(other, said):
     with pytest.raises(InputError, match=said) as caught:
-        tables_of(BaseEstimator(), [FIRST, other], reset=True)
+        tables_of(Estimator(), [FIRST, other], reset=True)
     assert isinstance(caught.value, ValueError)
 
 
 def test_a_table_is_an_array_or_a_frame_or_nested_lists():
     whole = FIRST.to_numpy()
     for given in (FIRST, whole, whole.tolist(), [FIRST], [whole], [whole.tolist()]):
-        (table,) = tables_of(BaseEstimator(), given, reset=True)
+        (table,) = tables_of(Estimator(), given, reset=True)
         assert np.array_equal(table, whole)
 
 
@@ -62,11 +62,11 @@ def test_a_table_is_an_array_or_a_frame_or_nested_lists():
 )
 def test_what_scikit_learn_refuses_is_refused_in_its_words(data, said):
     with pytest.raises(ValueError, match=said):
-        tables_of(BaseEstimator(), data, reset=True)
+        tables_of(Estimator(), data, reset=True)
 
 
 def test_bounds_for_all_columns_for_each_and_by_name():
-    (table,) = tables_of(BaseEstimator(), FIRST, reset=True)
+    (table,) = tables_of(Estimator(), FIRST, reset=True)
     names = list(FIRST.columns)
     each = [(0.0, 120.0), (40.0, 260.0)]
     by_name = {"pressure": each[1], "age": each[0]}

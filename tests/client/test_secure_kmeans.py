@@ -273,7 +273,7 @@ def test_weights_in_a_search_are_refused_with_the_reason():
 @pytest.mark.parametrize(("init", "starts"), [("random", 10), ("k-means++", 1), ([[1, 2]], 1)])
 def test_auto_is_the_number_of_starts_that_scikit_learn_makes(init, starts):
     model = SecureKMeans(1, init=init, n_init="auto")
-    model._validate_params()
+    model._check_parameters()
     assert job_for(model).n_init == starts
 
 

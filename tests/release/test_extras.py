@@ -130,7 +130,8 @@ def test_a_command_names_the_extra_that_it_lacks(tmp_path, line, extra):
 @pytest.mark.parametrize(
     ("code", "extra"),
     [
-        ("from ppodc import SecureKMeans", "sklearn"),
+        ("from ppodc import SecureKMeans\nSecureKMeans(1, bounds=(0, 1)).fit([[0], [1]])",
+         "sklearn"),
         ("from ppodc import LocalPlatform\nwith LocalPlatform(): pass", "cloud"),
         ("open('a.parquet', 'w')\nfrom ppodc.records.read_table import read\nread('a.parquet')",
          "parquet"),
@@ -140,6 +141,28 @@ def test_python_names_the_extra_that_it_lacks(tmp_path, code, extra):
     done = bare_python(code, tmp_path)
     assert "MissingExtraError: the package" in done.stderr
     assert f'pip install "ppodc[{extra}]"' in done.stderr
+
+
+def test_a_fit_needs_neither_scikit_learn_nor_pandas(tmp_path):
+    code = """
+from ppodc import SecureKMeans
+model = SecureKMeans(2, bounds=(0, 9), min_size=1, random_state=1)
+try:
+    model.predict([[1]])
+except (ValueError, AttributeError) as error:
+    print(type(error).__name__)
+print(model.fit([[[1], [2]], [[8]]]).sizes_.tolist(), model.predict([[1]]) == model.labels_[0])
+assert model.transform([[1]]).shape == (1, 2) and model._repr_html_() is None
+try:
+    model.to_frame()
+except ImportError as error:
+    print(error)
+"""
+    done = bare_python(code, tmp_path, hidden=OPTIONAL - {"gmpy2", "llvmlite", "numba"})
+    assert done.returncode == 0, done.stderr
+    missing, fitted, advice = done.stdout.splitlines()
+    assert (missing, fitted) == ("NotFittedError", "[2, 1] [ True]")
+    assert 'the package pandas is not installed. Install it with: pip install "ppodc' in advice
 
 
 def test_a_missing_extra_is_an_import_error_and_ours():

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from client.data_errors import DataError
 from client.estimators.base import Estimator
+from ppodc.errors import TableError
 from ppodc.toml_document import quoted
 
 _RESHAPE = (
@@ -20,7 +20,7 @@ _RESHAPE = (
 )
 
 
-class TableTypeError(DataError, TypeError):
+class TableTypeError(TableError, TypeError):
     """Something else than a table, where scikit-learn has a TypeError."""
 
 
@@ -43,7 +43,7 @@ def as_array(
         _compare_names(estimator, names, reset=reset)
         _compare_width(estimator, values.shape[1], reset=reset)
     except (TypeError, ValueError) as error:
-        kind = DataError if isinstance(error, ValueError) else TableTypeError
+        kind = TableError if isinstance(error, ValueError) else TableTypeError
         raise kind(
             f"the table of {owner} cannot be used: {str(error).rstrip('.')}. A table is a "
             "DataFrame, an array, a list of rows of numbers, or the path of a file."

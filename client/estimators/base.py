@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.data_errors import DataError
 from client.estimators.parameters import Kinds, ParameterError, check
+from ppodc.errors import OptionError
 from ppodc.extras import named_if_missing
 
 _INSTEAD = {
@@ -76,7 +76,7 @@ class Estimator:
         for key, value in given.items():
             name, deeper, rest = key.partition("__")
             if name not in known:
-                raise DataError(
+                raise OptionError(
                     f"Invalid parameter {name!r} for estimator {self!r}. Valid parameters are: "
                     f"{known!r}."
                 )
@@ -190,9 +190,9 @@ class Transformer(Estimator):
     def _check_input_features(self, names: NDArray[Any]) -> None:
         known = getattr(self, "feature_names_in_", None)
         if known is not None and not np.array_equal(known, names):
-            raise DataError("input_features is not equal to feature_names_in_")
+            raise OptionError("input_features is not equal to feature_names_in_")
         if len(names) != self.n_features_in_:
-            raise DataError(
+            raise OptionError(
                 "input_features should have length equal to the number of features "
                 f"({self.n_features_in_}), got {len(names)}."
             )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.arrays import as_array
 from client.estimators.base import Estimator
 from client.estimators.parameters import among
+from ppodc.errors import TableError
 from ppodc.extras import named_if_missing
 from ppodc.records.encode import capitals, check_values
 from ppodc.records.read_table import Table, in_pandas, read, row_names, some, word
@@ -56,10 +56,9 @@ class Tables(list[Any]):
 
     def check(self, schema: Schema) -> None:
         """Refuse values outside the bounds, by owner, row and column."""
-        with as_data_errors():
-            for owner, values, labels in zip(self.owners, self, self.kept_labels, strict=True):
-                source = f"the table of {owner}"
-                check_values(Table(source, schema.names, values, row_names(labels)), schema)
+        for owner, values, labels in zip(self.owners, self, self.kept_labels, strict=True):
+            source = f"the table of {owner}"
+            check_values(Table(source, schema.names, values, row_names(labels)), schema)
 
     def among(self, frames: "Sequence[pd.DataFrame]") -> "list[pd.DataFrame]":
         """The rows that count, of other columns of the same tables."""
@@ -142,12 +141,12 @@ def named_owners(data: Any) -> tuple[list[str], list[Any]]:
     """The owners' names, "owner 1" and so on unless a mapping has others; and their tables."""
     if isinstance(data, Mapping) and not hasattr(data, "shape"):  # a sparse array may be one
         if not data:
-            raise DataError("the mapping holds no table: give one for each owner, by its name.")
+            raise TableError("the mapping holds no table: give one for each owner, by its name.")
         return [str(name) for name in data], [in_pandas(table) for table in data.values()]
     if isinstance(data, Iterator):
         data = list(data)
     if isinstance(data, list | tuple) and not data:
-        raise DataError("the list holds no table: give one for each owner.")
+        raise TableError("the list holds no table: give one for each owner.")
     parts = [in_pandas(part) for part in data] if _several(data) else [in_pandas(data)]
     return [f"owner {number}" for number in range(1, len(parts) + 1)], parts
 
@@ -184,28 +183,27 @@ def _table(
         data, frame = data.to_numpy(), False  # numbers for names, as scikit-learn takes them
     if not frame and not isinstance(data, str | Path):
         if id_column is not None:
-            raise DataError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
+            raise TableError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
         return None, np.arange(0)  # as many as there turn out to be
     texts = [] if id_column is None else [id_column]
-    with as_data_errors():
-        table = read(data, texts=texts, text_numbers=True, empty=True)
+    table = read(data, texts=texts, text_numbers=True, empty=True)
     labels: Labels = data.index if frame else np.arange(len(table.values))
     if id_column is not None:
         if id_column not in table.texts:
-            raise DataError(f"the table of {owner} has no column {id_column!r}.")
+            raise TableError(f"the table of {owner} has no column {id_column!r}.")
         labels = named_rows(table.texts[id_column], id_column)
     names = table.names or []
     source = f"the table of {owner}"
     table = Table(source, names, table.values, table.row_name, table.not_numbers)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"{source}: a column name occurs more than once: {quoted(twice)}")
+        raise TableError(f"{source}: a column name occurs more than once: {quoted(twice)}")
     if wanted is not None:
         missing = [name for name in wanted if name not in names]
         if missing:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             told = capitals(missing, names) or f"it has {quoted(names[:_SHOWN])}{more}"
-            raise DataError(f"{source}: missing columns {quoted(missing)}; {told}")
+            raise TableError(f"{source}: missing columns {quoted(missing)}; {told}")
         table = table.some_columns([name for name in names if name in wanted])
     _check_numbers(table, asked=wanted is not None)
     return table, labels
@@ -241,12 +239,12 @@ def _check_numbers(table: Table, *, asked: bool) -> None:
             else "Leave such columns out, or give bounds by name: only the columns that they name "
             "are used."
         )
-        raise DataError(
+        raise TableError(
             f"{table.source}: no numbers are in {quoted(whole)} (texts or dates). {advice}"
         )
     places = [f"{table.row_name(r)}, column {names[s]!r}" for r, s in np.argwhere(bad).tolist()]
     if places:
-        raise DataError(f"{table.source}: not a number: {some(places, len(places))}")
+        raise TableError(f"{table.source}: not a number: {some(places, len(places))}")
 
 
 def _common_names(owners: list[str], tables: Sequence[tuple[Table | None, Any]]) -> Any:
@@ -255,7 +253,7 @@ def _common_names(owners: list[str], tables: Sequence[tuple[Table | None, Any]])
     if not read_ones:
         return None
     if len(read_ones) < len(tables):
-        raise DataError("some owners' tables have column names and some have none; name them all.")
+        raise TableError("some owners' tables have column names and some have none; name them all.")
     names = read_ones[0].names or []
     for owner, table in zip(owners, read_ones, strict=True):
         found = table.names or []
@@ -265,7 +263,7 @@ def _common_names(owners: list[str], tables: Sequence[tuple[Table | None, Any]])
             parts = [f"missing columns {quoted(missing)}"] if missing else []
             parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
             parts += filter(None, [capitals(missing, found)])
-            raise DataError(f"the table of {owner}: {'; '.join(parts)}")
+            raise TableError(f"the table of {owner}: {'; '.join(parts)}")
     return names
 
 
@@ -284,7 +282,7 @@ def _column_names(estimator: Estimator, values: NDArray[Any]) -> list[str]:
 
 
 def no_rows(owner: str, estimator: Estimator, values: NDArray[Any]) -> None:
-    raise DataError(
+    raise TableError(
         f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required by "
         f"{type(estimator).__name__}: the table of {owner} has no rows. Leave that owner out."
     )
@@ -308,7 +306,7 @@ def _without_missing(
         ]
         advice = _GAPS if gone.any() and choice else ""
         total = int(bad.sum())
-        raise DataError(
+        raise TableError(
             f"{table.source}: {total} value{'s' * (total > 1)} cannot be used: "
             f"{some(shown, total)}.{advice}"
         )
@@ -325,15 +323,15 @@ def whole_frames(data: Any, texts: Collection[str], id_column: str | None = None
         ids = [] if id_column is None else [id_column]
         table = read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
         if not hasattr(table, "iloc") or not hasattr(table, "columns"):
-            raise DataError(f"the table of {owner} must be a DataFrame, or the path of a file.")
+            raise TableError(f"the table of {owner} must be a DataFrame, or the path of a file.")
         names = list(table.columns)
         twice = sorted({str(name) for name in names if names.count(name) > 1})
         if twice:
-            raise DataError(
+            raise TableError(
                 f"the table of {owner}: a column name occurs more than once: {quoted(twice)}"
             )
         if id_column is not None and id_column not in names:
-            raise DataError(f"the table of {owner} has no column {id_column!r}.")
+            raise TableError(f"the table of {owner} has no column {id_column!r}.")
         found.append(table)
         labels = table.index if id_column is None else pd.Index(table[id_column])
         found.labels.append(labels.to_flat_index())
@@ -350,13 +348,12 @@ def kept_rows(
     """
     table, labels = _table(owner, frame, dict.fromkeys(schema.names), None)
     if table is None:
-        raise DataError(f"the table of {owner} has no names of columns.")
+        raise TableError(f"the table of {owner} has no names of columns.")
     table = table.some_columns(schema.names)
     kept = np.asarray(~np.isnan(table.values).any(axis=1), np.bool_)
     values = _without_missing(table, schema.names, missing)
-    with as_data_errors():
-        source = f"the table of {owner}"
-        check_values(Table(source, schema.names, values, row_names(labels[kept])), schema)
+    source = f"the table of {owner}"
+    check_values(Table(source, schema.names, values, row_names(labels[kept])), schema)
     return kept
 
 
@@ -373,7 +370,7 @@ def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables
         table = read_frame(part, {*texts, *ids}) if isinstance(part, str | Path) else part
         missing = [name for name in (*wanted, *ids) if name not in getattr(table, "columns", ())]
         if missing:
-            raise DataError(f"the table of {owner} has no column {missing[0]!r}.")
+            raise TableError(f"the table of {owner} has no column {missing[0]!r}.")
         found.append(table[wanted])
         labels = table.index if id_column is None else pd.Index(table[id_column])
         found.labels.append(labels.to_flat_index())
@@ -383,8 +380,7 @@ def frames_of(data: Any, schema: Schema, id_column: str | None = None) -> Tables
 
 def read_frame(path: str | Path, texts: Collection[str]) -> "pd.DataFrame":
     """A file as a DataFrame; columns of texts have their cells as written."""
-    with as_data_errors():
-        table = read(path, texts=texts, empty=True)
+    table = read(path, texts=texts, empty=True)
     frame = _framed(table)
     for row, place in table.not_numbers:  # whoever reads the column refuses it by its place
         name = frame.columns[place]

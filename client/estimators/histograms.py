@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client.data_errors import DataError
+from ppodc.errors import OptionError
 from ppodc.extras import named_if_missing
 from ppodc.records.schema import Column, Schema
 from ppodc.toml_document import quoted
@@ -38,7 +38,7 @@ class Histograms:
         known = {column.name: column for column in schema.columns}
         unknown = [str(name) for name in bins if name not in known]
         if unknown:
-            raise DataError(f"bins: there is no column {quoted(unknown)}.")
+            raise OptionError(f"bins: there is no column {quoted(unknown)}.")
         edges = {name: _edges(known[name], cuts) for name, cuts in bins.items()}
         return cls(edges, tuple(schema.names))
 
@@ -96,7 +96,7 @@ class Histograms:
 def quantile(counts: "pd.Series[Any]", q: float) -> Any:
     """The interval in which the value lies below which a share q of the records is."""
     if not 0 <= q <= 1:
-        raise DataError("a quantile is a share from 0 to 1.")
+        raise OptionError("a quantile is a share from 0 to 1.")
     below = counts.cumsum().to_numpy(np.float64)
     if not below[-1] > 0:  # NaN, too
         return np.nan
@@ -111,9 +111,9 @@ def _edges(column: Column, cuts: Any) -> NDArray[np.float64]:
         inner = [float(cut) for cut in cuts if column.low < cut < column.high]
         edges = np.array([column.low, *inner, column.high])
         if len(inner) < len([cut for cut in cuts if cut not in (column.low, column.high)]):
-            raise DataError(f"bins of {column.name!r}: cut between {column.low} and {column.high}.")
+            raise OptionError(f"bins of {column.name!r}: cut from {column.low} to {column.high}.")
     if not 3 <= len(edges) <= MOST + 1 or (np.diff(edges) <= 0).any():
-        raise DataError(
+        raise OptionError(
             f"bins of {column.name!r}: give a number from 2 to {MOST}, or rising cuts between the "
             "bounds."
         )

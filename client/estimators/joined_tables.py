@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.given_tables import Tables, kept_rows, whole_frames
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import owner_names
+from ppodc.errors import OptionError, TableError
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.join import Join
 from ppodc.records.schema import Column, Schema
@@ -47,31 +47,30 @@ def joined_tables(estimator: Any, ub: int, data: Any) -> JoinedTables:
     """
     linkage, bounds = estimator.join, estimator.bounds
     if not isinstance(bounds, Mapping):
-        raise DataError("with join, bounds must name the columns to join: {name: (low, high)}.")
+        raise OptionError("with join, bounds must name the columns to join: {name: (low, high)}.")
     linking, job = linkage.to_join(ub)
     texts = [text.name for text in linking.texts]
     tables = whole_frames(data, texts, getattr(estimator, "id_column", None))
     if len(tables) < 2:
-        raise DataError("a join takes a list of tables, one for each owner, two or more.")
+        raise TableError("a join takes a list of tables, one for each owner, two or more.")
     owners = owner_names(estimator.platform, len(tables))
     _check_linking(tables, linking)
     _check_bounds(bounds, linking)
     common = [*linking.names, *(text.name for text in linking.texts)]
     holders = _holders(tables, owners, [name for name in bounds if name not in common])
-    with as_data_errors():
-        columns = [
-            Column(name, float(low), float(high), held_by=tuple(holders.get(name, ())))
-            for name, (low, high) in bounds.items()
-        ]
-        columns += [replace(c, use="link") for c in linking.columns if c.name not in bounds]
-        schema = Schema(tuple(columns), ub, linking.texts)
-        join = Join(job, estimator.relation, owners[0], int(estimator.least))
-        sides = JoinedColumns.of(join, schema)
+    columns = [
+        Column(name, float(low), float(high), held_by=tuple(holders.get(name, ())))
+        for name, (low, high) in bounds.items()
+    ]
+    columns += [replace(c, use="link") for c in linking.columns if c.name not in bounds]
+    schema = Schema(tuple(columns), ub, linking.texts)
+    join = Join(job, estimator.relation, owners[0], int(estimator.least))
+    sides = JoinedColumns.of(join, schema)
     for number, (owner, table) in enumerate(zip(owners, tables, strict=True)):
         held = sides.own(sides.side_of(owner))
         kept = kept_rows(tables.owners[number], table, held, estimator.missing)
         if not kept.any():
-            raise DataError(
+            raise TableError(
                 f"the table of {tables.owners[number]} has no rows: nothing can be joined to it."
             )
         further = [name for name in held.names if name not in common]
@@ -86,7 +85,7 @@ def _check_linking(tables: Tables, linking: Schema) -> None:
     for name in [*linking.names, *(text.name for text in linking.texts)]:
         for owner, table in zip(tables.owners, tables, strict=True):
             if name not in table.columns:
-                raise DataError(
+                raise TableError(
                     f"the table of {owner} has no column {name!r}, by which rows are joined: every "
                     "table needs it."
                 )
@@ -97,13 +96,13 @@ def _check_bounds(bounds: Mapping[str, Any], linking: Schema) -> None:
     for column in linking.columns:
         low, high = bounds.get(column.name, (column.low, column.high))
         if (float(low), float(high)) != (column.low, column.high):
-            raise DataError(
+            raise OptionError(
                 f"column {column.name!r} has other bounds to link than to cluster: give it the "
                 "same, or leave it out of the bounds."
             )
     texts = [text.name for text in linking.texts if text.name in bounds]
     if texts:
-        raise DataError(f"columns {quoted(texts)} hold texts: leave them out of the bounds.")
+        raise OptionError(f"columns {quoted(texts)} hold texts: leave them out of the bounds.")
 
 
 def _holders(tables: Tables, owners: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
@@ -111,7 +110,7 @@ def _holders(tables: Tables, owners: Sequence[str], names: Sequence[str]) -> dic
     own = [frozenset(name for name in names if name in table.columns) for table in tables]
     for who, held in zip(tables.owners, own, strict=True):
         if not held:
-            raise DataError(
+            raise TableError(
                 f"the table of {who} has none of the columns {quoted(names)}: a side of a "
                 "join needs a column of its own."
             )
@@ -119,16 +118,16 @@ def _holders(tables: Tables, owners: Sequence[str], names: Sequence[str]) -> dic
     for name in names:
         holding = [n for n, held in enumerate(own) if name in held]
         if not holding:
-            raise DataError(f"bounds name {name!r}, which is a column of no table.")
+            raise OptionError(f"bounds name {name!r}, which is a column of no table.")
         apart = [n for n in holding if own[n] != own[holding[0]]]
         if apart:
-            raise DataError(
+            raise OptionError(
                 f"column {name!r} is in the tables of {tables.owners[holding[0]]} and "
                 f"{tables.owners[apart[0]]}, which hold different columns: leave it out of one."
             )
         found[name] = [owners[n] for n in holding]
     if len(set(own)) < 2:
-        raise DataError(
+        raise OptionError(
             "all tables have the same columns: there is nothing to join. dedup counts people whom "
             "several owners hold once."
         )

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.joined_tables import JoinedTables, join_parameters
 from client.estimators.owner_tables import seed_of
 from client.estimators.private_job import private_job
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME
+from ppodc.errors import OptionError
 from ppodc.kmeans.job import Job, job_of, parse_beta
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.records.schema import Schema
@@ -26,7 +26,7 @@ def plain_parameters(spec: Spec) -> dict[str, Any]:
     """The parameters of an estimator that asks for the k-means job of a spec."""
     job = job_of(spec)
     if job.ks:
-        raise DataError("the spec asks for several numbers of clusters: see `fit_each`.")
+        raise OptionError("the spec asks for several numbers of clusters: see `fit_each`.")
     columns = job.clustered(spec.schema).columns
     by_name = {column.name: (column.low, column.high) for column in columns}
     found: dict[str, Any] = {
@@ -58,21 +58,19 @@ def _when_to_stop(job: Job) -> dict[str, Any]:
 
 def spec_of(estimator: Any, schema: Schema, counts: Sequence[int] = ()) -> Spec:
     """The spec that an estimator asks for, over these columns to cluster."""
-    with as_data_errors():
-        job: Job | NoisyJob
-        job = private_job(estimator, counts) if estimator.epsilon else job_for(estimator, counts)
-        if estimator.dedup is not None and isinstance(job, Job):
-            schema, linkage = estimator.dedup.inside(schema)
-            job = replace(job, dedup=linkage)
-        return Spec(NAME, schema, job)
+    job: Job | NoisyJob
+    job = private_job(estimator, counts) if estimator.epsilon else job_for(estimator, counts)
+    if estimator.dedup is not None and isinstance(job, Job):
+        schema, linkage = estimator.dedup.inside(schema)
+        job = replace(job, dedup=linkage)
+    return Spec(NAME, schema, job)
 
 
 def joined_spec(estimator: Any, joined: JoinedTables, counts: Sequence[int] = ()) -> Spec:
     """The spec that an estimator asks for, over joined columns."""
-    with as_data_errors():
-        job = job_for(estimator, counts)
-        job = replace(job, labels=estimator.labels, join=joined.join, sizes=estimator.sizes)
-        return Spec(NAME, joined.schema, job)
+    job = job_for(estimator, counts)
+    job = replace(job, labels=estimator.labels, join=joined.join, sizes=estimator.sizes)
+    return Spec(NAME, joined.schema, job)
 
 
 def job_for(estimator: Any, counts: Sequence[int] = ()) -> Job:
@@ -107,11 +105,11 @@ def _beta(estimator: Any) -> Fraction:
     tol = parse_beta(estimator.tol)
     given = tol or estimator.beta or estimator.max_iter is not None
     if estimator.iterations is not None and given:
-        raise DataError(
+        raise OptionError(
             "iterations fixes how many iterations there are: leave out max_iter, tol and beta."
         )
     if estimator.beta is None:
         return tol * int(estimator.ub) ** 2
     if tol:
-        raise DataError("tol and beta say the same in two units: give one of them.")
+        raise OptionError("tol and beta say the same in two units: give one of them.")
     return parse_beta(estimator.beta)

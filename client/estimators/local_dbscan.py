@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.given_tables import LEFT_OUT, Missing, tables_of
 from client.estimators.local_estimator import LocalEstimator, bounds_of
 from client.estimators.owner_tables import schema_of, seed_of
 from client.estimators.parameters import ARRAY, BOOLEAN, NOTHING, POSITIVE, WHOLE, Kinds, among
 from ppodc.crypto.random_stream import SecureRandom
+from ppodc.errors import OptionError
 from ppodc.local_dp.mechanism import FlippedBits
 from ppodc.local_dp.published.bit_estimates import DistanceScale
 from ppodc.local_dp.published.bit_reports import BitReports, privbv, privbv_as_published
@@ -131,12 +131,11 @@ class LocalPrivateDBSCAN(LocalEstimator):
         schema = schema_of(tables, self.bounds, self.ub)
         low, high = bounds_of(schema)
         if len(set(low)) > 1 or len(set(high)) > 1:
-            raise DataError("DBSCAN needs the same bounds for all columns: one pair.")
+            raise OptionError("DBSCAN needs the same bounds for all columns: one pair.")
         tables.check(schema)
-        with as_data_errors():
-            check_matrix_rows(sum(map(len, tables)))
-            mechanism = self._mechanism(len(schema.columns))
-            owners = [encode(table, schema) for table in tables]
+        check_matrix_rows(sum(map(len, tables)))
+        mechanism = self._mechanism(len(schema.columns))
+        owners = [encode(table, schema) for table in tables]
         reports = self._reports(owners, FlippedBits(mechanism))
         width = float(high[0] - low[0])
         scale = DistanceScale.of(mechanism.flips, self.bits, width, width / 2)

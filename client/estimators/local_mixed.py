@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.data_errors import as_data_errors
 from client.estimators.base import check_fitted
 from client.estimators.given_tables import LEFT_OUT, Missing, Tables
 from client.estimators.local_estimator import LocalEstimator, bounds_of
@@ -114,13 +113,12 @@ class LocalPrivateKPrototypes(LocalClusters):
         self.seed_ = seed_of(self.random_state)
         tables = self._rows(X, reset=True)
         columns = by_column(self.columns, self, "columns", "(low, high) or its words")
-        with as_data_errors():
-            schema = Schema(tuple(_column(name, entry) for name, entry in columns), self.ub)
-            self._schema, given = schema, fitted(tables, schema, self.missing)
-            rows = check_rows([own.values for own in given], self.n_clusters)
-            self._used = job = self._job(rows, points=self.points or 0, mismatch=self.mismatch)
-            self._mechanism = mechanism = build(job, schema)
-            owners = [encoded(own, job, schema) for own in given]
+        schema = Schema(tuple(_column(name, entry) for name, entry in columns), self.ub)
+        self._schema, given = schema, fitted(tables, schema, self.missing)
+        rows = check_rows([own.values for own in given], self.n_clusters)
+        self._used = job = self._job(rows, points=self.points or 0, mismatch=self.mismatch)
+        self._mechanism = mechanism = build(job, schema)
+        owners = [encoded(own, job, schema) for own in given]
         found = self._collect(mechanism, self._reports(owners, mechanism))
         low, high = bounds_of(schema)
         scale = (high - low) / tops(job, schema)
@@ -138,8 +136,7 @@ class LocalPrivateKPrototypes(LocalClusters):
         check_fitted(self)
         tables = self._rows(X)
         given = fitted(tables, self._schema, self.missing)
-        with as_data_errors():
-            whole = [encoded(own, self._used, self._schema) for own in given]
+        whole = [encoded(own, self._used, self._schema) for own in given]
         labels = [self._mechanism.label(own, self._centres) for own in whole]
         return np.concatenate(tables.spread(labels, LEFT_OUT))
 

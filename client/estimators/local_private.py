@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.data_errors import as_data_errors
 from client.estimators.base import check_fitted
 from client.estimators.given_tables import LEFT_OUT, Missing, Tables, tables_of
 from client.estimators.local_estimator import LocalEstimator, bounds_of
@@ -198,11 +197,10 @@ class LocalPrivateKMeans(LocalClusters):
         names = getattr(self, "feature_names_in_", None)
         self._schema = schema = schema_of(tables, self.bounds, self.ub, names)
         tables.check(schema)
-        with as_data_errors():
-            owners = [encode(table, schema) for table in tables]
-            pairs = None if self.grouping is None else Grouping(self.grouping)
-            job = self._job(rows, points=self.points or 0, bits=self.bits, grouping=pairs)
-            mechanism = build(job, schema)
+        owners = [encode(table, schema) for table in tables]
+        pairs = None if self.grouping is None else Grouping(self.grouping)
+        job = self._job(rows, points=self.points or 0, bits=self.bits, grouping=pairs)
+        mechanism = build(job, schema)
         reports = self._reports(owners, mechanism)
         found = self._collect(mechanism, reports)
         low, high = bounds_of(schema)
@@ -221,8 +219,7 @@ class LocalPrivateKMeans(LocalClusters):
         """The nearest centre of each record, as its owner finds it; nothing is reported."""
         check_fitted(self)
         tables = self._rows(X)
-        with as_data_errors():
-            grids = [on_grid(rows, self._schema).astype(np.float64) for rows in tables]
+        grids = [on_grid(rows, self._schema).astype(np.float64) for rows in tables]
         labels = [nearest(rows, self._centres) for rows in grids]
         return np.concatenate(tables.spread(labels, LEFT_OUT))
 
@@ -319,12 +316,11 @@ class LocalPrivateKModes(LocalClusters):
         self.seed_ = seed_of(self.random_state)
         tables = self._rows(X, reset=True)
         categories = by_column(self.categories, self, "categories", _WORDS)
-        with as_data_errors():
-            columns = (_category_column(name, entry) for name, entry in categories)
-            self._schema = schema = Schema(tuple(columns))
-            owners = [numbered(own, schema) for own in fitted(tables, schema, self.missing)]
-            rows = check_rows(owners, self.n_clusters)
-            mechanism = build(self._job(rows), schema)
+        columns = (_category_column(name, entry) for name, entry in categories)
+        self._schema = schema = Schema(tuple(columns))
+        owners = [numbered(own, schema) for own in fitted(tables, schema, self.missing)]
+        rows = check_rows(owners, self.n_clusters)
+        mechanism = build(self._job(rows), schema)
         found = self._collect(mechanism, self._reports(owners, mechanism))
         self._modes = modes = found.centres.astype(np.int64)
         self.cluster_centers_: NDArray[Any] = in_words(modes, schema)
@@ -339,10 +335,7 @@ class LocalPrivateKModes(LocalClusters):
         """The nearest mode of each record, as its owner finds it; nothing is reported."""
         check_fitted(self)
         tables = self._rows(X)
-        with as_data_errors():
-            whole = [
-                numbered(own, self._schema) for own in fitted(tables, self._schema, self.missing)
-            ]
+        whole = [numbered(own, self._schema) for own in fitted(tables, self._schema, self.missing)]
         labels = [nearest_mode(own, self._modes) for own in whole]
         return np.concatenate(tables.spread(labels, LEFT_OUT))
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.given_tables import named_owners, tables_of
 from client.estimators.local_estimator import LocalEstimator, bounds_of
 from client.estimators.owner_tables import Bounds, check_rows, schema_of, seed_of
 from client.estimators.parameters import ARRAY, BY_NAME, NOTHING, WHOLE, Kinds
+from ppodc.errors import OptionError, TableError
 from ppodc.local_dp.split_columns import SplitColumns
 from ppodc.local_dp.stability import warning
 from ppodc.records.encode import encode
@@ -92,12 +92,12 @@ class LocalPrivateSplitKMeans(LocalEstimator):
         self.seed_ = seed_of(self.random_state)
         names, parts = named_owners(X)
         if len(parts) < 2:
-            raise DataError("give a list or mapping with one table for each owner, two at least.")
+            raise TableError("give a list or mapping with one table for each owner, two at least.")
         given: Any = self.bounds
         by_name = isinstance(given, Mapping)
         alike = by_name or given is None or np.ndim(given[0]) == 0
         if not alike and len(given) != len(parts):
-            raise DataError(f"bounds must have {len(parts)} entries, one for each owner.")
+            raise OptionError(f"bounds must have {len(parts)} entries, one for each owner.")
         tables, schemas = [], []
         for number, (name, part) in enumerate(zip(names, parts, strict=True)):
             table = tables_of(self, {name: part}, reset=True)
@@ -110,12 +110,11 @@ class LocalPrivateSplitKMeans(LocalEstimator):
             tables.append(table)
         rows = {check_rows(table, self.n_clusters) for table in tables}
         if len(rows) > 1:
-            raise DataError("the tables must have the same rows in the same order: their numbers "
+            raise TableError("the tables must have the same rows in the same order: their numbers "
                             f"are {sorted(rows)}.")  # fmt: skip
         n, widths = rows.pop(), [len(schema.columns) for schema in schemas]
-        with as_data_errors():
-            made = SplitColumns.of(widths, self.ub, self.epsilon, n, self.n_clusters, self.seed_)
-            owners = [encode(t[0], schema) for t, schema in zip(tables, schemas, strict=True)]
+        made = SplitColumns.of(widths, self.ub, self.epsilon, n, self.n_clusters, self.seed_)
+        owners = [encode(t[0], schema) for t, schema in zip(tables, schemas, strict=True)]
         report = made.guarantee()
         self._guarantee(report)
         reports = [made.perturb(owner, own, self._streams(own, owner, b"split"))

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.parameters import ARRAY, BY_NAME, NOTHING, RANDOM_STATE, among, whole
+from ppodc.errors import OptionError, TableError
 from ppodc.kmeans.row_choice import MAX_SEED
 from ppodc.records.schema import Column, Schema
 from ppodc.toml_document import quoted
@@ -26,7 +26,7 @@ def refuse(given: Mapping[str, object]) -> None:
     """Refuse arguments that other estimators' `fit` takes, with the reason."""
     wanted = [name for name, value in given.items() if value is not None]
     if "sample_weight" in wanted:
-        raise DataError(
+        raise OptionError(
             "sample_weight is not offered: every record counts once, so that no owner can give its "
             "own more weight than the others agreed to, and min_size and epsilon mean what they "
             "say. A row given several times counts as often."
@@ -39,7 +39,7 @@ def check_rows(tables: Sequence[NDArray[Any]], clusters: int) -> int:
     """The number of records, which are enough to start that many clusters from."""
     rows = sum(map(len, tables))
     if rows < clusters:
-        raise DataError(f"n_samples={rows} should be >= n_clusters={clusters}.")
+        raise TableError(f"n_samples={rows} should be >= n_clusters={clusters}.")
     return rows
 
 
@@ -49,21 +49,20 @@ def schema_of(
     """The columns, x0, x1, ... if they have no names, with their public bounds."""
     known = [f"x{i}" for i in range(tables[0].shape[1])] if names is None else list(names)
     pairs = _bounds(tables, bounds, known)
-    with as_data_errors():
-        columns = (Column(str(name), *pair) for name, pair in zip(known, pairs, strict=True))
-        return Schema(tuple(columns), ub)
+    columns = (Column(str(name), *pair) for name, pair in zip(known, pairs, strict=True))
+    return Schema(tuple(columns), ub)
 
 
 def _bounds(tables: Sequence[NDArray[Any]], bounds: Bounds, names: list[str]) -> list[Pair]:
     width = len(names)
     if bounds is None:
-        raise DataError(
+        raise OptionError(
             "bounds must be given: (low, high), or one pair for each column. They are public, "
             "so choose them by meaning; bounds='data' takes them from the data and leaks them."
         )
     if isinstance(bounds, str):
         if bounds != "data":
-            raise DataError(f"bounds must be numbers or 'data', not {bounds!r}.")
+            raise OptionError(f"bounds must be numbers or 'data', not {bounds!r}.")
         return _extremes(tables)
     if isinstance(bounds, Mapping):
         missing = [name for name in names if name not in bounds]
@@ -71,18 +70,18 @@ def _bounds(tables: Sequence[NDArray[Any]], bounds: Bounds, names: list[str]) ->
         if missing or unknown:
             parts = [f"none are given for {quoted(missing)}"] if missing else []
             parts += [f"there is no column {quoted(unknown)}"] if unknown else []
-            raise DataError(f"bounds by name must be for just the columns: {'; '.join(parts)}.")
+            raise OptionError(f"bounds by name must be for just the columns: {'; '.join(parts)}.")
         bounds = [bounds[name] for name in names]
     try:
         pairs = np.asarray(bounds, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(
+        raise OptionError(
             "bounds must be numbers: one pair (low, high), or such a pair for each column."
         ) from None
     if pairs.shape == (2,):
         pairs = np.tile(pairs, (width, 1))
     if pairs.shape != (width, 2):
-        raise DataError(f"bounds must be one pair, or {width} pairs of (low, high).")
+        raise OptionError(f"bounds must be one pair, or {width} pairs of (low, high).")
     return [(low, high) for low, high in pairs.tolist()]
 
 
@@ -94,7 +93,7 @@ def _extremes(tables: Sequence[NDArray[Any]]) -> list[Pair]:
     )
     rows = np.concatenate(tables)
     if not len(rows):
-        raise DataError("bounds='data' needs records: give bounds.")
+        raise OptionError("bounds='data' needs records: give bounds.")
     low, high = rows.min(axis=0).tolist(), rows.max(axis=0).tolist()
     # a constant column needs some width; where it lies does not matter
     return [(a, b if b > a else a + max(1.0, abs(a))) for a, b in zip(low, high, strict=True)]

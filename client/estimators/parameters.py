@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from client.data_errors import DataError
+from ppodc.errors import OptionError
 
 
-class ParameterError(DataError, TypeError):
+class ParameterError(OptionError, TypeError):
     """A parameter that the estimator does not have, or a value that it does not take."""
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from client.data_errors import DataError
 from client.estimators.owner_tables import seed_of
+from ppodc.errors import OptionError
 from ppodc.kmeans.private.job import NoisyJob
 from ppodc.spec import Spec
 
@@ -17,16 +17,16 @@ _EXACT_ALONE = (
 
 
 def private_job(estimator: "SecureKMeans", counts: Sequence[int] = ()) -> NoisyJob:
-    """The job of an estimator with epsilon; DataError for parameters that do not go with it."""
+    """The job of an estimator with epsilon; OptionError for parameters that do not go with it."""
     usual = type(estimator)().get_params()
     for name in _EXACT_ALONE:
         value = getattr(estimator, name)
         if name == "n_init" and value == "auto":
             continue
         if not isinstance(value, type(usual[name])) or value != usual[name]:
-            raise DataError(f"{name} does not go with epsilon: leave out one of them.")
+            raise OptionError(f"{name} does not go with epsilon: leave out one of them.")
     if counts:
-        raise DataError("with epsilon there is one number of clusters: each costs privacy.")
+        raise OptionError("with epsilon there is one number of clusters: each costs privacy.")
     return NoisyJob(
         k=int(estimator.n_clusters),
         epsilon=0.0 if estimator.epsilon is None else float(estimator.epsilon),
@@ -40,7 +40,7 @@ def private_parameters(spec: Spec, job: NoisyJob) -> dict[str, Any]:
     """The parameters of an estimator that asks for this job."""
     made = NoisyJob(job.k, job.epsilon, job.delta, iterations=job.iterations, seed=job.seed)
     if made != job:
-        raise DataError("the spec asks for another number of points than 3 for each cluster.")
+        raise OptionError("the spec asks for another number of points than 3 for each cluster.")
     return {
         "n_clusters": job.k,
         "max_iter": job.iterations,

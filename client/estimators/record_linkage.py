@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.base import Estimator
 from client.estimators.given_tables import (
     LEFT_OUT,
@@ -34,6 +33,7 @@ from client.estimators.parameters import (
 )
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
 from client.platforms.outcome import Outcome
+from ppodc.errors import OptionError, TableError
 from ppodc.extras import named_if_missing
 from ppodc.linkage.blocks import Blocking, NoBlocks
 from ppodc.linkage.estimate import Estimate, estimate
@@ -200,7 +200,7 @@ class RecordLinkage(Estimator):
         self._check()
         spec, tables = self._prepared(X)
         if len(tables) < 2:
-            raise DataError("a linkage needs the tables of at least two owners.")
+            raise TableError("a linkage needs the tables of at least two owners.")
         if self._blocking().cost[0]:
             self._warn_of_cost(spec, list(map(len, tables)))
         ran = run_job(spec, tables, self.platform, verbose=bool(self.verbose))
@@ -243,15 +243,13 @@ class RecordLinkage(Estimator):
         """
         self._check()
         self._check_named()
-        with as_data_errors():
-            return self._warn_of_cost(self._spec(self._named_schema(columns), len(rows)), rows)
+        return self._warn_of_cost(self._spec(self._named_schema(columns), len(rows)), rows)
 
     def preview(self, table: Any) -> Preview:
         """One owner's table under this linkage, on this machine; nothing is sent nor charged."""
         self._check()
         spec, (own,) = self._prepared([table])
-        with as_data_errors():
-            return preview(spec, own)
+        return preview(spec, own)
 
     def _check(self) -> None:
         """Refuse parameters that cannot be, or that leave open what a match is."""
@@ -259,7 +257,7 @@ class RecordLinkage(Estimator):
         self._check_parameters()
         if (self.rule is None) == (self.theta is None):
             said = "both say" if self.rule is not None else "nothing says"
-            raise DataError(
+            raise OptionError(
                 f"{said} which rows match: give either theta, for rows of numbers (0: equal after "
                 "rounding), or a rule of `ppodc.rules`."
             )
@@ -269,7 +267,7 @@ class RecordLinkage(Estimator):
         rule: Any = self.rule
         parts = rule if isinstance(rule, list | tuple) else [rule]
         if any(isinstance(part, Field) for part in parts):
-            raise DataError(
+            raise OptionError(
                 "a field is no rule yet. rules.all_of([...]) matches rows that agree in all of its "
                 "fields, rules.fields([...], threshold=...) those that agree in enough of them."
             )
@@ -291,7 +289,7 @@ class RecordLinkage(Estimator):
         named = {*known, *self._named()}
         for column in clustered.columns:
             if known.get(column.name, column) != column:
-                raise DataError(
+                raise OptionError(
                     f"column {column.name!r} has other bounds to link than to cluster: give it the "
                     "same, or leave it out of the linkage's."
                 )
@@ -302,17 +300,15 @@ class RecordLinkage(Estimator):
     def to_join(self, ub: int) -> tuple[Schema, Job]:
         """The columns by which it joins tables, on a grid of 0..ub, and its job."""
         if not self.by_name and not isinstance(self.bounds, Mapping):
-            raise DataError("to join tables, give the linkage bounds by name: {name: (low, high)}.")
+            raise OptionError("to join tables, give bounds by name: {name: (low, high)}.")
         self._check_named()
         schema = replace(self._named_schema(None), ub=ub)
-        with as_data_errors():
-            return schema, Job(self._rule(schema), Shared(), self._blocking())
+        return schema, Job(self._rule(schema), Shared(), self._blocking())
 
     @classmethod
     def from_inside(cls, schema: Schema, job: Job) -> Self:
         """The linkage that is inside a k-means job with these columns."""
-        with as_data_errors():
-            parameters = job.rule.parameters(schema)
+        parameters = job.rule.parameters(schema)
         return cls(**parameters, blocks=None if job.blocking == NoBlocks() else job.blocking)
 
     @property
@@ -332,7 +328,7 @@ class RecordLinkage(Estimator):
         public = {*(self.bounds if isinstance(self.bounds, Mapping) else ()), *(self.texts or ())}
         missing = [name for name in self._named() if name not in public]
         if self.by_name and missing:
-            raise DataError(
+            raise OptionError(
                 f"nothing is said of {quoted(missing)}: give bounds by name for numbers, and texts "
                 "by name with their most characters. Both are public, so choose them by meaning."
             )
@@ -344,7 +340,7 @@ class RecordLinkage(Estimator):
         if self.rule is not None:
             return self.rule
         if self.theta is None:
-            raise DataError("nothing says which rows match: give either theta or a rule.")
+            raise OptionError("nothing says which rows match: give either theta or a rule.")
         columns = len(schema.columns)
         weights = (1,) * columns if self.weights is None else tuple(self.weights)
         return SquaredDistance.scaled(weights, fraction(self.theta, "theta"), schema.ub)
@@ -364,10 +360,9 @@ class RecordLinkage(Estimator):
         return self._spec(schema, len(tables)), tables
 
     def _spec(self, schema: Schema, owners: int) -> Spec:
-        with as_data_errors():
-            output = output_named(self.output, self._most_links(owners))
-            job = Job(self._rule(schema), output, self._blocking())
-            return Spec(NAME, schema, job)
+        output = output_named(self.output, self._most_links(owners))
+        job = Job(self._rule(schema), output, self._blocking())
+        return Spec(NAME, schema, job)
 
     def _most_links(self, owners: int) -> int:
         if self.max_links is not None:
@@ -376,17 +371,16 @@ class RecordLinkage(Estimator):
 
     def _named_schema(self, columns: int | None) -> Schema:
         """Columns as the parameters name them, without any data."""
-        with as_data_errors():
-            pairs = self.bounds if isinstance(self.bounds, Mapping) else {}
-            if not self.by_name and not pairs:
-                known = columns or self._columns_told()
-                if not known:
-                    raise DataError(
-                        "how many columns? Give columns=..., weights or bounds of each column."
-                    )
-                pairs = {f"x{i}": (0.0, 1.0) for i in range(known)}
-            numbers = tuple(Column(name, float(a), float(b)) for name, (a, b) in pairs.items())
-            return Schema(numbers, self.ub, tuple(map(_text, (self.texts or {}).items())))
+        pairs = self.bounds if isinstance(self.bounds, Mapping) else {}
+        if not self.by_name and not pairs:
+            known = columns or self._columns_told()
+            if not known:
+                raise OptionError(
+                    "how many columns? Give columns=..., weights or bounds of each column."
+                )
+            pairs = {f"x{i}": (0.0, 1.0) for i in range(known)}
+        numbers = tuple(Column(name, float(a), float(b)) for name, (a, b) in pairs.items())
+        return Schema(numbers, self.ub, tuple(map(_text, (self.texts or {}).items())))
 
     def _columns_told(self) -> int:
         """Number of columns of numbers, from the parameters; 0 if these leave it open."""

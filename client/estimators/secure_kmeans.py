@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.base import Clusterer, Transformer, check_fitted
 from client.estimators.given_tables import (
     LEFT_OUT,
@@ -51,6 +50,7 @@ from client.estimators.record_linkage import RecordLinkage
 from client.estimators.several_k import SeveralNumbers
 from client.platforms.jobs import PLATFORMS, Platform, is_remote, run_job
 from client.platforms.outcome import Outcome
+from ppodc.errors import OptionError
 from ppodc.kinds import owner_side
 from ppodc.kmeans.job import (
     MAX_CLUSTERS,
@@ -319,26 +319,23 @@ class SecureKMeans(SeveralNumbers, Transformer, Clusterer):
         """A row for each record: its owner, its label in the table, and its cluster."""
         check_fitted(self)
         if self.owner_labels_ is None:
-            raise DataError("with join there are labels only if you ask for them: labels=True.")
+            raise OptionError("with join there are labels only if you ask for them: labels=True.")
         return self._tables.frame({"label": self.owner_labels_})
 
     def predict(self, X: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each record, the lowest on ties; exact, on the grid."""
-        with as_data_errors():
-            told, rows = self._told(), self._rows(X)
-            return np.concatenate(rows.spread([told.predict(own) for own in rows], LEFT_OUT))
+        told, rows = self._told(), self._rows(X)
+        return np.concatenate(rows.spread([told.predict(own) for own in rows], LEFT_OUT))
 
     def transform(self, X: ArrayLike | Sequence[ArrayLike]) -> Any:  # noqa: N803
         """The distance of each record to each centre, in steps of the grid; NaN where none is."""
-        with as_data_errors():
-            told, rows = self._told(), self._rows(X)
-            far = np.concatenate(rows.spread([told.distances(own) for own in rows], np.nan))
+        told, rows = self._told(), self._rows(X)
+        far = np.concatenate(rows.spread([told.distances(own) for own in rows], np.nan))
         return self._contained(far, X)
 
     def score(self, X: ArrayLike | Sequence[ArrayLike], y: object = None) -> float:  # noqa: N803
         """Minus the inertia of these records: squared distances to the nearest centres, summed."""
-        with as_data_errors():
-            return -self._told().inertia_of(np.concatenate(self._rows(X)))
+        return -self._told().inertia_of(np.concatenate(self._rows(X)))
 
     def _run(self, data: Any, counts: Sequence[int] = ()) -> tuple[Outcome, Tables]:
         self._check_parameters()
@@ -352,10 +349,10 @@ class SecureKMeans(SeveralNumbers, Transformer, Clusterer):
     def _plain(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
         """The spec over tables of the same columns, their rows, and what each owner uploads."""
         if not self.sizes:
-            raise DataError("sizes=False is for joined tables: without join, owners learn sizes.")
+            raise OptionError("sizes=False is for joined tables: without join, owners learn sizes.")
         by_name = self.dedup is not None and self.dedup.by_name
         if by_name and not isinstance(self.bounds, Mapping):
-            raise DataError("with a rule to link by, bounds must name the columns to cluster.")
+            raise OptionError("with a rule to link by, bounds must name the columns to cluster.")
         tables = self._rows(data, reset=True)
         if isinstance(self.init, str):
             check_rows(tables, self.n_clusters)
@@ -374,7 +371,7 @@ class SecureKMeans(SeveralNumbers, Transformer, Clusterer):
     def _joined(self, data: Any, counts: Sequence[int]) -> tuple[Spec, Tables, list[Any]]:
         """The spec over joined columns, and what each owner uploads."""
         if self.dedup is not None or self.epsilon:
-            raise DataError("join goes with neither dedup nor epsilon: leave out one of them.")
+            raise OptionError("join goes with neither dedup nor epsilon: leave out one of them.")
         joined = joined_tables(self, self.ub, data)
         return joined_spec(self, joined, counts), joined.tables, joined.tables
 

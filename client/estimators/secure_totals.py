@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.base import Estimator, check_fitted
 from client.estimators.given_tables import MISSING, Missing, Tables, tables_of
 from client.estimators.histograms import Bins, Histograms, quantile
@@ -28,6 +27,7 @@ from client.estimators.parameters import (
 )
 from client.estimators.record_linkage import RecordLinkage
 from client.platforms.jobs import NAME, PLATFORMS, Platform, run_job
+from ppodc.errors import OptionError
 from ppodc.extras import named_if_missing
 from ppodc.linkage.joined.join import Relation
 from ppodc.records.schema import Schema
@@ -219,7 +219,7 @@ class SecureTotals(Estimator):
     def _plain(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over tables of the same columns, and what each owner uploads."""
         if self.cross:
-            raise DataError("cross=True is for joined columns: give join, or leave it out.")
+            raise OptionError("cross=True is for joined columns: give join, or leave it out.")
         tables = tables_of(self, data, reset=True, columns=self.bounds, missing=self.missing)
         names = getattr(self, "feature_names_in_", None)
         schema = schema_of(tables, self.bounds, self.ub or _UB, names)
@@ -232,22 +232,20 @@ class SecureTotals(Estimator):
             self._bins = Histograms.of(self.bins, schema)
             schema = self._bins.schema(schema)
             tables[:] = [self._bins.rows(rows) for rows in tables]
-        with as_data_errors():
-            job = Job(variance=self.variance, least=self.least)
-            return Spec(NAME, schema, job), tables
+        job = Job(variance=self.variance, least=self.least)
+        return Spec(NAME, schema, job), tables
 
     def _joined(self, data: Any) -> tuple[Spec, Tables]:
         """The spec over joined columns, and what each owner uploads."""
         if self.bins is not None:
-            raise DataError("bins does not go with join: leave out one of them.")
+            raise OptionError("bins does not go with join: leave out one of them.")
         self._bins = None
         joined = joined_tables(self, self.ub or _UB, data)
         if self.ub is None:
             ub = _whole_steps(joined.schema.used_to("cluster"))
             joined = joined_tables(self, ub, data)
-        with as_data_errors():
-            job = Job(variance=self.variance, join=joined.join, cross=self.cross)
-            return Spec(NAME, joined.schema, job), joined.tables
+        job = Job(variance=self.variance, join=joined.join, cross=self.cross)
+        return Spec(NAME, joined.schema, job), joined.tables
 
 
 def _whole_steps(schema: Schema) -> int:

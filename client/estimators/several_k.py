@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
-from client.data_errors import DataError
 from client.estimators.base import Estimator
+from ppodc.errors import OptionError
 from ppodc.extras import named_if_missing
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SeveralNumbers(Estimator):
         """
         counts = sorted({int(k) for k in n_clusters})
         if len(counts) < 2:
-            raise DataError("n_clusters must be several numbers; for a single one there is `fit`.")
+            raise OptionError("n_clusters must be several numbers; `fit` takes a single one.")
         last = copy(self).set_params(n_clusters=counts[-1])
         ran, tables = last._run(X, counts)
         fitted = {}

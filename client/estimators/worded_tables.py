@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from client.data_errors import DataError, as_data_errors
 from client.estimators.arrays import as_array
 from client.estimators.base import Estimator
 from client.estimators.given_tables import (
@@ -19,6 +18,7 @@ from client.estimators.given_tables import (
     no_rows,
     read_frame,
 )
+from ppodc.errors import OptionError, TableError
 from ppodc.records.encode import capitals, check_values
 from ppodc.records.read_table import Table, read, row_names
 from ppodc.records.schema import Schema
@@ -58,7 +58,7 @@ def worded_tables(
             _check_columns(owner, table, names, further=isinstance(columns, Mapping))
             table, named = table[names], list(map(str, names))
         elif id_column is not None:
-            raise DataError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
+            raise TableError(f"the table of {owner} has no names of columns, so no {id_column!r}.")
         first = reset and number == 0
         values = as_array(estimator, owner, table, object, names=named, reset=first)
         if not len(values):
@@ -71,8 +71,7 @@ def worded_tables(
 
 def _words_too(path: str | Path) -> "pd.DataFrame":
     """A file as a DataFrame, whose columns with anything but numbers are texts."""
-    with as_data_errors():
-        table = read(path, empty=True)
+    table = read(path, empty=True)
     names = table.names or []
     return read_frame(path, {names[place] for _, place in table.not_numbers})
 
@@ -90,7 +89,7 @@ def _check_columns(
     parts += [f"unknown columns {quoted(unknown)}"] if unknown else []
     if parts:
         parts += filter(None, [capitals(missing, found)])
-        raise DataError(f"the table of {owner}: {'; '.join(parts)}")
+        raise TableError(f"the table of {owner}: {'; '.join(parts)}")
 
 
 def fitted(tables: Tables, schema: Schema, missing: Missing) -> list[Table]:
@@ -108,8 +107,7 @@ def fitted(tables: Tables, schema: Schema, missing: Missing) -> list[Table]:
             row_name=row_names(tables.labels[number]),
             leave_out=missing == "leave out",
         ).without_gaps()
-        with as_data_errors():
-            check_values(named, schema)
+        check_values(named, schema)
         if named.home.rows is not None:
             tables.kept[number] = np.isin(np.arange(len(values)), named.home.rows)
         found.append(named)
@@ -122,9 +120,9 @@ def by_column(given: Any, estimator: Estimator, parameter: str, what: str) -> li
     width = estimator.n_features_in_
     if isinstance(given, Mapping):
         if names is None:
-            raise DataError(f"{parameter} by name needs tables that name their columns.")
+            raise OptionError(f"{parameter} by name needs tables that name their columns.")
         return [(str(name), given[name]) for name in names]
     if len(given) != width:
-        raise DataError(f"{parameter} must have {width} entries: for each column {what}.")
+        raise OptionError(f"{parameter} must have {width} entries: for each column {what}.")
     known = [f"x{place}" for place in range(width)] if names is None else map(str, names)
     return list(zip(known, given, strict=True))

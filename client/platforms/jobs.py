@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from client.accountant import charge_job
-from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
 from client.estimators.parameters import NOTHING, instance, loaded
 from client.platforms.notebook_line import NotebookLine, in_notebook
 from client.platforms.outcome import Outcome
 from client.platforms.threads import SMALL, ThreadPlatform
+from ppodc.errors import OptionError
 from ppodc.extras import named_if_missing
 from ppodc.kinds import cloud_side
 from ppodc.pairs.progress import ignore
@@ -58,7 +58,7 @@ def owner_names(platform: "Platform | None", count: int) -> list[str]:
     else:
         names = [f"owner{number}" for number in range(1, count + 1)]
     if len(names) < count:
-        raise DataError(
+        raise OptionError(
             f"the platform has {len(names)} owners for {count} tables; start it with "
             f"LocalPlatform(owners={count}) or more, or name as many configuration files."
         )
@@ -79,11 +79,11 @@ def run_job(
     if is_remote(platform):
         charge_job(spec)
         return platform.run(spec, tables, verbose)
-    with as_data_errors():  # before anything starts
-        names = owner_names(platform, len(tables))
-        encoded = EncodedTable.each(spec, tables, names)
-        rows, chosen = sum(map(len, tables)), spec.kind.suite(suite)
-        cloud_side(spec).check(rows, chosen, _KEY_BITS)
+    # before anything starts
+    names = owner_names(platform, len(tables))
+    encoded = EncodedTable.each(spec, tables, names)
+    rows, chosen = sum(map(len, tables)), spec.kind.suite(suite)
+    cloud_side(spec).check(rows, chosen, _KEY_BITS)
     charge_job(spec)
     if platform is None and pairs == 1 and rows <= SMALL:
         log.info("%d rows and no platform: both clouds run as threads of this process", rows)

@@ -12,7 +12,6 @@ from secrets import token_hex
 from typing import Any
 
 from client.accepted import Agreed
-from client.data_errors import DataError, as_data_errors
 from client.encoded_table import EncodedTable
 from client.fetched_result import JobProgress
 from client.operator import Operator
@@ -108,15 +107,15 @@ class RemotePlatform:
     def run(self, spec: Spec, tables: Sequence[Any], verbose: bool = False) -> Outcome:
         """Upload the owners' tables, and wait for the result; the spec is the estimator's."""
         if len(tables) != len(self.owners):
-            raise DataError(
+            raise OptionError(
                 f"{len(tables)} tables for {len(self.owners)} owners: give one table for each "
                 "configuration file."
             )
         with ExitStack() as stack:
             owners = [stack.enter_context(Owner.connect(config)) for config in self.owners]
             shown = spec if self.operator is not None else self._shown(spec, owners[0])
-            with as_data_errors():  # before anything is created or sent
-                encoded = EncodedTable.each(shown, tables, [owner.name for owner in owners])
+            # before anything is created or sent
+            encoded = EncodedTable.each(shown, tables, [owner.name for owner in owners])
             agreed = self._created(spec) if self.operator is not None else None
             shown = agreed or shown
             for owner, table in zip(owners, encoded, strict=True):
@@ -143,7 +142,7 @@ class RemotePlatform:
         if receipt.before and spec.kind.row_outputs(spec):
             if not receipt.repeated:
                 owner.withdraw(spec.name, receipt.upload_id)
-            raise DataError(
+            raise OptionError(
                 f"{owner.name} has given dataset {spec.name!r} other records before: its result "
                 "would count the rows of all, not those of this table. `Owner.withdraw` takes "
                 "earlier ones back, then fit again; `Owner.result` has the result of all."
@@ -163,7 +162,7 @@ class RemotePlatform:
         assert self.dataset is not None  # noqa: S101 - checked when made
         shown = owner.spec(self.dataset)
         if other := _differences(spec, shown):
-            raise DataError(
+            raise OptionError(
                 f"the job of dataset {self.dataset!r} is not this estimator's: {'; '.join(other)}. "
                 "Nothing was sent. SecureKMeans.from_spec(owner.spec(name)) has its parameters."
             )

@@ -49,7 +49,7 @@ def test_counts_are_those_of_pandas_and_other_totals_do_not_change(threads):
         ({"weight": 3}, "no column 'weight'"),
         ({"age": 1}, "a number from 2 to 64"),
         ({"age": [40, 18]}, "rising cuts"),
-        ({"age": [18, 200]}, "cut between 0.0 and 110.0"),
+        ({"age": [18, 200]}, "cut from 0.0 to 110.0"),
     ],
 )
 def test_bins_that_cannot_be_are_refused(bins, said):

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from client.data_errors import DataError
 from client.platforms.threads import ThreadPlatform
 from ppodc import RecordLinkage, SecureKMeans, rules
+from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
 from ppodc.linkage.joined import reference
 from ppodc.rules import by_key
@@ -58,7 +58,7 @@ def test_the_columns_of_both_are_clustered():
     assert model.labels_ is None
     assert model.owner_labels_ is None
     assert model.predict(pd.DataFrame({"stay": [1], "cost": [2]})).shape == (1,)
-    with pytest.raises(DataError, match="only if you ask for them"):
+    with pytest.raises(InputError, match="only if you ask for them"):
         model.to_frame()
     again = SecureKMeans.from_spec(model.spec_, platform=ThreadPlatform())
     assert again.fit([clinic, insurer]).spec_ == model.spec_
@@ -107,7 +107,7 @@ def test_numbers_join_too():
 
 
 def refused(words, data=None, **change):
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(InputError, match=words):
         estimator(**change).fit(tables() if data is None else data)
 
 
@@ -130,7 +130,7 @@ def test_what_is_refused_before_anything_runs():
     refused("neither dedup nor epsilon", epsilon=1)
     refused("above 100", [clinic, insurer.assign(cost=101)])
     refused("needs the suite", suite="paillier")
-    with pytest.raises(DataError, match="without join, owners learn sizes"):
+    with pytest.raises(InputError, match="without join, owners learn sizes"):
         SecureKMeans(2, bounds=(0, 9), sizes=False).fit([[1], [2]])
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from client.data_errors import DataError
 from client.fetched_result import JobProgress
 from client.operator import Operator
 from client.owner import Owner
@@ -234,5 +233,5 @@ def test_a_field_is_no_rule(rule):
         lambda: linkage.estimate([3, 3]),
         lambda: SecureKMeans(1, bounds={"x0": (0, 9)}, dedup=linkage).fit(tables),
     ):
-        with pytest.raises(DataError, match=r"a field is no rule yet. rules.all_of\("):
+        with pytest.raises(InputError, match=r"a field is no rule yet. rules.all_of\("):
             ask()

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from client.data_errors import DataError
 from ppodc import RecordLinkage, SecureTotals, ThreadPlatform, rules
 from ppodc.errors import InputError
 from ppodc.spec import Spec
@@ -126,5 +125,5 @@ def test_the_estimator_has_correlations_of_joined_columns():
     np.testing.assert_allclose(model.mean_, merged.mean())
     np.testing.assert_allclose(model.cov_, merged.cov(ddof=0))
     np.testing.assert_allclose(model.corr_, merged.corr())
-    with pytest.raises(DataError, match="is for joined columns"):
+    with pytest.raises(InputError, match="is for joined columns"):
         SecureTotals(bounds=(0, 1), cross=True).fit([[0.5], [0.1]])

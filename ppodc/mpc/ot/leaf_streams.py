@@ -119,7 +119,10 @@ def _sums(keys: U64Array, first: np.uint64, matrix: U64Array, totals: U64Array) 
                 for w in range(0, _SPAN, AT_ONCE * VECTOR):
                     place = leaf * _SPAN + w
                     encrypt(own, leaf * KEY_WORDS, 0, counters, w, VECTOR, room, place, VECTOR)
-            sums, total = matrix[4 * tree : 4 * tree + 4], totals[tree]
+            # slices, so that the sums are made by vector instructions
+            end, first_row = start + size, DEPTH * tree
+            s0, s1 = matrix[first_row, start:end], matrix[first_row + 1, start:end]
+            s2, s3 = matrix[first_row + 2, start:end], matrix[first_row + 3, start:end]
+            total = totals[tree, start:end]
             for i in range(size):
-                at = start + i
-                sums[0, at], sums[1, at], sums[2, at], sums[3, at], total[at] = _sums_of(states, i)
+                s0[i], s1[i], s2[i], s3[i], total[i] = _sums_of(states, i)

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from ppodc.cluster.ray_cluster import settings as ray_settings
@@ -34,5 +35,6 @@ def pytest_collection_modifyitems(items):
     items[:] = turns.in_turn(items)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return turns.Chains(config, log) if config.getvalue("dist") == "loadfile" else None

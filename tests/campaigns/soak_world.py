@@ -37,7 +37,7 @@ from tests.campaigns.soak_jobs import LIMIT
 PAIRS = 2
 _KEY_BITS = 512  # no fault depends on the arithmetic
 _PPODC = (sys.executable, "-P", "-m", "ppodc.cli")
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 _RESTART_SECONDS = 0.5
 _RECORDS_DAYS = 3 / (24 * 60)  # records are deleted three minutes after a job
 _CONFIGS: dict[str, Any] = {
@@ -101,7 +101,7 @@ class SoakWorld:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     def stop(self) -> int:
-        """Stop the services and return the number of processes that are left after a minute."""
+        """Stop the services and return the number of processes that are left."""
         self._over.set()
         self._keeper.join()
         for process in self.services.values():

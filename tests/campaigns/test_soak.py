@@ -146,11 +146,13 @@ def test_growth_is_judged_over_the_longest_life(more, named):
 def test_marked_processes_are_found_whoever_their_parent_is():
     mark = {"PPODC_TEST_MARK": secrets.token_hex(8)}
     process = subprocess.Popen(
-        [sys.executable, "-c", "input()"],
+        [sys.executable, "-c", "input('runs')"],
         env={**os.environ, **mark},
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
+        assert process.stdout.read(4) == b"runs"
         assert [found.pid for found in marked(mark)] == [process.pid]
         held = _held(process.pid)
         assert held.threads == 1

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import re
 import socket
@@ -169,39 +170,48 @@ def beside(desk, spec, there, table, result, kind):
 # ------------------------------------------------------------------------------------- refusals
 
 
-@pytest.fixture(scope="module")
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
 def study(clouds):
-    """A study that stays open, with names that are markup."""
+    """A study of the test's own that stays open, with names that are markup."""
     spec = spec_of("totals")
     first = replace(spec.schema.columns[0], name=HOSTILE)
     schema = replace(spec.schema, columns=(first, *spec.schema.columns[1:]))
-    return clouds.create(replace(spec, name="open-study", schema=schema))
+    return clouds.create(replace(spec, name=f"open-{next(NUMBERS)}", schema=schema))
 
 
 @pytest.fixture(scope="module")
-def desk(clouds, study):
+def desk(clouds):
     with opened(clouds, OWNERS[0]) as desk:
         desk.open()
         yield desk
 
 
+def kept(clouds, study):
+    """Where the desk keeps the owner's table for this study."""
+    folder = clouds.config(OWNERS[0]).parent / "uploads" / "desk"
+    return Draft(folder, study.name).original
+
+
 def test_nothing_is_sent_without_agreement(desk, study, clouds, tmp_path):
     table = write_table(tmp_path / "t.csv", study, rows_of("totals", 0))
-    put = desk.put("/study/open-study/file?name=t.csv", table)
+    put = desk.put(f"/study/{study.name}/file?name=t.csv", table)
     assert put.status == 400
     assert "not agreed" in put.text
-    assert desk.post("/study/open-study/send").status == 400
-    wrong = desk.post("/study/open-study/agree", digest="00000000", may="yes")
+    assert desk.post(f"/study/{study.name}/send").status == 400
+    wrong = desk.post(f"/study/{study.name}/agree", digest="00000000", may="yes")
     assert "not the last eight characters" in wrong.text
-    unticked = desk.post("/study/open-study/agree", digest=study.digest[-8:])
+    unticked = desk.post(f"/study/{study.name}/agree", digest=study.digest[-8:])
     assert "Tick the box" in unticked.text
     with clouds.owner(OWNERS[0]) as owner:
         assert not owner.has_accepted(study)
-        assert owner.uploads("open-study") == []
+        assert owner.uploads(study.name) == []
 
 
 def test_the_digest_is_covered_until_it_is_wanted(desk, study):
-    page = desk.get("/study/open-study/agree")
+    page = desk.get(f"/study/{study.name}/agree")
     shown = page.split("<details><summary>Uncover")[0]
     assert study.digest[-8:] not in shown
     assert study.digest[:8] in shown
@@ -216,9 +226,9 @@ def test_names_and_values_are_shown_as_text(desk, study, tmp_path):
     table = tmp_path / "hostile.csv"
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([[HOSTILE, "pressure", "glucose"], ["41", "100", HOSTILE]])
-    put = desk.put(f"/study/open-study/file?name={'%3Cscript%3E'}.csv", table)
+    put = desk.put(f"/study/{study.name}/file?name={'%3Cscript%3E'}.csv", table)
     assert put.headers.get("x-desk-next"), put.text
-    pages = [desk.get(f"/study/open-study/{page}") for page in ("agree", "table")]
+    pages = [desk.get(f"/study/{study.name}/{page}") for page in ("agree", "table")]
     pages.append(desk.call("GET", "/study/%3Cscript%3Ealert(3)%3C%2Fscript%3E/wait").text)
     pages.append(desk.call("GET", "/ledger?study=%22%3E%3Cscript%3E").text)
     for page in pages:
@@ -237,12 +247,12 @@ def test_faults_are_told_by_line_and_never_by_value(desk, study, tmp_path):
         out.writerows([["41", "100", "5"]] * 6)
         out.writerows([[cell, "100", "5"] for cell in secret])
         out.writerow(["41", "100"])
-    assert desk.put("/study/open-study/file?name=f.csv", table).headers.get("x-desk-next")
-    desk.post("/study/open-study/table", **{"column-0": "Age", "column-1": "pressure",
+    assert desk.put(f"/study/{study.name}/file?name=f.csv", table).headers.get("x-desk-next")
+    desk.post(f"/study/{study.name}/table", **{"column-0": "Age", "column-1": "pressure",
                                             "column-2": "glucose", "do": "look"})  # fmt: skip
-    page = desk.get("/study/open-study/table")
+    page = desk.get(f"/study/{study.name}/table")
     assert "6 rows ready. 6 rows have a problem" in page
-    problems = desk.get("/study/open-study/problems.csv").splitlines()
+    problems = desk.get(f"/study/{study.name}/problems.csv").splitlines()
     assert [line.rsplit(",", 1)[1] for line in problems[1:]] == [
         "is above the limit of 110",
         "is not a number",
@@ -256,23 +266,23 @@ def test_faults_are_told_by_line_and_never_by_value(desk, study, tmp_path):
     for value in ("777.25", "sekret", "1e999"):
         assert value not in shown
     chosen = {f"column-{i}": name for i, name in enumerate(("Age", "pressure", "glucose"))}
-    undecided = desk.post("/study/open-study/table", do="go", **chosen)
+    undecided = desk.post(f"/study/{study.name}/table", do="go", **chosen)
     assert "Decide first" in undecided.text
-    went = desk.post("/study/open-study/table", do="go", faulty="leave", **chosen)
+    went = desk.post(f"/study/{study.name}/table", do="go", faulty="leave", **chosen)
     assert went.headers["location"].endswith("/send"), went.text
-    page = desk.get("/study/open-study/send")
+    page = desk.get(f"/study/{study.name}/send")
     assert "6 left out" in page
 
 
 def test_a_chosen_table_is_private_and_can_be_deleted(desk, study, clouds, tmp_path):
     agree(desk, study)
     table = write_table(tmp_path / "t.csv", study, rows_of("totals", 0))
-    desk.put("/study/open-study/file?name=t.csv", table)
-    (kept,) = clouds.config(OWNERS[0]).parent.rglob("table.csv")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    desk.post("/study/open-study/forget")
-    assert not kept.exists()
+    desk.put(f"/study/{study.name}/file?name=t.csv", table)
+    file = kept(clouds, study)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    desk.post(f"/study/{study.name}/forget")
+    assert not file.exists()
 
 
 def test_tables_that_a_killed_desk_left_behind_go(clouds, tmp_path):
@@ -305,9 +315,9 @@ def test_tables_that_a_killed_desk_left_behind_go(clouds, tmp_path):
 )
 def test_a_file_that_is_no_table_is_refused_and_deleted(desk, study, clouds, data, words):
     agree(desk, study)
-    refused = desk.put("/study/open-study/file?name=t.csv", data)
+    refused = desk.put(f"/study/{study.name}/file?name=t.csv", data)
     assert words in refused.text
-    assert not list(clouds.config(OWNERS[0]).parent.rglob("table.csv"))
+    assert not kept(clouds, study).exists()
 
 
 def test_a_file_larger_than_the_disk_is_refused_before_it_is_read(desk, study, clouds):
@@ -315,11 +325,11 @@ def test_a_file_larger_than_the_disk_is_refused_before_it_is_read(desk, study, c
     whole = {**desk.headers(), "Content-Length": str(1 << 60)}
     head = "".join(f"{name}: {value}\r\n" for name, value in whole.items())
     with socket.create_connection(("127.0.0.1", desk.port)) as caller:
-        path = f"{desk.access.base}/study/open-study/file?name=t.csv"
+        path = f"{desk.access.base}/study/{study.name}/file?name=t.csv"
         caller.sendall(f"PUT {path} HTTP/1.1\r\n{head}\r\nage\n".encode())
         answer = caller.makefile("rb").readline()
     assert b" 400 " in answer
-    assert not list(clouds.config(OWNERS[0]).parent.rglob("table.csv"))
+    assert not kept(clouds, study).exists()
 
 
 def test_withdrawing_and_sending_again(desk, study, clouds, tmp_path):
@@ -328,14 +338,14 @@ def test_withdrawing_and_sending_again(desk, study, clouds, tmp_path):
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([["Age", "pressure", "glucose"], *[["41", "100", "5"]] * 5])
     chosen = {f"column-{i}": name for i, name in enumerate(("Age", "pressure", "glucose"))}
-    desk.put("/study/open-study/file?name=t.csv", table)
-    desk.post("/study/open-study/table", do="go", **chosen)
-    desk.post("/study/open-study/send")
-    wait_for(lambda: "5 rows of yours are at the clouds" in desk.get("/study/open-study/send"))
-    assert desk.post("/study/open-study/withdraw").status == 303
+    desk.put(f"/study/{study.name}/file?name=t.csv", table)
+    desk.post(f"/study/{study.name}/table", do="go", **chosen)
+    desk.post(f"/study/{study.name}/send")
+    wait_for(lambda: "5 rows of yours are at the clouds" in desk.get(f"/study/{study.name}/send"))
+    assert desk.post(f"/study/{study.name}/withdraw").status == 303
     with clouds.owner(OWNERS[0]) as owner:
-        assert owner.uploads("open-study") == []
-    assert "Nothing to send" in desk.get("/study/open-study/send")
+        assert owner.uploads(study.name) == []
+    assert "Nothing to send" in desk.get(f"/study/{study.name}/send")
 
 
 def test_a_book_that_was_cut_off_is_told_on_the_first_page(clouds, study):

@@ -2,7 +2,9 @@
 
 import contextlib
 import resource
+import select
 import socket
+import struct
 import threading
 
 import numpy as np
@@ -205,6 +207,44 @@ def test_heartbeats_do_not_use_up_the_budget(gateway):
         assert double(ann, 2) == 4
         assert double(ann, 3) == 6  # the message before is finished by now
         assert visitor.held < 2000
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["the caller goes", "the guard drops it"])
+def test_zeromq_ends_every_connection_itself(monkeypatch, cut):
+    """A plain server in place of ZeroMQ reads no more; it has to see an open connection."""
+    monkeypatch.setattr(port_guard, "_CLOSING_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as behind:
+        behind.settimeout(LONG)
+        guard = PortGuard("tcp://127.0.0.1:0", LIMITS)
+        guard.open(behind.getsockname()[1])
+        outside = ("127.0.0.1", int(guard.endpoint.rpartition(":")[2]))
+        caller, other = (socket.create_connection(outside) for _ in range(2))
+        ends = {end.getpeername()[0]: end for end in (behind.accept()[0], behind.accept()[0])}
+        (address, inside), (_, beside) = sorted(ends.items())  # in the order of their coming
+        inside.settimeout(LONG)
+        assert guard.admit(address, BOB.public)
+        caller.sendall(bytes(5000))
+        wait_for(lambda: guard.inside()[1] == 5000)
+        if cut:
+            with guard._lock:
+                guard._drop_key(BOB.public, "is dropped")
+        else:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            caller.close()  # with a reset
+        assert len(inside.recv(4000, socket.MSG_WAITALL)) == 4000  # and 1000 wait
+        for _ in range(20):  # heartbeats, and between them the guard is at work
+            inside.sendall(b"beat")
+            other.sendall(b"x")
+            assert beside.recv(1) == b"x"
+        look = select.poll()
+        look.register(inside, 0)  # what is broken is reported unasked
+        assert look.poll(0) == []
+        assert guard.inside()[0] == 2
+        inside.close()
+        wait_for(lambda: guard.inside()[0] == 1)
+        for end in (caller, other, beside):
+            end.close()
+        guard.close()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,6 @@ own = CurveKeys(public.encode(), secret.encode())
 listener = listen("tcp://127.0.0.1:0", own, [client.encode()], grace=30)
 print(listener.endpoint, flush=True)
 channel = listener.accept(300)
-channel.send("ready")
 {then}
 """
 
@@ -115,7 +114,7 @@ def test_a_killed_client_is_noticed_behind_unread_messages(listener, pool) -> No
 
 
 def test_a_killed_listener_is_noticed() -> None:
-    code = LISTENING_CHILD.format(then="channel.receive('never')")
+    code = LISTENING_CHILD.format(then="channel.send('ready')\nchannel.receive('never')")
     child = run_child(code, C2.public, C2.secret, C1.public, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None
@@ -153,6 +152,7 @@ def test_a_restarted_listener_does_not_know_the_session(pool) -> None:
 def test_ctrl_c_interrupts_a_waiting_receive() -> None:
     then = """
 try:
+    channel.send("ready")
     channel.receive("never")
 except KeyboardInterrupt:
     channel.fail("interrupted by its operator")

@@ -43,6 +43,17 @@ def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
     return Iterated(new, began, sums, stop, scaled)
 
 
+def _iterate(half: Half, task: Task, progress: Progress) -> Iterated:
+    """`agreed` begins with whether records may be assigned again and with how many iterations may
+    follow, as for `update`; behind them are the rows of the stand-ins, which both clouds know."""
+    again, following, *_ = task.agreed
+    clusters, stand_ins = task.inputs
+    candidates = tuple(half.records(shard, rows) for shard, rows in stand_ins)
+    sums = _assign(half, Task("assign", task.shards, (again,), (clusters, None)), progress)
+    inputs = (clusters, (sums,), candidates)
+    return _update(half, Task("update", task.shards, (0, following), inputs), progress)
+
+
 def _link(half: Half, task: Task, progress: Progress) -> Any:
     _, *inputs = task.inputs
     return half.link(checked_portion(task), *inputs, task.agreed[3], progress)
@@ -125,6 +136,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "pick": _pick,
     "assign": _assign,
     "update": _update,
+    "iterate": _iterate,
     "better": _better,
     "squares": _squares,
     "members": _members,

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.plan import Best, KMeansPlan, Parts
+from ppodc.kmeans.plan import Best, Iterated, KMeansPlan, Parts
 from ppodc.linkage.ahead import Compare, Home, ready
 from ppodc.linkage.joined.joining import Joining
 from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
@@ -156,7 +156,7 @@ class Update(BaseStep[KMeansPlan]):
         return [Task("update", place.names, (others, following), inputs)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.iterated(results.one(LEAD, "update"))
+        plan.iterated(Iterated(*results.one(LEAD, "update")))
 
 
 class UpdateWithoutTest(Update):
@@ -185,7 +185,7 @@ class Iterate(Update):
         return [*ready(plan, place), iterate]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.iterated(results.one(LEAD, "iterate"))
+        plan.iterated(Iterated(*results.one(LEAD, "iterate")))
 
 
 class IterateWithoutTest(Iterate):

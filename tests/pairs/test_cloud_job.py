@@ -6,8 +6,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -335,6 +337,36 @@ def test_a_commit_is_on_disk_whole_or_not_at_all(both: TwoCloudJobs, monkeypatch
     # at the other cloud the iteration is there, and both can go on from the start
     assert list(both.first.store.jobs.checkpoints(NAME)) == [1]
     assert both.first.resume_point(side.store.jobs.checkpoints(NAME).items()) is None
+
+
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_what_workers_give_needs_no_code_of_a_kind_to_be_read(tmp_path, monkeypatch, pairs):
+    """A driver of Ray, which passes it on, would load that kind's kernels in mid-job."""
+    found: set[str] = set()
+    collect = CloudJob._collect
+
+    def watched(side: CloudJob, current: Any, slot: int, call: Any) -> None:
+        found.update(modules(side.workers.outcome(call)))
+        collect(side, current, slot, call)
+
+    monkeypatch.setattr(CloudJob, "_collect", watched)
+    with two_cloud_jobs(tmp_path, pairs=pairs) as both:
+        both.run()
+    ours = {name for name in found if name.startswith("ppodc.")}
+    assert found - ours == {"builtins", "numpy"}
+    assert ours == {"ppodc.pairs.pair_worker", "ppodc.records.result_shares"}
+
+
+def modules(value: Any) -> set[str]:
+    """The modules of the classes in a result."""
+    inside: list[Any] = []
+    if isinstance(value, list | tuple):
+        inside = list(value)
+    elif isinstance(value, dict):
+        inside = [*value, *value.values()]
+    elif is_dataclass(value):
+        inside = [getattr(value, each.name) for each in fields(value)]
+    return {type(value).__module__}.union(*map(modules, inside))
 
 
 @pytest.mark.parametrize("behind", [0, 1])

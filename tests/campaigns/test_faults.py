@@ -150,6 +150,15 @@ def test_whatever_strikes_in_an_iteration_of_one_step(point, action, count):
     assert verdict.struck
 
 
+def test_no_job_is_done_while_cloud2_may_lack_its_half(monkeypatch):
+    """A cloud 2 that kept every step behind its answer would keep the last one so, too."""
+    monkeypatch.setattr(CloudJob, "iterates", True)
+    with faults.started(tries=4) as campaign:
+        verdict = campaign.run(with_faults(replace(long_job(), pairs=1, withdraws=0), []))
+    assert verdict.stuck
+    assert "goes on with a job that is over" in " ".join(verdict.notes)
+
+
 def test_a_job_is_cancelled_while_its_pools_are_filled():
     schedule = replace(long_job(), prepare=1)
     verdict = played(with_faults(schedule, [Fault("control request", 1, "cancel", "prepare")]))

@@ -4,6 +4,12 @@ C1 names a dataset, then a step at a time. What the step touches, C2 works out f
 the spec, its own seal and its own checkpoints. A step out of turn, another iteration, rows that
 the seed does not give, a result before the stop bit: there is no way to ask for them. Refusals go
 back as text and into the log.
+
+C2 answers that it has an iteration's results before it writes them to its disk, so that both clouds
+write at the same time. Its next step begins only when they are written. Whatever comes next from C1
+waits for that, and gets the error if it failed. A job never ends with such an answer: behind the
+last iteration comes a step that C2 keeps before it answers. An audited step is signed, and kept
+first.
 """
 
 import logging
@@ -11,6 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from cloud2.worker import Worker2
-from ppodc.cluster.workers import Workers, launch
+from ppodc.cluster.workers import Workers, in_background, launch
 from ppodc.crypto.paillier_keys import load_secret, load_share
 from ppodc.errors import (
     InputError,
@@ -33,7 +40,7 @@ from ppodc.pairs import control_messages
 from ppodc.pairs.cloud_job import CloudJob, drop_pools
 from ppodc.pairs.control_messages import PairEnd
 from ppodc.pairs.pair_worker import LINK_TIMEOUT, Setup
-from ppodc.pairs.statements import Signed, SignedParts
+from ppodc.pairs.statements import SignedParts
 from ppodc.service.config import Cloud2Config
 from ppodc.service.config_text import digest
 from ppodc.service.job_state import JobState
@@ -59,6 +66,29 @@ class _Session:
     setup: Setup
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_used: float = field(default_factory=time.monotonic)
+    moving: "Future[None] | None" = None  # a step is being kept, and the next one begun
+
+    def move_on(self, body: control_messages.Poll) -> None:
+        """Keep the step that both clouds have the results of. Begin the next or keep the result."""
+        job = self.job
+        job.commit(body.signed, body.head)
+        coming = job.walk.next_step()
+        if coming is not None:
+            job.begin(coming, 1, job.walk.line(coming).slots(job.plan))
+        elif not job.plan.prepare:
+            job.save_result()
+
+    def moved(self) -> None:
+        """Wait until nothing moves; the error of what did, once."""
+        moving, self.moving = self.moving, None
+        if moving is not None:
+            moving.result()
+
+    def close(self) -> None:
+        """End the workers, when what is being kept is kept."""
+        if self.moving is not None:
+            wait([self.moving])
+        self.job.close()
 
 
 class Follower:
@@ -140,7 +170,10 @@ class Follower:
         return control_messages.Done()
 
     def poll(self, body: control_messages.Poll) -> control_messages.Progress:
-        """Report the step's progress; if C1 has all results too, keep C2's own and go on."""
+        """Report the step's progress; if C1 has all results too, keep C2's own and go on.
+
+        Those of an iteration are kept, and the next step begun, behind the answer.
+        """
         with self._session(body.ticket) as session:
             job, trail = session.job, session.job.trail
             if job.committed(body.number):  # the answer to the first asking was lost
@@ -148,26 +181,21 @@ class Follower:
                 again = () if trail is None else trail.signed(body.number)
                 return control_messages.Progress([], [], [], True, begun, again)
             done, failed, running = job.wait(body.wait)
-            committed = body.commit and job.complete()
-            signed: tuple[Signed, ...] = ()
-            before, head = job.plan.iteration, None
-            if committed:
-                job.commit(body.signed, body.head)
+            if body.commit and job.complete():
+                head = self._store.ledger.head() if job.iterates else None
+                if job.iterates and trail is None:
+                    session.moving = in_background(session.move_on, body)
+                    return control_messages.Progress(done, [], [], True, True, (), head)
+                session.move_on(body)
                 signed = () if trail is None else trail.signed(body.number)
-                if job.plan.iteration > before:
-                    head = self._store.ledger.head()
-                coming = job.walk.next_step()
-                if coming is not None:
-                    job.begin(coming, 1, job.walk.line(coming).slots(job.plan))
-                elif not job.plan.prepare:
-                    job.save_result()
-            begun = committed and job.begun(body.number + 1)
+                begun = job.begun(body.number + 1)
+                return control_messages.Progress(done, [], [], True, begun, signed, head)
         longest = _TEXT // max(1, len(failed))
         failures = [
             control_messages.Failed(slot, without_places(f.text)[:longest], f.fatal)
             for slot, f in failed.items()
         ]
-        return control_messages.Progress(done, failures, running, committed, begun, signed, head)
+        return control_messages.Progress(done, failures, running, False, False)
 
     def replace(self, body: control_messages.Replace) -> PairEnd:
         """A fresh worker for a slot whose pair failed, at either cloud."""
@@ -291,6 +319,7 @@ class Follower:
             if secrets.compare_digest(session.ticket, ticket):
                 with session.lock:
                     session.last_used = time.monotonic()
+                    session.moved()
                     yield session
                 return
         raise SessionLostError("this session is over at cloud 2; continue with: ppodc resume")
@@ -308,7 +337,7 @@ class Follower:
     def _end(self, dataset: str) -> None:
         session = self._sessions.pop(dataset, None)
         if session is not None:
-            session.job.close()
+            session.close()
 
 
 def _commit(body: control_messages.Open, job: CloudJob, resume: int | None) -> SignedParts | None:

@@ -82,6 +82,8 @@ class MasterSession:
                 self.seconds += time.monotonic() - began
             if self.job.plan.iteration > before:
                 self._clock.end_iteration()
+        if self._begun_there == self.job.walk.number:
+            raise ProtocolError("cloud 2 goes on with a job that is over, and may have no result.")
         if not self.job.plan.prepare:
             self.job.save_result()
             self._store.jobs.transition(self._dataset, JobState.DONE)
@@ -214,7 +216,7 @@ class MasterSession:
         asked = time.monotonic()
         while True:
             _, failed, running = self.job.wait(_LOOK_SECONDS)
-            self._look(step)
+            self._look(step, running)
             if running and time.monotonic() - asked < _POLL_SECONDS:
                 continue
             wait = 0.0 if running or failed else LONGEST_WAIT
@@ -244,11 +246,12 @@ class MasterSession:
 
     # -------------------------------------------------------------- watching
 
-    def _look(self, step: Step) -> None:
+    def _look(self, step: Step, running: list[int]) -> None:
         """Between two waits: has somebody cancelled, and how many rows are done?"""
         if self._store.jobs.get(self._dataset).cancel_requested:
             raise CancelledError("the job was cancelled.")
-        self._collect_counts()
+        if running:
+            self._collect_counts()
         self._report(step.name, step)
 
     def _collect_counts(self) -> None:

@@ -12,7 +12,9 @@ from ppodc.service.ledger_entries import CHANGED, HALF_GIVEN, NOTED, Entry
 
 _STORED = "half stored"
 _OUTPUTS = {"result": "the result", "labels": "the labels", "partners": "the numbers of partners"}
-_STEPS = {"update": "whether it is the last", "output": "the result", "labels": "labels"}
+_STOP_BITS = ("iterate", "update")  # steps that open one
+_STEPS = dict.fromkeys(_STOP_BITS, "whether it is the last")
+_STEPS |= {"output": "the result", "labels": "labels"}
 _SENTENCES = {
     "dataset created": "The study was made",
     "upload committed": "{owner} sent {rows}",
@@ -53,7 +55,8 @@ def sentence(entry: Entry) -> str:
 
 def routine(entry: Entry) -> bool:
     """Whether the entry reveals nothing by itself, or announces what another entry tells."""
-    announced = entry.event == "reveal begun" and json.loads(entry.detail).get("step") == "update"
+    begun = entry.event == "reveal begun"
+    announced = begun and json.loads(entry.detail).get("step") in _STOP_BITS
     return announced or entry.event == NOTED or entry.event.endswith(_STORED)
 
 

@@ -35,6 +35,8 @@ _HEALTH_CHECKS = {
     "RAY_health_check_timeout_ms": "3000",
     "RAY_health_check_failure_threshold": "3",
 }
+# Ray ends a node whose agents have not come after 30 s, which a busy machine needs to load them.
+STARTING = {"RAY_agent_register_timeout_ms": "120000"}
 # Ray would wait a minute for a node of somebody else's cluster to appear on this machine.
 _WAITS = {"RAY_gcs_server_request_timeout_seconds": "15"}
 _NEEDED = ("gcs_server", "raylet")  # processes without which Ray is dead
@@ -217,7 +219,7 @@ def _environment(place: RayPlacement) -> None:
     """Ray reads these once, when it is imported."""
     host = place.address.rpartition(":")[0]
     loopback = not place.foreign or host in _LOOPBACK
-    times = _WAITS if place.foreign else _HEALTH_CHECKS
+    times = _WAITS if place.foreign else {**_HEALTH_CHECKS, **STARTING}
     for name, value in {**settings(loopback=loopback), **times}.items():
         os.environ.setdefault(name, value)
     if not place.foreign and "RAY_AUTH_TOKEN_PATH" not in os.environ:

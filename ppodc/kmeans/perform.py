@@ -5,7 +5,7 @@ from typing import Any
 
 from ppodc.errors import InputError
 from ppodc.kmeans.half import Half, State
-from ppodc.kmeans.plan import Iterated, Parts
+from ppodc.kmeans.plan import Parts
 from ppodc.linkage.plan import checked_portion
 from ppodc.pairs.plan import Progress, Task
 from ppodc.records.result_shares import OutputShare
@@ -31,16 +31,29 @@ def _assign(half: Half, task: Task, progress: Progress) -> State:
     )
 
 
-def _update(half: Half, task: Task, _progress: Progress) -> Iterated:
+def _update(half: Half, task: Task, _progress: Progress) -> tuple[Any, ...]:
     """`agreed` says whether other pairs will want the centres, and how many iterations may follow:
-    0, 1, or 2 for more; with one pair alone, which has the shards that the task names."""
+    0, 1, or 2 for more; with one pair alone, which has the shards that the task names.
+
+    The fields of `plan.Iterated`: that class would have Ray's drivers load the kernels."""
     clusters, parts, candidates = task.inputs
     began, sums = _joined(half, clusters), half.add(parts)
     if task.agreed[1]:
         half.expect_assign(task.shards, more=task.agreed[1] > 1)
     new, stop = half.update(began, sums, _joined(half, candidates))
     scaled = half.scaled(new) if task.agreed[0] and not stop else None
-    return Iterated(new, began, sums, stop, scaled)
+    return new, began, sums, stop, scaled
+
+
+def _iterate(half: Half, task: Task, progress: Progress) -> tuple[Any, ...]:
+    """`agreed` begins with whether records may be assigned again and with how many iterations may
+    follow, as for `update`; behind them are the rows of the stand-ins, which both clouds know."""
+    again, following, *_ = task.agreed
+    clusters, stand_ins = task.inputs
+    candidates = tuple(half.records(shard, rows) for shard, rows in stand_ins)
+    sums = _assign(half, Task("assign", task.shards, (again,), (clusters, None)), progress)
+    inputs = (clusters, (sums,), candidates)
+    return _update(half, Task("update", task.shards, (0, following), inputs), progress)
 
 
 def _link(half: Half, task: Task, progress: Progress) -> Any:
@@ -125,6 +138,7 @@ _PERFORM: dict[str, Callable[[Half, Task, Progress], Any]] = {
     "pick": _pick,
     "assign": _assign,
     "update": _update,
+    "iterate": _iterate,
     "better": _better,
     "squares": _squares,
     "members": _members,

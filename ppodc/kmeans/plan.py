@@ -38,6 +38,7 @@ from ppodc.service.store import Checkpoint
 
 Part = State | tuple[State, ...]  # clusters, or states of several pairs that add up to them
 Parts = tuple[Part, ...]  # one behind the other
+TOGETHER_ROWS = 100_000  # so many records are assigned and their clusters updated in one step
 SUMS = "sums"  # beside CLUSTERS in a checkpoint
 BEGAN = "began"  # in a checkpoint: the clusters that its iteration began with
 _PLACE, _BEST = "place", "best"  # in one of a job of several runs
@@ -108,6 +109,14 @@ class KMeansPlan(Plan):
     def slots(self) -> list[int]:
         """The slots that hold records to cluster: all, unless a join leaves fewer than pairs."""
         return sorted({shard.slot for shard in self.shards})
+
+    @property
+    def together(self) -> bool:
+        """Whether one pair does an iteration in one step: it has all records, and they are few.
+
+        What fails is repeated from its beginning, so a long iteration has two steps.
+        """
+        return self.pairs == 1 and self.m <= TOGETHER_ROWS
 
     @property
     def owners(self) -> list[str]:

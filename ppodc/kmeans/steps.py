@@ -1,5 +1,7 @@
 """The steps of a k-means job: link | start | (assign, update) for each iteration | output | labels.
 
+Where one pair has all records, and they are few, `iterate` is both steps of an iteration at once.
+
 `link` is there for each round of a linkage ahead, if entities count once or columns of several
 sides are joined. A start by k-means++ has
 (spread, pick) for each further record behind its `start`. Of several runs with the same k each but
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ppodc.kmeans.job import Job
-from ppodc.kmeans.plan import Best, KMeansPlan, Parts
+from ppodc.kmeans.plan import Best, Iterated, KMeansPlan, Parts
 from ppodc.linkage.ahead import Compare, Home, ready
 from ppodc.linkage.joined.joining import Joining
 from ppodc.pairs.plan import LEAD, BaseStep, PlanStep, SlotView, StepResults, Task
@@ -129,6 +131,7 @@ class Update(BaseStep[KMeansPlan]):
 
     name, uses_records = "update", False
     reveals = "both clouds: the stop bit"
+    alike: tuple[str, ...] = ("iterate",)
 
     def most(self, plan: KMeansPlan) -> int:
         """Stop bits of a job that runs through, and a few for iterations that are repeated.
@@ -153,11 +156,40 @@ class Update(BaseStep[KMeansPlan]):
         return [Task("update", place.names, (others, following), inputs)]
 
     def keep(self, plan: KMeansPlan, results: StepResults) -> None:
-        plan.iterated(results.one(LEAD, "update"))
+        plan.iterated(Iterated(*results.one(LEAD, "update")))
 
 
 class UpdateWithoutTest(Update):
     """New clusters alone, where the spec fixes the number of iterations: no bit is opened."""
+
+    reveals = ""
+
+    def most(self, plan: KMeansPlan) -> int:
+        return 0
+
+
+class Iterate(Update):
+    """An iteration at one go, where one pair has all records: `assign`, then `update`."""
+
+    name, counts_rows, uses_records = "iterate", True, True
+    alike = ("update",)
+
+    def due(self, plan: KMeansPlan) -> bool:
+        return plan.together and super().due(plan)
+
+    def tasks(self, plan: KMeansPlan, place: SlotView) -> list[Task]:
+        stand_ins = tuple((run.shard.name, run.rows) for run in plan.stand_ins())
+        rows = (row for _, own in stand_ins for row in own)
+        agreed = (int(plan.goes_on), min(2, plan.left), *rows)
+        iterate = Task("iterate", place.names, agreed, inputs=(plan.clusters, stand_ins))
+        return [*ready(plan, place), iterate]
+
+    def keep(self, plan: KMeansPlan, results: StepResults) -> None:
+        plan.iterated(Iterated(*results.one(LEAD, "iterate")))
+
+
+class IterateWithoutTest(Iterate):
+    """An iteration at one go, where the spec fixes the number of iterations: no bit is opened."""
 
     reveals = ""
 
@@ -314,12 +346,14 @@ class OutputWithoutSizes(Output):
 
 def table(job: Job) -> Sequence[PlanStep[Any]]:
     """The steps of a job, in the order in which they are due."""
-    update = Update() if job.iterations is None else UpdateWithoutTest()
+    tested = job.iterations is None
+    iterate = Iterate() if tested else IterateWithoutTest()
+    update = Update() if tested else UpdateWithoutTest()
     output = Output() if job.join is None else OutputOfJoined()
     output = output if job.sizes else OutputWithoutSizes()
     labels = Labels() if job.join is None else LabelsOfJoined()
     return (
-        Compare(), Home(), Start(), Spread(), Pick(), Assign(), update, Better(), Tally(),
+        Compare(), Home(), Start(), Spread(), Pick(), iterate, Assign(), update, Better(), Tally(),
         output, labels,
     )  # fmt: skip
 
@@ -356,7 +390,8 @@ def _own_rows(plan: KMeansPlan, place: SlotView) -> list[Task]:
 def _again(plan: KMeansPlan, place: SlotView, k: int) -> list[Task]:
     """Assign the records once more as the best run of this k did, where that was not the last
     that the worker did."""
-    if not plan.job.several_runs and place.done.get("assign") == plan.iteration:
+    last = (place.done.get(name) for name in ("assign", "iterate"))
+    if not plan.job.several_runs and plan.iteration in last:
         return []
     return [Task("assign", place.names, agreed=(0, 0), inputs=((plan.best[k].began,), None))]
 

@@ -159,9 +159,10 @@ class LocalPlatform(RunningClouds):
                 home = stack.enter_context(tempfile.TemporaryDirectory(prefix="ppodc-"))
                 self.folder = Path(home, "platform")
             resources = {"cloud1": self.pairs, "cloud2": self.pairs}
-            ray = stack.enter_context(LocalRay.start(resources))
+            ports = free_ports(4)
+            # Beside Ray's start the keys are made and the services started, which need its address.
+            ray = stack.enter_context(LocalRay.begin(resources, ports[3]))
             self._environment |= ray.environment
-            ports = free_ports(3)
             deployment.create(
                 self.folder,
                 owners,
@@ -174,8 +175,10 @@ class LocalPlatform(RunningClouds):
                 pairs=self.pairs,
                 suites=("shares", "paillier"),
             )
-            for process, cloud in [(self._serve(stack, c), c) for c in ("cloud2", "cloud1")]:
+            started = [(self._serve(stack, c), c) for c in ("cloud2", "cloud1")]
+            for process, cloud in started:
                 self._await(process, cloud)
+            ray.ready()
             self._stack = stack.pop_all()
         self._running = True
         return self

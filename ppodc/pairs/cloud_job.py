@@ -3,7 +3,8 @@
 Master (C1) and follower (C2) each have one and drive it through the same steps. It knows which
 step comes next, so C2 needs no word from C1 to know what is allowed. A step is begun on slots,
 waited for, and committed once both clouds have all of its results; only then does the plan move,
-and what must survive a kill is on disk before anything follows.
+and what must survive a kill is on disk before anything follows. One transaction keeps a step and
+announces what the next one reveals, so an iteration of one step costs each cloud one write.
 
 A slot whose worker failed is given a fresh one; what the old one held is taken in again as part of
 the slot's next tasks. Records go to a worker shard by shard, the next when it has taken in the
@@ -13,6 +14,7 @@ last: neither it nor this process ever holds the shares of all.
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +25,7 @@ from ppodc.cluster.workers import Failure, Workers, in_background
 from ppodc.errors import BudgetError, ProtocolError, SessionLostError, StateError
 from ppodc.pairs.audit_trail import AuditTrail
 from ppodc.pairs.pair_worker import Setup, StepCost, pools_of_job
-from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, Step, StepResults, Task
+from ppodc.pairs.plan import MAX_ATTEMPTS, Plan, PlanStep, Step, StepResults, Task
 from ppodc.pairs.statements import Signed
 from ppodc.pairs.tasks import ingest
 from ppodc.pairs.walk import Held, Order, Walk
@@ -120,7 +122,8 @@ class CloudJob:
         self._current: _Current | None = None
         self._behind = False  # whether the plan has moved and the disk may not know
         self._nodes_asked = 0.0
-        self._opened: dict[str, int] = {}  # how often a step was begun that has a budget
+        self._opened: dict[str, int] = {}  # how often a step was announced that has a budget
+        self._announced: Step | None = None  # as a first attempt on all its slots, in the ledger
 
     @property
     def plan(self) -> Plan:
@@ -202,16 +205,9 @@ class CloudJob:
         if not 1 <= attempt <= MAX_ATTEMPTS or not set(slots) <= allowed:
             raise ProtocolError(f"{step.name} cannot run on slots {list(slots)} now.")
         self._note_nodes()
-        if line.reveals:
-            # Before the workers can: an attempt that fails, or that C1 breaks off, counts as well.
-            detail = {
-                "step": step.name,
-                "iteration": step.iteration,
-                "attempt": attempt,
-                "slots": list(slots),
-            }
-            self._check_budget(step.name, line.most(self.plan))
-            self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
+        expected, self._announced = (self._announced, 1, line.slots(self.plan)), None
+        if line.reveals and (step, attempt, list(slots)) != expected:
+            self._announce(line, step, attempt, slots)
         for slot in slots:
             at = self.slots[slot]
             order = self.walk.order(line, slot, at.held)
@@ -274,7 +270,13 @@ class CloudJob:
                 self._count(iteration - before)
             if self.plan.iteration > before:
                 self.store.ledger.note(self.dataset, other)
-        self._behind = False
+            announced = self._announce_next()
+        self._behind, self._announced = False, announced
+
+    @property
+    def iterates(self) -> bool:
+        """Whether the step under way is one of an iteration. Behind the last comes another step."""
+        return self._under_way().step.iteration > self.plan.iteration
 
     def heads(self) -> dict[str, Heads]:
         """The running digests of each pair that took part in the step, if they keep a record."""
@@ -319,20 +321,54 @@ class CloudJob:
                 "again: a second result on changed shares would tell single records."
             )
 
-    def _check_budget(self, name: str, most: int) -> None:
-        """Refuse to open more often than the job may, in all its sessions together."""
-        if not most:
-            return
-        if name not in self._opened:
-            entries = [e for e in self.store.ledger.entries(self.dataset) if e.event == _REVEAL]
-            self._opened[name] = sum(json.loads(e.detail)["step"] == name for e in entries)
-        if self._opened[name] >= most:
+    def _announce_next(self) -> Step | None:
+        """Announce, in the transaction of a commit, what the next step reveals; that step.
+
+        None if it reveals nothing, or may do so no more: `begin` then says why.
+        """
+        step = self.walk.next_step()
+        if step is None:
+            return None
+        line = self.walk.line(step)
+        if not line.reveals or self._spent(line):
+            return None
+        self._announce(line, step, 1, line.slots(self.plan))
+        return step
+
+    def _announce(
+        self, line: PlanStep[Any], step: Step, attempt: int, slots: Sequence[int]
+    ) -> None:
+        """Write down what the step reveals before its workers can reveal it.
+
+        An attempt that fails, that C1 breaks off or that a kill prevents counts as well. Refused
+        if the job may begin no more of them in all its sessions together.
+        """
+        if self._spent(line):
             raise BudgetError(
-                f"the job of {self.dataset!r} has begun {name!r} {most} times, restarts included, "
-                "and each time tells the other cloud something. It may do so no more often. Create "
-                "a new dataset, and let the owners upload again."
+                f"the job of {self.dataset!r} has begun {step.name!r} {line.most(self.plan)} times,"
+                " restarts included, and each time tells the other cloud something. It may do so "
+                "no more often. Create a new dataset, and let the owners upload again."
             )
-        self._opened[name] += 1
+        detail = {
+            "step": step.name,
+            "iteration": step.iteration,
+            "attempt": attempt,
+            "slots": list(slots),
+        }
+        self.store.ledger.append(_REVEAL, self.dataset, detail, line.reveals)
+        self._opened[step.name] = self._opened.get(step.name, 0) + 1
+
+    def _spent(self, line: PlanStep[Any]) -> bool:
+        """Whether the step, and others that open the same, were announced as often as they may."""
+        most = line.most(self.plan)
+        if not most:
+            return False
+        names = {line.name, *line.alike}
+        if not names <= self._opened.keys():
+            entries = [e for e in self.store.ledger.entries(self.dataset) if e.event == _REVEAL]
+            counts = Counter(json.loads(entry.detail)["step"] for entry in entries)
+            self._opened |= {name: counts[name] for name in names}
+        return sum(self._opened[name] for name in names) >= most
 
     def _collect(self, current: _Current, slot: int, call: Any) -> None:
         outcome = self.workers.outcome(call)

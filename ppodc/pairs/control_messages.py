@@ -134,7 +134,8 @@ class RunStep(Body, frozen=True):
 class Poll(Body, frozen=True):
     """`poll`: how far is the step? With `commit` C2 takes its results over if it has them all.
 
-    C2 then begins the next step by itself, if there is one: C1 need not ask for it.
+    C2 then begins the next step by itself, if there is one: C1 need not ask for it. In an iteration
+    it answers first: both clouds write to their disks at the same time.
     """
 
     ticket: Ticket
@@ -159,10 +160,10 @@ class Progress(Body, frozen=True):
     done: list[Number]
     failed: list[Failed]
     running: list[Number]
-    committed: bool
+    committed: bool  # or, in an iteration, being written: the next request gets the error if not
     begun: bool  # the next step, on all its slots, as a first attempt
     signed: tuple[Signed, ...] = ()
-    head: Head | None = None  # of C2's ledger, after the last step of an iteration
+    head: Head | None = None  # of C2's ledger, before it takes over a step of an iteration
 
 
 class Replace(Body, frozen=True):

@@ -67,7 +67,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """The cost of a pair's tasks: seconds since both halves were there, bytes sent.
+    """The cost of a pair's tasks: seconds without the wait for the other half to come, bytes sent.
 
     `heads` are the running digests after them, if the pair keeps a record.
     """
@@ -94,7 +94,7 @@ class PairWorker:
         self._half: PairHalf | None = None
         self._step: Step | None = None
         self._rows_done = 0
-        self._met_at: float | None = None
+        self._began: float | None = None  # when it began to work, less the wait for the other half
         self._recorder: Recorder | None = None
 
     def open_channel(self) -> tuple[Channel, str]:
@@ -117,12 +117,12 @@ class PairWorker:
         if step != self._step:
             self._step, self._rows_done = step, 0
         sent = self._sent()
-        self._met_at = None
+        self._began = None
         try:
             if self._recorder is not None:
                 self._recorder.begin(step.number, attempt)
             results = self._do(step, attempt, tasks) if tasks else []
-            seconds = time.monotonic() - (self._met_at or time.monotonic())
+            seconds = 0.0 if self._began is None else time.monotonic() - self._began
             heads = None if self._recorder is None else self._recorder.flush()
             return results, StepCost(seconds, self._sent() - sent, heads)
         except PpodcError as error:
@@ -160,11 +160,13 @@ class PairWorker:
 
     def _do(self, step: Step, attempt: int, tasks: Sequence[Task]) -> list[Any]:
         channel, half = self._meet()
-        with agreed(channel, step, attempt, tasks, self._met):
-            return [do_task(self._side, half, task, self._count) for task in tasks]
+        began = self._began = time.monotonic()
 
-    def _met(self) -> None:
-        self._met_at = time.monotonic()
+        def met(waited: float) -> None:
+            self._began = began + waited
+
+        with agreed(channel, step, attempt, tasks, met):
+            return [do_task(self._side, half, task, self._count) for task in tasks]
 
     def _sent(self) -> int:
         return 0 if self._channel is None else self._channel.traffic.bytes_sent

@@ -116,6 +116,10 @@ class PlanStep(Protocol[P]):
     def reveals(self) -> str:
         """The values that it reveals, and to whom, for the ledger; empty: none."""
 
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """Names of other steps that open the same; `most` counts their beginnings as well."""
+
     def most(self, plan: P) -> int:
         """The most times it may begin in all sessions of a dataset together; 0: any number.
 
@@ -212,6 +216,7 @@ class BaseStep(Generic[Q]):
     counts_rows = False
     uses_records = True
     reveals = ""
+    alike: tuple[str, ...] = ()
 
     def most(self, plan: Q) -> int:
         return 0

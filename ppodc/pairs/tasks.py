@@ -50,11 +50,12 @@ def agreed(
     step: Step,
     attempt: int,
     tasks: Sequence[Task],
-    met: Callable[[], None] = lambda: None,
+    met: Callable[[float], None] = lambda _: None,
 ) -> Iterator[None]:
     """Inside, these tasks may be done; ChannelError if they are not the other half's.
 
-    `met` is called when the other half is there with the same tasks. No tasks, no header.
+    `met` is called when the other half is there with the same tasks, with the seconds that this one
+    has waited for it. No tasks, no header.
     """
     if not tasks:
         yield
@@ -73,12 +74,12 @@ def agreed(
         )
     )
 
-    def compare(theirs: Headers) -> None:
+    def compare(theirs: Headers, waited: float) -> None:
         if theirs != ours:
             raise ChannelError(
                 f"the clouds are out of step: here {_text(ours)}, there {_text(theirs)}."
             )
-        met()
+        met(waited)
 
     channel.send(_HEADER, ours)
     channel.check_first(_HEADER, Headers, compare)

@@ -175,12 +175,19 @@ class Channel:
         except WireError as error:
             self._refuse(str(error))
 
-    def check_first(self, kind: str, body_type: type[T], check: Callable[[T], None]) -> None:
+    def check_first(self, kind: str, body_type: type[T], check: Callable[[T, float], None]) -> None:
         """Have the next message checked before any later one is received, without waiting now.
 
-        It does not travel beside others, is of this kind, and `check` is given its body.
+        It does not travel beside others, is of this kind, and `check` is given its body and the
+        seconds that it was waited for.
         """
-        self._first = lambda: check(self.receive(kind, body_type).body)
+
+        def first() -> None:
+            began = time.monotonic()
+            body = self.receive(kind, body_type).body
+            check(body, time.monotonic() - began)
+
+        self._first = first
 
     def settle(self) -> None:
         """Wait for the message that `check_first` is to check, if it has not come."""

@@ -134,10 +134,10 @@ CASES = {
     "changed share": (KMEANS, changed_share(SharesHalf), (1, 2), "ingest", "shares."),
     "changed share of totals": (Totals(least=2), changed_share(TotalsHalf), (1,), "ingest", ""),
     "changed min_size": (KMEANS, lower_threshold, (1,), "output", "shares."),
-    "changed table": (KMEANS, other_table, (1, 2), "(assign|update)", "shares.table"),
-    "flipped choice": (KMEANS, flipped_choice, (2,), "(assign|update)", "shares."),
+    "changed table": (KMEANS, other_table, (1, 2), "iterate", "shares.table"),
+    "flipped choice": (KMEANS, flipped_choice, (2,), "iterate", "shares."),
     "ground trees": (Totals(least=2), ground_trees, (1, 2), "ingest", "shares.trees"),
-    "chosen stop bit": (STOPS, chosen_stop_bit, (1,), "update", "shares."),
+    "chosen stop bit": (STOPS, chosen_stop_bit, (1,), "iterate", "shares."),
 }
 
 

@@ -41,7 +41,8 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "cloud1 write": ("disk full", "kill before", "kill after"),
     "cloud2 write": ("disk full", "kill before", "kill after"),
 }
-_KMEANS = ("start", "spread", "pick", "assign", "update", "better", "tally", "output", "labels")
+_ITERATION = ("iterate", "assign", "update")
+_KMEANS = ("start", "spread", "pick", *_ITERATION, "better", "tally", "output", "labels")
 _STEPS = ("prepare", "ingest", *_KMEANS, "sum", "link")
 _CALLS = ("uploads", "seal", "open", "replace", "settle")
 _STARTS = ("uploads", "open", "replace")  # calls around which workers are started

@@ -106,18 +106,57 @@ def test_a_cloud_that_does_not_go_back_to_its_checkpoint_is_noticed(monkeypatch)
     ("when", "then"),
     [
         ("open", None),
-        ("assign", Fault("control request", 1, "kill master", "settle")),
-        ("assign", Fault("control reply", 1, "kill master", "settle")),
-        ("assign", Fault("control request", 1, "cloud2 away", "settle")),
+        ("iterate", Fault("control request", 1, "kill master", "settle")),
+        ("iterate", Fault("control reply", 1, "kill master", "settle")),
+        ("iterate", Fault("control request", 1, "cloud2 away", "settle")),
     ],
 )
 def test_a_cancelled_job_is_over_at_both_clouds_whatever_dies_meanwhile(when, then):
     cancelled = Fault("control request", 1, "cancel", when)
-    schedule = with_faults(long_job(), [cancelled, then] if then else [cancelled])
+    job = replace(long_job(), pairs=1)
+    schedule = with_faults(job, [cancelled, then] if then else [cancelled])
     verdict = played(schedule)
     assert len(verdict.struck) == len(schedule.faults)
     assert verdict.cancelled
     assert not verdict.bad, verdict
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        ("cloud2 write", "disk full"),  # behind C2's answer, while C1 keeps the iteration
+        ("cloud2 write", "kill before"),
+        ("cloud2 write", "kill after"),
+        ("cloud1 write", "disk full"),  # while C2 keeps it
+        ("cloud1 write", "kill before"),
+        ("cloud1 write", "kill after"),
+        ("control request", "lose"),
+        ("control request", "repeat"),
+        ("control request", "kill cloud2"),
+        ("control reply", "lose"),
+        ("control reply", "repeat"),
+        ("control reply", "kill master"),
+        ("control reply", "kill cloud2"),
+        ("worker1 message", "die"),
+        ("worker2 call", "Ray dies"),
+    ],
+)
+def test_whatever_strikes_in_an_iteration_of_one_step(point, action, count):
+    """The result is exact, whichever cloud is one iteration ahead then."""
+    schedule = replace(long_job(), pairs=1, withdraws=0)
+    verdict = played(with_faults(schedule, [Fault(point, count, action, "iterate")]))
+    assert not verdict.bad, verdict
+    assert verdict.struck
+
+
+def test_no_job_is_done_while_cloud2_may_lack_its_half(monkeypatch):
+    """A cloud 2 that kept every step behind its answer would keep the last one so, too."""
+    monkeypatch.setattr(CloudJob, "iterates", True)
+    with faults.started(tries=4) as campaign:
+        verdict = campaign.run(with_faults(replace(long_job(), pairs=1, withdraws=0), []))
+    assert verdict.stuck
+    assert "goes on with a job that is over" in " ".join(verdict.notes)
 
 
 def test_a_job_is_cancelled_while_its_pools_are_filled():

@@ -1,6 +1,7 @@
 """Workers that die before they have said anything are replaced; what cannot be had is said."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -64,8 +65,32 @@ def test_what_would_come_again_is_said_at_once():
 
 def test_a_ray_that_does_not_start_says_why(tmp_path, monkeypatch):
     program = tmp_path / "python"
-    program.write_text("#!/bin/sh\necho first >&2; echo no room for its plasma store >&2\n")
+    program.write_text(
+        f"#!/bin/sh\necho >> {tmp_path}/tries; echo first >&2; echo no room for its store >&2\n"
+    )
     program.chmod(0o700)
     monkeypatch.setattr(ray_head.sys, "executable", str(program))
-    with pytest.raises(RayUnusableError, match=r"It said: no room for its plasma store$"):
+    said = r"could not be started in 3 attempts; .* It said: no room for its store$"
+    with pytest.raises(RayUnusableError, match=said):
         ray_head.LocalRay.start({})
+    assert (tmp_path / "tries").read_text() == "\n" * 3
+
+
+def test_a_ray_that_does_not_start_is_started_again(tmp_path, monkeypatch):
+    """At the same address, which others may have been told."""
+    program, tries = tmp_path / "python", tmp_path / "tries"
+    program.write_text(
+        f'#!/bin/sh\necho "$RAY_GCS_SERVER_PORT" >> {tries}\n'
+        f"test $(wc -l < {tries}) = 3 || exit 1\n"
+        'echo "127.0.0.1:$RAY_GCS_SERVER_PORT"; read end\n'
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr(ray_head.sys, "executable", str(program))
+    head = ray_head.LocalRay.begin({"cloud1": 1}, port=7)
+    with head:
+        head.ready()
+        folder = Path(head.environment["RAY_AUTH_TOKEN_PATH"]).parent
+        assert folder.exists()
+        assert head.address == "127.0.0.1:7"
+    assert tries.read_text() == "7\n" * 3
+    assert not folder.exists()

@@ -5,10 +5,14 @@ from dataclasses import replace
 from typer.testing import CliRunner
 
 from ppodc.cli import app
+from ppodc.mpc import round_trip
 from tests.end_to_end.two_services import TwoServices, make_spec, make_tables
 
+_SLOW_US = 8_000  # of the workers: in this process conftest.py has changed it
 
-def test_the_commands_audit_a_job_of_real_workers(services: TwoServices, tmp_path):
+
+def test_the_commands_audit_a_job_of_real_workers(services: TwoServices, tmp_path, monkeypatch):
+    monkeypatch.setattr(round_trip, "SLOW_US", _SLOW_US)
     spec = replace(make_spec("audited", 2, k=2, min_size=1), audit=True)
     tables = make_tables(5, (7, 6), 2)
     services.upload(spec, tables)

@@ -27,7 +27,10 @@ from tests.end_to_end.two_services import (
 from tests.harness.patience import wait_for
 
 ROWS = (13, 11)
-MOMENTS = ["ingest 0", "start 0", "assign 1", "update 1", "assign 2", "update 2", "assign 3"]
+MOMENTS = {
+    1: ["ingest 0", "start 0", "iterate 1", "iterate 2", "iterate 3"],
+    2: ["ingest 0", "start 0", "assign 1", "update 1", "assign 2", "update 2", "assign 3"],
+}
 
 
 def prepare(services: TwoServices, name: str):
@@ -58,7 +61,7 @@ def test_a_lost_worker_is_replaced(
 
 def test_a_stalled_link_is_given_up(services: TwoServices, ray_head: LocalRay):
     spec, tables = prepare(services, "stalled")
-    stop = Once("assign", 1, lambda: kill_worker(ray_head, "ray::Worker2", signal.SIGSTOP))
+    stop = Once("iterate", 1, lambda: kill_worker(ray_head, "ray::Worker2", signal.SIGSTOP))
     services.run("stalled", pairs=1, progress=stop)
     assert stop.done
     services.check(spec, tables)
@@ -91,7 +94,7 @@ def test_a_job_that_keeps_failing_stops_with_advice_and_resumes(
     killer = threading.Thread(target=kill_all)
     try:
         with pytest.raises(JobFailedError, match=r"stopped: .*ppodc resume hopeless"):
-            services.run("hopeless", pairs=1, progress=Once("update", 1, killer.start))
+            services.run("hopeless", pairs=1, progress=Once("iterate", 1, killer.start))
     finally:
         over.set()
         killer.join()
@@ -127,15 +130,16 @@ def test_cancel_ends_the_job_at_both_clouds(services: TwoServices):
             assert not store.results.has("cancelled")
 
 
-@pytest.mark.parametrize("case", range(2))
-def test_random_faults(services: TwoServices, ray_head: LocalRay, case: int):
-    victims = ["master", "cloud2", "cloud1", "ray::Worker1", "ray::Worker2"]
-    plan = random.Random(f"faults {case}")
-    victim, moment = victims[case], plan.choice(MOMENTS)
-    delay = plan.uniform(0, 0.3)
-    name = f"random-{case}"
+@pytest.mark.parametrize(
+    ("pairs", "victim"),
+    [(2, "master"), (2, "cloud2"), (1, "master"), (1, "cloud2"), (1, "ray::Worker2")],
+)
+def test_random_faults(services: TwoServices, ray_head: LocalRay, pairs: int, victim: str):
+    plan = random.Random(f"faults {pairs} {victim}")
+    moment, delay = plan.choice(MOMENTS[pairs]), plan.uniform(0, 0.3)
+    name = f"random-{pairs}-{victim.rpartition(':')[2].lower()}"
     spec, tables = prepare(services, name)
-    master = services.master(name, "shares", 2)
+    master = services.master(name, "shares", pairs)
     master.until(moment)
     time.sleep(delay)
     if victim == "master":

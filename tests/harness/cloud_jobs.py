@@ -102,6 +102,7 @@ def two_cloud_jobs(
     job: Job = JOB,
     suite: str = "shares",
     split_paillier: bool = False,
+    pairs: int = 2,
 ) -> Iterator[TwoCloudJobs]:
     """Both clouds with one upload, taken as it is: nothing checks its values."""
     schema = Schema((Column("x", 0, 9), Column("y", 0, 9)), 9)
@@ -123,7 +124,7 @@ def two_cloud_jobs(
         save_share(folder / f"share{number}", part)
     network = MemoryNetwork()
     workers = ThreadWorkers(lambda worker: setattr(worker, "network", network))
-    sides = [CloudJob(store, workers, NAME, suite, 2, 1) for store in stores]
+    sides = [CloudJob(store, workers, NAME, suite, pairs, 1) for store in stores]
     both = TwoCloudJobs(sides[0], sides[1], folder, split_paillier)
     for slot in range(both.first.pairs):
         both.pair(slot)

@@ -11,7 +11,7 @@ STEP = Step(5, "assign", 3)
 TASKS = [Task("records", ("a",), (7,)), Task("assign", ("a", "b"), (1,))]
 
 
-def half(tasks, got, met=lambda: None):
+def half(tasks, got, met=lambda _: None):
     def work(channel):
         with agreed(channel, STEP, 1, tasks, met):
             channel.send("x")
@@ -23,7 +23,7 @@ def half(tasks, got, met=lambda: None):
 
 def test_all_tasks_of_a_call_share_the_first_wait_with_what_they_do_first():
     met, got = [], []
-    note = half(TASKS, got, lambda: met.append(len(got)))
+    note = half(TASKS, got, lambda _: met.append(len(got)))
     assert together(note, half(TASKS, [])) == (1, 1)
     assert met == [0]  # the other half's tasks were compared before anything of theirs was used
 

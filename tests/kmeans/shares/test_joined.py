@@ -330,7 +330,8 @@ def test_sizes_of_all_messages_are_the_same_whoever_is_joined(tmp_path, monkeypa
 def test_what_is_revealed_is_on_record():
     reveals = [step.reveals for step in table(spec_of(EXACT).job) if step.reveals]
     assert reveals == [
-        "both clouds: the stop bit",
+        "both clouds: the stop bit",  # in one step with the assignment
+        "both clouds: the stop bit",  # in a step of its own
         "owners, from both halves: sums and sizes of the joined records",
         "owners of the anchor: which of their rows are joined, and the labels of these",
     ]

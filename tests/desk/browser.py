@@ -12,6 +12,7 @@ import pytest
 
 from client.desk.serving import TicketPage
 from tests.desk.running import RunningDesk
+from tests.harness.patience import LONG
 
 _FLAGS = (
     "--disable-gpu",
@@ -21,7 +22,7 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-WAIT = 60_000  # milliseconds: a slow machine is no fault
+WAIT = 1000 * LONG  # milliseconds
 
 
 def chromium() -> str:
@@ -36,7 +37,7 @@ def chromium() -> str:
 def launch(kind: Any, *flags: str) -> Any:
     """A browser of this kind of Playwright's."""
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    return kind.launch(executable_path=chromium(), args=[*_FLAGS, *sandbox, *flags])
+    return kind.launch(executable_path=chromium(), args=[*_FLAGS, *sandbox, *flags], timeout=WAIT)
 
 
 @dataclass

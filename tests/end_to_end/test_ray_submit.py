@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -56,26 +56,31 @@ class Lab:
 
     def head(self) -> None:
         host, _, port = self.address.partition(":")
-        self._start(
+        self._until(
+            lambda: self._said("status").startswith("===="),
             "--head", f"--node-ip-address={host}", f"--port={port}", "--num-cpus=0",
             "--dashboard-host=127.0.0.1", f"--dashboard-port={self._dashboard}",
         )  # fmt: skip
-        wait_for(lambda: self._said("status").startswith("===="), _PAUSE)
 
     def node(self, cloud: str) -> "subprocess.Popen[bytes]":
-        """A node with one worker of this cloud, once the head knows it.
+        """A node with one worker of this cloud, once the head knows it."""
+        return self._until(
+            lambda: self.offers(cloud),
+            f"--address={self.address}", f'--resources={{"{cloud}": 1}}',
+            "--node-ip-address=127.0.0.1",
+        )  # fmt: skip
 
-        Ray gives a node half a minute to start. On a busy machine that is tried again.
+    def _until(self, ready: Callable[[], bool], *arguments: str) -> "subprocess.Popen[bytes]":
+        """A session that is ready.
+
+        Ray gives one half a minute to start. On a busy machine that is tried again.
         """
         started: list[subprocess.Popen[bytes]] = []
 
         def known() -> bool:
             if not started or started[-1].poll() is not None:
-                started.append(self._start(
-                    f"--address={self.address}", f'--resources={{"{cloud}": 1}}',
-                    "--node-ip-address=127.0.0.1",
-                ))  # fmt: skip
-            return self.offers(cloud)
+                started.append(self._start(*arguments))
+            return ready()
 
         wait_for(known, _PAUSE)
         return started[-1]
@@ -117,6 +122,10 @@ class Lab:
         )  # fmt: skip
         return done.stdout
 
+    def log(self) -> str:
+        """The last words of all nodes."""
+        return (self._folder / "log").read_text(errors="replace")[-10_000:]
+
     def stop(self) -> None:
         for process in reversed(self._sessions):
             self.end(process)
@@ -128,6 +137,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
         monkeypatch.delenv(name, raising=False)  # of another test's Ray
     with tempfile.TemporaryDirectory(prefix="t") as place, ExitStack() as last:
         running = Lab(Path(place))
+        last.callback(lambda: sys.stdout.write(running.log()))  # seen if the test fails
         last.callback(running.stop)
         running.head()
         yield running

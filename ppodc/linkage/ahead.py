@@ -8,7 +8,7 @@ which keeps a checkpoint. What a round does, and what becomes of it, the state s
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ppodc.errors import InputError
+from ppodc.errors import StateError
 from ppodc.linkage.plan import Round
 from ppodc.pairs.plan import LEAD, BaseStep, SlotView, StepResults, Task
 
@@ -54,7 +54,7 @@ class LinkingPlan(Protocol):
 
 def _state(plan: LinkingPlan) -> Linking:
     if plan.linking is None:
-        raise InputError("this job links no records.")
+        raise StateError("this job links no records.")
     found: Linking = plan.linking
     return found
 

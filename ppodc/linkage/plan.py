@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StateError
 from ppodc.linkage import schedule
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.job import Job, job_of
 from ppodc.linkage.schedule import LEFT, RIGHT, shard_name
-from ppodc.linkage.tokens import UPLOAD_BITS
 from ppodc.pairs.plan import LEAD, BaseStep, Plan, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.result_shares import OutputShare, ResultShare
@@ -99,10 +98,10 @@ class LinkagePlan(Plan):
 
     def __post_init__(self) -> None:
         if len(self.sealed.owners) < 2:
-            raise InputError("a linkage needs records of at least two owners.")
+            raise StateError(
+                "a linkage needs records of at least two owners. Wait for more uploads."
+            )
         self.uploads = schedule.rows_of(self.spec, self.sealed)
-        if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
-            raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
         self.sums = self._empty
         self.rounds = self._rounds()
 
@@ -155,7 +154,7 @@ class LinkagePlan(Plan):
 
     def result(self) -> ResultShare:
         if self.output is None:
-            raise InputError("the job has no output yet.")
+            raise StateError("the job has no output yet.")
         facts: dict[str, Any] = {"owners": len(self.sealed.owners)}
         if self.spec.owners is None:
             facts["names"] = self.sealed.owners

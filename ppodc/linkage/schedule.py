@@ -17,9 +17,10 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import StateError
 from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.tokens import UPLOAD_BITS
 from ppodc.records.schema import Schema
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
@@ -72,6 +73,11 @@ def rows_of(spec: Spec, sealed: Sealed) -> list[Rows]:
     seen: Counter[str] = Counter()
     found = []
     for first, upload in sealed.places():
+        if seen[upload.owner] >> UPLOAD_BITS:
+            raise StateError(
+                f"a linkage takes {1 << UPLOAD_BITS:,} uploads of an owner, and {upload.owner!r} "
+                "has more. Leave some out (`ppodc dataset leave-out`), or give larger ones."
+            )
         owner = names.index(upload.owner)
         counts = space.counts(upload.rows, sealed.outlines.get(upload.upload_id))
         passes = space.rows_of_passes(counts)
@@ -125,8 +131,8 @@ def all_work(
     return found
 
 
-def _too_much(what: str) -> InputError:
-    return InputError(
+def _too_much(what: str) -> StateError:
+    return StateError(
         f"these uploads have too many {what} to compare. See how large they are with `ppodc "
         "dataset uploads`, and leave out what an owner should not have sent (`ppodc dataset "
         "leave-out`); or agree on blocks that leave fewer."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ppodc.bench.linkage.pairs import BITS, ORDER, Order
 from ppodc.bench.process_clock import ProcessClock
-from ppodc.linkage.blocks.candidates import Block, Work, batches, pairs_of
+from ppodc.linkage.blocks.candidates import BATCH_PAIRS, Block, Work, pairs_of
 from ppodc.linkage.compare import matcher as matchers
 from ppodc.linkage.compare.distances import NumberMatcher
 from ppodc.linkage.compare.field_match import FieldMatcher
@@ -44,10 +44,10 @@ def work(cloud: LocalCloud) -> None:
     }  # fmt: skip
     matcher = kinds[order.kind](session, order, *halves)
     clock.tell("taking in")
-    blocks = [Block((a, b), tuple(ys)) for a, b, ys in order.blocks]
+    work = [Work(0, 1, Block((a, b), tuple(ys))) for a, b, ys in order.blocks]
     found: list[NDArray[np.uint8]] = []
-    for batch in batches(iter(blocks)):
-        found += [np.packbits(bits) for bits in matcher(batch)]
+    for batch in grouped(work, BATCH_PAIRS):
+        found += [np.packbits(bits) for bits in matcher(matchers.blocks_of(batch))]
     clock.tell("comparing")
     np.save(cloud.folder / BITS, np.concatenate(found))
 

@@ -235,7 +235,7 @@ class Joining:
     def _of(self, shard: Shard) -> tuple[Any, Any, Any, Any]:
         """The joined columns of a shard's rows, who counts, whose partners they are, weights."""
         if self.joined is None:
-            raise InputError("the rows are not joined yet.")
+            raise StateError("the rows are not joined yet.")
         first = next(
             at + shard.first - rows.first
             for rows, at in self._placed()

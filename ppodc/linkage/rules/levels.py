@@ -77,7 +77,7 @@ class Levelled(Field):
 
 @dataclass(frozen=True, slots=True)
 class Weights(Levelled):
-    """A field with a list of weights, of which a pair gets one; they fall from first to last."""
+    """A field with a list of weights, of which a pair gets one: the more alike, the earlier."""
 
     weights: tuple[int, ...] = (1,)
 

@@ -1,4 +1,4 @@
-"""Steps of a linkage or a join ahead of a job's own: compare | home.
+"""Steps by which rows are linked or joined, alone or ahead of a job's own: compare | home.
 
 `Compare` comes once for each round of portions; `Home` once, where what was found of each row has
 to be brought together. A plan with such steps holds the state (`linking`) and moves it by `link`,
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ppodc.errors import StateError
-from ppodc.linkage.plan import Round
+from ppodc.linkage.schedule import Round
 from ppodc.pairs.plan import LEAD, BaseStep, SlotView, StepResults, Task
 
 

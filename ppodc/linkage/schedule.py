@@ -26,6 +26,7 @@ from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 
 LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
+Round = list[list[Work]]  # a portion for each slot
 _DIGEST_BITS = 48
 _MOST_MEETINGS = 1 << 31  # pairs of cells that are looked at: a minute or so
 _MOST_STRETCHES = 1 << 22  # of rows in all blocks together: some hundred MB
@@ -146,7 +147,7 @@ def digest(work: Sequence[Work]) -> int:
     return int.from_bytes(found[: _DIGEST_BITS // 8], "little")
 
 
-def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]]:
+def rounds(work: Sequence[Work], slots: int, most: int) -> list[Round]:
     """Round by round, what each slot compares: neighbouring blocks, at most `most` pairs, evenly.
 
     A round has at most as many portions as there are slots. A job has several rounds if it has as
@@ -154,10 +155,10 @@ def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]
     """
     left, at = pairs_of(work), 0
     most = min(most, -(-left // (slots * _LEAST_ROUNDS)))
-    found: list[list[list[Work]]] = []
+    found: list[Round] = []
     while at < len(work):
         each = min(most, -(-left // slots))
-        parts: list[list[Work]] = []
+        parts: Round = []
         while at < len(work) and len(parts) < slots:
             end, pairs = at + 1, work[at].block.pairs
             while end < len(work) and pairs + work[end].block.pairs <= each:

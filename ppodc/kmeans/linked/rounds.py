@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ppodc.kmeans.half import State
 from ppodc.kmeans.linked.columns import LinkedColumns
-from ppodc.linkage.plan import Round, link_task, rounds_left
-from ppodc.linkage.schedule import Rows, rows_of
+from ppodc.linkage.plan import link_task, rounds_left
+from ppodc.linkage.schedule import Round, Rows, rows_of
 from ppodc.linkage.tokens import ROW_BITS
 from ppodc.pairs.plan import LEAD, SlotView, Task
 from ppodc.pairs.shards import Shard

@@ -60,6 +60,13 @@ def fraction(value: Any, what: str) -> Fraction:
         raise InputError(f"{what} must be a finite number such as 0.5 or '1/2'") from None
 
 
+def plain(value: Any) -> Any:
+    """A value as a document has it: tuples as lists, fractions as text, exact."""
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
 def quoted(names: Sequence[str]) -> str:
     """The first few names, in quotes."""
     shown = ", ".join(repr(name) for name in names[:5])

@@ -1,4 +1,4 @@
-"""Steps of a linkage or a join ahead of a job's own: compare | home.
+"""Steps by which rows are linked or joined, alone or ahead of a job's own: compare | home.
 
 `Compare` comes once for each round of portions; `Home` once, where what was found of each row has
 to be brought together. A plan with such steps holds the state (`linking`) and moves it by `link`,
@@ -8,8 +8,8 @@ which keeps a checkpoint. What a round does, and what becomes of it, the state s
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ppodc.errors import InputError
-from ppodc.linkage.plan import Round
+from ppodc.errors import StateError
+from ppodc.linkage.schedule import Round
 from ppodc.pairs.plan import LEAD, BaseStep, SlotView, StepResults, Task
 
 
@@ -54,7 +54,7 @@ class LinkingPlan(Protocol):
 
 def _state(plan: LinkingPlan) -> Linking:
     if plan.linking is None:
-        raise InputError("this job links no records.")
+        raise StateError("this job links no records.")
     found: Linking = plan.linking
     return found
 

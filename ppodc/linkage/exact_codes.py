@@ -31,10 +31,15 @@ def is_exact(text: TextColumn) -> bool:
     return _largest(text) >> CODE_BITS == 0
 
 
+def digest_code(value: str) -> int:
+    """40 bits of the digest of a text."""
+    return int.from_bytes(hashlib.sha256(value.encode()).digest()[: CODE_BITS // 8], "little")
+
+
 def text_code(text: TextColumn, value: str) -> int:
     """The code of a normalised text that fits the column."""
     if not is_exact(text):
-        return int.from_bytes(hashlib.sha256(value.encode()).digest()[: CODE_BITS // 8], "little")
+        return digest_code(value)
     signs, code = _signs(text), 0
     for sign in reversed(value):
         code = code * len(signs) + signs.index(sign) + 1

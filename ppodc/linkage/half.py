@@ -17,18 +17,12 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.compare.comparisons import Comparisons
-from ppodc.linkage.compare.first_pass import (
-    brought_home,
-    counted_first,
-    first_needs,
-    take_in_keys,
-)
+from ppodc.linkage.compare.first_pass import brought_home
 from ppodc.linkage.job import job_of
 from ppodc.linkage.match_sums import Side
 from ppodc.linkage.schedule import Rows, grouped
 from ppodc.linkage.token_shares import row_numbers, tokens
 from ppodc.linkage.tokens import ROW_BITS, base
-from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares.additive import U64, AdditiveShare, U64Array, public, zeros
 from ppodc.mpc.shares.remask import remask_limbs
@@ -52,8 +46,6 @@ class LinkageHalf(SuppliedHalf):
         self._output, self._layout, self._m = job.output, job.layout(spec.schema), m
         self._numbers: dict[int, list[AdditiveShare]] = {}  # of the rows of each upload
         self._tokens: dict[int, AdditiveShare] = {}
-        self._keys: dict[int, Bits] = {}  # of earlier passes
-        self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
         self._expected = Needs()
         text = f"linkage m={m} {spec.digest}"
         self._session = Session.start(role, channel, text, pools=material.pools)
@@ -74,9 +66,6 @@ class LinkageHalf(SuppliedHalf):
                 self._numbers[upload] = row_numbers(
                     self._session, own, len(share), self._output.max_links, self._compared.budget
                 )
-            if layout.has_passes and upload not in self._keys:
-                self._switches[upload] = share[:, layout.switches]
-                self._keys[upload] = take_in_keys(self._session, share[:, layout.earlier])
 
     # ------------------------------------------------------------------ comparing
 
@@ -93,7 +82,7 @@ class LinkageHalf(SuppliedHalf):
                         self._side(each.x, uploads, np.arange(*each.block.xs)),
                         self._side(each.y, uploads, each.block.columns),
                     )
-                    for (each, _), bits in zip(batch, self._counted(batch), strict=True)
+                    for each, bits in batch
                 ]
                 found.add(self._session, blocks)
             return found.sums
@@ -105,16 +94,7 @@ class LinkageHalf(SuppliedHalf):
     def _sums_need(self, batch: Sequence[Work]) -> Needs:
         """Supplies for the selects of every pair, if it counts in this pass."""
         pairs, (sides, _) = pairs_of(batch), self._output.selects(not self._layout.has_dummies)
-        return Needs(transfers=sides * pairs) + first_needs(batch[0].earlier, pairs)
-
-    def _counted(self, batch: Sequence[tuple[Work, Bits]]) -> list[Bits]:
-        """Match bits of a batch without those of pairs that an earlier pass has."""
-        earlier, matched = batch[0][0].earlier, [bits for _, bits in batch]
-        if not earlier:
-            return matched
-        keys = self._keys[batch[0][0].x], self._keys[batch[0][0].y]
-        blocks = [work.block for work, _ in batch]
-        return counted_first(self._session, *keys, earlier, blocks, matched)
+        return Needs(transfers=sides * pairs)
 
     def _side(self, upload: int, uploads: Sequence[Rows], at: NDArray[np.intp]) -> Side:
         """Some rows of an upload, and how to name them."""
@@ -151,7 +131,9 @@ class LinkageHalf(SuppliedHalf):
         for upload, rows in enumerate(uploads):
             part = sums[rows.first : rows.first + rows.count]
             if rows.passes and rows.count:
-                part = brought_home(self._session, part, self._switches[upload], rows.passes)
+                part = brought_home(
+                    self._session, part, self._compared.switches[upload], rows.passes
+                )
             parts.append(part)
         return AdditiveShare.concat(parts)
 
@@ -201,8 +183,6 @@ class LinkageHalf(SuppliedHalf):
         self._compared.close()
         self._numbers.clear()
         self._tokens.clear()
-        self._keys.clear()
-        self._switches.clear()
         self._session.close()
 
 

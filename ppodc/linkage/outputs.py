@@ -6,7 +6,7 @@ partner. `count`: the number of all links. `shared`: nothing; the linkage is ins
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ppodc.linkage.result import LinkCount, LinkResult
     from ppodc.mpc.shares.additive import U64Array
     from ppodc.records.result_shares import OpenedResult
+
+    Learned: TypeAlias = LinkResult | LinkCount
 
 MAX_LINKS = 8
 ROWS, PARTNERS, COUNT = "rows", "partners", "count"  # names of output shares
@@ -51,7 +53,7 @@ class Output(ABC):
 
         `rearranged`: owners need the numbers of their rows, which were sent in another order.
         """
-        return (ROWS, *self._names()) if rearranged else self._names()
+        return (ROWS, *self._names()) if rearranged and self.by_row else self._names()
 
     @abstractmethod
     def _names(self) -> tuple[str, ...]:
@@ -73,9 +75,7 @@ class Output(ABC):
         """Sums on shares for a job of this many rows, of which some are known."""
 
     @abstractmethod
-    def open(
-        self, opened: "OpenedResult", owners: list[str], rearranged: bool
-    ) -> "LinkResult | LinkCount":
+    def open(self, opened: "OpenedResult", owners: list[str], rearranged: bool) -> "Learned":
         """Return what an owner learns; InputError if the shares do not belong together."""
 
 
@@ -123,9 +123,7 @@ class Links(Output):
 
         return LinkSums(kept, rows)
 
-    def open(
-        self, opened: "OpenedResult", owners: list[str], rearranged: bool
-    ) -> "LinkResult | LinkCount":
+    def open(self, opened: "OpenedResult", owners: list[str], rearranged: bool) -> "Learned":
         from ppodc.linkage.result import open_links, own_columns
 
         return open_links(self, own_columns(opened, self.names(rearranged)), owners)
@@ -148,9 +146,7 @@ class Flags(Output):
 
         return FlagSums(kept, rows)
 
-    def open(
-        self, opened: "OpenedResult", owners: list[str], rearranged: bool
-    ) -> "LinkResult | LinkCount":
+    def open(self, opened: "OpenedResult", owners: list[str], rearranged: bool) -> "Learned":
         from ppodc.linkage.result import open_flags, own_columns
 
         return open_flags(own_columns(opened, self.names(rearranged)))
@@ -166,9 +162,6 @@ class Count(Output):
     def describe(self) -> str:
         return "Every owner learns, once, how many pairs of records match, and nothing else."
 
-    def names(self, rearranged: bool) -> tuple[str, ...]:
-        return self._names()
-
     def _names(self) -> tuple[str, ...]:
         return (COUNT,)
 
@@ -180,9 +173,7 @@ class Count(Output):
 
         return CountSums(kept)
 
-    def open(
-        self, opened: "OpenedResult", owners: list[str], rearranged: bool
-    ) -> "LinkResult | LinkCount":
+    def open(self, opened: "OpenedResult", owners: list[str], rearranged: bool) -> "Learned":
         from ppodc.linkage.result import open_count
 
         return open_count(opened.values.get(COUNT, []))
@@ -212,9 +203,7 @@ class Shared(Output):
     def sums(self, rows: int, kept: "U64Array") -> "MatchSums":
         raise SpecError("a linkage inside another job has no output of its own.")
 
-    def open(
-        self, opened: "OpenedResult", owners: list[str], rearranged: bool
-    ) -> "LinkResult | LinkCount":
+    def open(self, opened: "OpenedResult", owners: list[str], rearranged: bool) -> "Learned":
         raise SpecError("a linkage inside another job has no output of its own.")
 
 

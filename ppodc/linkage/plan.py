@@ -9,19 +9,19 @@ counts, and so how many pairs are compared; nothing of the matches. An owner lea
 flags of its own rows, or the number of all links.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import InputError, StateError
 from ppodc.linkage import schedule
+from ppodc.linkage.ahead import Compare
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.job import Job, job_of
-from ppodc.linkage.schedule import LEFT, RIGHT, shard_name
-from ppodc.linkage.tokens import UPLOAD_BITS
+from ppodc.linkage.schedule import LEFT, RIGHT, Round, shard_name
 from ppodc.pairs.plan import LEAD, BaseStep, Plan, PlanStep, SlotView, StepResults, Task
 from ppodc.pairs.shards import Shard
 from ppodc.records.result_shares import OutputShare, ResultShare
@@ -30,7 +30,6 @@ from ppodc.service.store import Checkpoint
 from ppodc.spec import Spec
 
 _SUMS, _DONE = "sums", "done"  # arrays of a checkpoint: shares, and how many blocks are in them
-Round = list[list[Work]]  # a portion for each slot
 Sums = NDArray[np.uint64]
 
 
@@ -99,10 +98,10 @@ class LinkagePlan(Plan):
 
     def __post_init__(self) -> None:
         if len(self.sealed.owners) < 2:
-            raise InputError("a linkage needs records of at least two owners.")
+            raise StateError(
+                "a linkage needs records of at least two owners. Wait for more uploads."
+            )
         self.uploads = schedule.rows_of(self.spec, self.sealed)
-        if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
-            raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
         self.sums = self._empty
         self.rounds = self._rounds()
 
@@ -143,6 +142,22 @@ class LinkagePlan(Plan):
         """The portion of a pair in each of the rounds that supplies are to be made for."""
         return [parts[slot] for parts in self.rounds[: self.prepare] if slot < len(parts)]
 
+    @property
+    def linking(self) -> "LinkagePlan":
+        """The plan is itself the state of its linkage."""
+        return self
+
+    @property
+    def links(self) -> bool:
+        return bool(self.rounds)
+
+    def link(self, act: Callable[[Any], None]) -> None:
+        act(self)
+
+    def task(self, place: SlotView) -> Task:
+        """The comparisons of a slot in this round."""
+        return link_task(self.rounds[0][place.slot], self.uploads, self.done, place)
+
     def take(self, parts: Sequence[Sums]) -> None:
         """Add what a round has found, and keep it before going on."""
         sums, done = self.sums, self.done + sum(map(len, self.rounds[0]))
@@ -155,7 +170,7 @@ class LinkagePlan(Plan):
 
     def result(self) -> ResultShare:
         if self.output is None:
-            raise InputError("the job has no output yet.")
+            raise StateError("the job has no output yet.")
         facts: dict[str, Any] = {"owners": len(self.sealed.owners)}
         if self.spec.owners is None:
             facts["names"] = self.sealed.owners
@@ -163,28 +178,6 @@ class LinkagePlan(Plan):
         return (
             ResultShare(facts, {}, named) if self.job.output.by_row else ResultShare(facts, named)
         )
-
-
-class Compare(BaseStep[LinkagePlan]):
-    """Every pair compares a portion of the blocks."""
-
-    name, counts_rows = "link", True
-
-    def due(self, plan: LinkagePlan) -> bool:
-        return bool(plan.rounds)
-
-    def iteration(self, plan: LinkagePlan) -> int:
-        return plan.iteration + 1
-
-    def slots(self, plan: LinkagePlan) -> list[int]:
-        return list(range(len(plan.rounds[0])))
-
-    def tasks(self, plan: LinkagePlan, place: SlotView) -> list[Task]:
-        portion = plan.rounds[0][place.slot]
-        return [link_task(portion, plan.uploads, plan.done, place)]
-
-    def keep(self, plan: LinkagePlan, results: StepResults) -> None:
-        plan.take([results.one(slot, "link") for slot in results.slots])
 
 
 class Output(BaseStep[LinkagePlan]):

@@ -17,14 +17,16 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import StateError
 from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.job import Job, job_of
+from ppodc.linkage.tokens import UPLOAD_BITS
 from ppodc.records.schema import Schema
 from ppodc.service.sealed_uploads import Sealed
 from ppodc.spec import Spec
 
 LEFT, RIGHT = "x", "y"  # the sides of a comparison, as names of shards end
+Round = list[list[Work]]  # a portion for each slot
 _DIGEST_BITS = 48
 _MOST_MEETINGS = 1 << 31  # pairs of cells that are looked at: a minute or so
 _MOST_STRETCHES = 1 << 22  # of rows in all blocks together: some hundred MB
@@ -72,6 +74,11 @@ def rows_of(spec: Spec, sealed: Sealed) -> list[Rows]:
     seen: Counter[str] = Counter()
     found = []
     for first, upload in sealed.places():
+        if seen[upload.owner] >> UPLOAD_BITS:
+            raise StateError(
+                f"a linkage takes {1 << UPLOAD_BITS:,} uploads of an owner, and {upload.owner!r} "
+                "has more. Leave some out (`ppodc dataset leave-out`), or give larger ones."
+            )
         owner = names.index(upload.owner)
         counts = space.counts(upload.rows, sealed.outlines.get(upload.upload_id))
         passes = space.rows_of_passes(counts)
@@ -125,8 +132,8 @@ def all_work(
     return found
 
 
-def _too_much(what: str) -> InputError:
-    return InputError(
+def _too_much(what: str) -> StateError:
+    return StateError(
         f"these uploads have too many {what} to compare. See how large they are with `ppodc "
         "dataset uploads`, and leave out what an owner should not have sent (`ppodc dataset "
         "leave-out`); or agree on blocks that leave fewer."
@@ -140,7 +147,7 @@ def digest(work: Sequence[Work]) -> int:
     return int.from_bytes(found[: _DIGEST_BITS // 8], "little")
 
 
-def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]]:
+def rounds(work: Sequence[Work], slots: int, most: int) -> list[Round]:
     """Round by round, what each slot compares: neighbouring blocks, at most `most` pairs, evenly.
 
     A round has at most as many portions as there are slots. A job has several rounds if it has as
@@ -148,10 +155,10 @@ def rounds(work: Sequence[Work], slots: int, most: int) -> list[list[list[Work]]
     """
     left, at = pairs_of(work), 0
     most = min(most, -(-left // (slots * _LEAST_ROUNDS)))
-    found: list[list[list[Work]]] = []
+    found: list[Round] = []
     while at < len(work):
         each = min(most, -(-left // slots))
-        parts: list[list[Work]] = []
+        parts: Round = []
         while at < len(work) and len(parts) < slots:
             end, pairs = at + 1, work[at].block.pairs
             while end < len(work) and pairs + work[end].block.pairs <= each:

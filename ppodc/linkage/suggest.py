@@ -27,23 +27,13 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import OptionError, SpecError, TableError
 from ppodc.linkage.job import job_of
 from ppodc.linkage.owner_table import OwnerTable
-from ppodc.linkage.rules import (
-    Dates,
-    Edit,
-    EditLevels,
-    Exact,
-    Field,
-    Fields,
-    FrequencyClasses,
-    Grams,
-)
+from ppodc.linkage.rules import Field, Fields, FrequencyClasses
+from ppodc.linkage.rules.outcomes import Bits, Counts, Outcomes
 from ppodc.linkage.symbols import normalise
 from ppodc.records.read_table import Only, read, word
-from ppodc.records.schema import Schema, TextColumn
+from ppodc.records.schema import Schema
 from ppodc.spec import Spec
 
-Bits = tuple[bool, ...]
-Counts = Mapping[Bits, float]
 Pairs = list[tuple[int, int]]
 _MOST_PAIRS = 20_000  # of each sort that are looked at
 _LEAST = 20  # pairs of the same person that a labelled sample needs
@@ -64,7 +54,7 @@ class Suggestion:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows, one for each field."""
-        fields = [[" and ".join(f.named), f.how, f.describe_points()] for f in self.rule.fields]
+        fields = [[" and ".join(f.named), f.how, f.describe()] for f in self.rule.fields]
         return ["columns", "compare", "points"], fields
 
 
@@ -102,7 +92,8 @@ def suggest(
         matches, taught = compare.counts(pairs), len(pairs)
     else:
         matches, taught = _learnt(compare, records, others)
-    fields = tuple(map(reweighed, rule.fields, matches, others))
+    counted = zip(rule.fields, matches, others, strict=True)
+    fields = tuple(field.weighed(Outcomes(m, u)) for field, m, u in counted)
     expected = _Expected.of(fields, matches, others, overlap / len(records))
     threshold, precision, recall = expected.best()
     found = Fields(fields, threshold)
@@ -114,18 +105,10 @@ def levelled(
     rule: Fields, schema: Schema, frequencies: Mapping[str, Mapping[str, int]] | None = None
 ) -> Fields:
     """The rule with a level for each edit and points for missing texts, to be weighed anew."""
-    fields = [_levelled(field, schema) for field in rule.fields]
+    fields = [field.levelled(schema) for field in rule.fields]
     for column, counts in (frequencies or {}).items():
         fields.append(_rarity(column, counts))
     return Fields(tuple(fields), 1)
-
-
-def _levelled(field: Field, schema: Schema) -> Field:
-    if type(field) is Edit:
-        return EditLevels(field.column, weights=(1,) * (field.most + 1))
-    if type(field) is Exact and isinstance(field.of(schema), TextColumn):
-        return FrequencyClasses(field.column)
-    return field
 
 
 def _rarity(column: str, counts: Mapping[str, int]) -> FrequencyClasses:
@@ -151,63 +134,6 @@ def _rarity(column: str, counts: Mapping[str, int]) -> FrequencyClasses:
         raise TableError(f"frequencies of {column!r}: no text is rarer than the others.")
     common = tuple(map(tuple, classes))
     return FrequencyClasses(column, common=common, weights=tuple(weights))
-
-
-# ------------------------------------------------------------------------------- weights
-
-
-def reweighed(field: Field, matches: Counts, others: Counts) -> Field:
-    """The field with the weights that these counts of outcomes make."""
-    if not isinstance(field, EditLevels | FrequencyClasses | Dates | Grams):
-        agrees = (True,)
-        return replace(field, weight=max(1, _gain(matches, others, agrees, (False,))))
-    width = len(field.points)
-    absent = tuple([False] * (width - 1) + [True])
-    nothing = tuple([False] * width)
-    missing = max(0, _gain(matches, others, absent, nothing))
-    if isinstance(field, Dates):
-        return _dated(field, matches, others, missing)
-    if isinstance(field, EditLevels | Grams):
-        most = width - 1
-        outcomes = [tuple([False] * d + [True] * (most - d) + [False]) for d in range(most)]
-        found = [_gain(matches, others, outcome, nothing) for outcome in outcomes]
-        weights = np.maximum.accumulate([max(0, w) for w in found[::-1]])[::-1].tolist()
-        weights[0] = max(1, weights[0])
-        return replace(field, weights=tuple(weights), missing=missing)
-    if field.common:  # its weights come from public frequencies, beside another field
-        return field
-    weight = max(1, _gain(matches, others, (True, False), nothing))
-    return replace(field, weights=(weight,), missing=missing)
-
-
-def _dated(field: Dates, matches: Counts, others: Counts, missing: int) -> Dates:
-    """Weights of year, month, day and of exchanged ones, each by itself."""
-    ratios = (_ratio(_counted(matches, place), _counted(others, place)) for place in range(4))
-    found = [max(0, round(ratio)) for ratio in ratios]
-    if not any(found):
-        found[0] = 1
-    year, month, day, exchanged = found
-    return replace(field, year=year, month=month, day=day, exchanged=exchanged, missing=missing)
-
-
-def _counted(counts: Counts, place: int) -> tuple[float, float]:
-    """The number of present values that have a bit, and of those that lack it."""
-    present = {bits: count for bits, count in counts.items() if not bits[-1]}
-    having = sum(count for bits, count in present.items() if bits[place])
-    return having, sum(present.values()) - having
-
-
-def _ratio(matches: tuple[float, float], others: tuple[float, float]) -> float:
-    """log2 of the odds of a bit among matches over those among others."""
-    (m1, m0), (u1, u0) = matches, others
-    return math.log2((m1 + 0.5) / (m0 + 0.5)) - math.log2((u1 + 0.5) / (u0 + 0.5))
-
-
-def _gain(matches: Counts, others: Counts, outcome: Bits, base: Bits) -> int:
-    """Bits by which one outcome counts more than another."""
-    m = (matches.get(outcome, 0) + 0.5) / (matches.get(base, 0) + 0.5)
-    u = (others.get(outcome, 0) + 0.5) / (others.get(base, 0) + 0.5)
-    return round(math.log2(m / u))
 
 
 # ---------------------------------------------------------------------------------- pairs

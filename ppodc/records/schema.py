@@ -181,6 +181,11 @@ class Schema:
         """Of all columns but those of texts."""
         return [column.name for column in self.columns]
 
+    def named(self, name: str) -> "Column | TextColumn | None":
+        """The column of this name, of numbers or of texts."""
+        every: list[Column | TextColumn] = [*self.columns, *self.texts]
+        return next((column for column in every if column.name == name), None)
+
     @classmethod
     def from_dict(cls, table: Any, where: str = "schema") -> "Schema":
         """From {"ub": ..., "columns": [{"name", "low", "high"}, ...]}; ub may be left out."""

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from ppodc.kmeans.job import Job as KMeansJob
 from ppodc.kmeans.private.job import plan_of
 from ppodc.linkage.job import Job as LinkageJob
-from ppodc.linkage.joined.reference import joined, part_of_one, partners
 from ppodc.linkage.outputs import Flags
-from ppodc.linkage.reference import distinct
 from ppodc.service.store import Role, Store
 from ppodc.spec import Spec
 from ppodc.totals.job import Job as TotalsJob
 from ppodc.totals.reference import reference as totals
 from tests.kmeans.expected import expected, is_exact
+from tests.linkage.reference import distinct, joined, part_of_one, partners
 
 Tables = Sequence[NDArray[np.int64]]  # of each owner, encoded
 

@@ -8,8 +8,8 @@ from client.platforms.threads import ThreadPlatform
 from ppodc import RecordLinkage, SecureKMeans, rules
 from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
-from ppodc.linkage.joined import reference
 from ppodc.rules import by_key
+from tests.linkage import reference
 
 BOUNDS = {"stay": (0, 10), "cost": (0, 100)}
 

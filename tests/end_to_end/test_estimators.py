@@ -7,13 +7,13 @@ from client.platforms import jobs
 from ppodc import LocalPlatform, RecordLinkage, RemotePlatform, SecureKMeans, SecureTotals
 from ppodc.errors import InputError
 from ppodc.kmeans.reference import kmeans
-from ppodc.linkage.reference import distinct
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.records.encode import encode
 from tests.client.points import BOUNDS, SCHEMA, equals_plaintext, points
 from tests.client.test_examples import run_example
 from tests.end_to_end.two_services import TwoServices
 from tests.harness.patience import LONG
+from tests.linkage.reference import distinct
 
 
 @pytest.fixture

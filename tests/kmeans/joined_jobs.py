@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ppodc.linkage.joined import reference
 from ppodc.linkage.joined.joining import Joining, rows_by_side
 from ppodc.linkage.row_layout import row_numbers
 from ppodc.linkage.rules import EditDistance, Fields
@@ -15,6 +14,7 @@ from tests.harness.two_clouds import TwoClouds
 from tests.harness.uploads import Uploaded
 from tests.kmeans.expected import Expected, expected
 from tests.kmeans.linked_jobs import _meet
+from tests.linkage import reference
 
 UB = 30
 COST = {"epsilon": 8, "delta": "1/10"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ppodc.linkage.compare.distances import NumberMatcher
+from ppodc.linkage.blocks.candidates import Work
 from ppodc.mpc.spill import Budget
 from ppodc.records.sharing import mask, split
 
@@ -16,17 +16,23 @@ def uploaded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return own, mask(seed, 0, rows, columns)
 
 
-def number_rows(pair, numbers: NumberMatcher, values, real=None):
-    """An owner's rows of numbers at both clouds."""
+def taken_in(pair, matcher, values, real=None, *, first=True):
+    """An owner's encoded rows at both clouds; all are real unless `real` says which."""
     values = np.asarray(values, np.int64)
-    real = np.ones(len(values), np.int64) if real is None else real
+    flags = np.ones(len(values), np.int64) if real is None else np.asarray(real, np.int64)
 
     def step(session, part, flag):
-        return numbers.take_in(session, part, flag, Budget(MEMORY), first=True)
+        return matcher.take_in(session, part, flag, Budget(MEMORY), first=first)
 
-    return pair.run(step, uploaded(values), uploaded(np.asarray(real, np.int64)[:, None]))
+    return pair.run(step, uploaded(values), uploaded(flags[:, None]))
 
 
-def opened_bits(first, second):
-    """Bits from both shares."""
+def matched(pair, matcher, x, y, batch):
+    """The opened match bits of a batch: of works, or of blocks of two uploads."""
+    works = [each if isinstance(each, Work) else Work(0, 1, each) for each in batch]
+
+    def step(session, left, right):
+        return matcher.match(session, left, right, works)
+
+    first, second = pair.run(step, x, y)
     return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]

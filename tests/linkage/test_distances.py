@@ -9,25 +9,17 @@ from ppodc.crypto.random_stream import SecureRandom
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.adtree import Budget as PrivacyBudget
 from ppodc.linkage.blocks.adtree import build, count_cells
-from ppodc.linkage.blocks.candidates import Block, Work, batches, blocks
+from ppodc.linkage.blocks.candidates import Block, Work, blocks
 from ppodc.linkage.blocks.cells import NoPruning, whole
 from ppodc.linkage.compare.distances import NumberMatcher
 from ppodc.linkage.rules import SquaredDistance, SquaredPruning
+from ppodc.linkage.schedule import grouped
 from ppodc.privacy.cell_noise import ExactNoise
-from tests.linkage.shared import number_rows, opened_bits
-
-
-def matched(pair, numbers, x, y, batch):
-    """The match bits of a batch of blocks, opened."""
-
-    def step(session, left, right):
-        return numbers.match(session, left, right, [Work(0, 1, block) for block in batch])
-
-    return opened_bits(*pair.run(step, x, y))
+from tests.linkage.shared import matched, taken_in
 
 
 def all_pairs(pair, numbers, xs, ys, real_x=None, real_y=None):
-    x, y = number_rows(pair, numbers, xs, real_x), number_rows(pair, numbers, ys, real_y)
+    x, y = taken_in(pair, numbers, xs, real_x), taken_in(pair, numbers, ys, real_y)
     (bits,) = matched(pair, numbers, x, y, [Block((0, len(xs)), ((0, len(ys)),))])
     return bits
 
@@ -125,14 +117,15 @@ def links(pair, numbers, first, second, pruning):
         order = partition.arranged()
         orders.append(order)
         padded = np.where(order[:, None] >= 0, values[order], values[0])
-        rows.append(number_rows(pair, numbers, padded, order >= 0))
+        rows.append(taken_in(pair, numbers, padded, order >= 0))
     synopses = first[1].cell_counts, second[1].cell_counts
-    plan = list(blocks(*synopses, pruning, most=900))
+    plan = [Work(0, 1, block) for block in blocks(*synopses, pruning, most=900)]
     found = set()
-    for batch in batches(iter(plan), most=900):
-        for block, bits in zip(batch, matched(pair, numbers, *rows, batch), strict=True):
+    for batch in grouped(plan, 900):
+        for work, bits in zip(batch, matched(pair, numbers, *rows, batch), strict=True):
             for i, j in np.argwhere(bits):
-                found.add((int(orders[0][block.xs[0] + i]), int(orders[1][block.columns[j]])))
+                partner = orders[1][work.block.columns[j]]
+                found.add((int(orders[0][work.block.xs[0] + i]), int(partner)))
     return found
 
 

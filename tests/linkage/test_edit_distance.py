@@ -11,7 +11,7 @@ from ppodc.linkage.rules import EditDistance
 from ppodc.linkage.symbols import NONE, codes, levenshtein
 from ppodc.mpc.shares import circuits
 from ppodc.mpc.spill import Budget
-from tests.linkage.shared import MEMORY, uploaded
+from tests.linkage.shared import MEMORY, matched, uploaded
 
 
 def coded(texts, length):
@@ -54,15 +54,11 @@ def text_rows(pair, texts, longest, real, *, first):
     )
 
 
-def matched(pair, rule, xs, ys, entries, real_x=None, real_y=None):
+def found(pair, rule, xs, ys, entries, real_x=None, real_y=None):
     longest = max(len(t) for row in (*xs, *ys) for t in row) or 1
     x = text_rows(pair, xs, longest, [1] * len(xs) if real_x is None else real_x, first=True)
     y = text_rows(pair, ys, longest, [1] * len(ys) if real_y is None else real_y, first=False)
-
-    def step(session, left, right):
-        return TextMatcher(rule, (longest,)).match(session, left, right, entries)
-
-    return [(a ^ b).astype(bool) for a, b in zip(*pair.run(step, x, y), strict=True)]
+    return matched(pair, TextMatcher(rule, (longest,)), x, y, entries)
 
 
 def words(count, length, seed, letters="ab"):
@@ -90,7 +86,7 @@ def test_public_lengths_in_lockstep_equal_the_oracle(pair, limit):
         if abs(a - b) <= limit
     ]
     expected = rule.match_matrix(xs, ys)
-    for entry, bits in zip(entries, matched(pair, rule, xs, ys, entries), strict=True):
+    for entry, bits in zip(entries, found(pair, rule, xs, ys, entries), strict=True):
         rows = slice(*entry.block.xs)
         assert (bits == expected[rows][:, entry.block.columns]).all(), entry
 
@@ -100,7 +96,7 @@ def test_the_worked_examples(pair):
     for limit, expected in ((2, [True, False]), (1, [False, False]), (3, [True, True])):
         entries = [Work(0, 1, Block((0, 1), ((0, 1),)), (2,), (2,))]
         entries += [Work(0, 1, Block((1, 2), ((1, 2),)), (6,), (7,))]
-        bits = matched(pair, EditDistance(1, limit), xs, ys, entries)
+        bits = found(pair, EditDistance(1, limit), xs, ys, entries)
         assert [bool(b[0, 0]) for b in bits] == expected
 
 
@@ -110,7 +106,7 @@ def test_two_attributes_share_the_limit_and_dummies_match_nothing(pair):
     ys = list(zip(words(70, 5, 3), words(70, 3, 4), strict=True))
     real_x, real_y = [1] * 8 + [0], [1] * 60 + [0] * 10
     entries = [Work(0, 1, Block((0, 9), ((0, 70),)), (4, 3), (5, 3))]
-    (bits,) = matched(pair, rule, xs, ys, entries, real_x, real_y)
+    (bits,) = found(pair, rule, xs, ys, entries, real_x, real_y)
     expected = rule.match_matrix(xs, ys)
     expected[8:] = False
     expected[:, 60:] = False

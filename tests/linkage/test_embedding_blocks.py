@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
             spec_of(**change)
     spec = spec_of()
     monkeypatch.setattr(embedding_blocks, "MOST_LEAVES", 3)
-    with pytest.raises(InputError, match="may have 3 cells"):
+    with pytest.raises(InputError, match="may have 1 to 3 cells"):
         spec.job.space(spec.schema).partition(encoded(spec, words(900, 1)), None, ExactNoise())
 
 

@@ -9,9 +9,9 @@ from ppodc.linkage.blocks.candidates import Block, Work
 from ppodc.linkage.compare.field_match import FieldMatcher
 from ppodc.linkage.exact_codes import text_bits, text_code
 from ppodc.linkage.rules import Fields
-from ppodc.mpc.spill import Budget
+from ppodc.linkage.rules.field import cut
 from ppodc.records.schema import TextColumn
-from tests.linkage.shared import MEMORY, uploaded
+from tests.linkage.shared import matched, taken_in
 
 LONGEST = 5
 TEXT = TextColumn("a", "words", LONGEST)
@@ -32,44 +32,23 @@ def field_rows(pair, rule, records, real, *, first):
         field.encode_values([coded(field, record[i]) for record in records], size)
         for i, (field, size) in enumerate(zip(rule.fields, sizes(rule), strict=True))
     ]
-    return taken_in(pair, matcher(rule), np.column_stack([*columns, np.asarray(real)]), first)
+    return taken_in(pair, matcher(rule), np.column_stack(columns), real, first=first)
 
 
 def matcher(rule):
     return FieldMatcher(rule, tuple(sizes(rule)))
 
 
-def taken_in(pair, rule, table, first):
-    """Rows at both clouds; the last column says which are real."""
-
-    def step(session, part):
-        columns = np.ascontiguousarray(part[:, :-1]), np.ascontiguousarray(part[:, -1:])
-        return rule.take_in(session, *columns, Budget(MEMORY), first=first)
-
-    return pair.run(step, uploaded(table))
-
-
-def matched(pair, rule, xs, ys, real_x, real_y, batch):
+def found_in(pair, rule, xs, ys, real_x, real_y, batch):
     x = field_rows(pair, rule, xs, real_x, first=True)
     y = field_rows(pair, rule, ys, real_y, first=False)
-
-    def step(session, left, right):
-        return matcher(rule).match(session, left, right, [Work(0, 1, b) for b in batch])
-
-    first, second = pair.run(step, x, y)
-    return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
+    return matched(pair, matcher(rule), x, y, batch)
 
 
 def matched_rows(pair, rule, xs, ys, batch):
     """Match bits of encoded rows that are all real."""
-    x, y = (np.column_stack([rows, np.ones(len(rows), np.int64)]) for rows in (xs, ys))
-    left, right = taken_in(pair, rule, x, True), taken_in(pair, rule, y, False)
-
-    def step(session, own, other):
-        return rule.match(session, own, other, [Work(0, 1, b) for b in batch])
-
-    first, second = pair.run(step, left, right)
-    return [(a ^ b).astype(bool) for a, b in zip(first, second, strict=True)]
+    left, right = taken_in(pair, rule, xs), taken_in(pair, rule, ys, first=False)
+    return matched(pair, rule, left, right, batch)
 
 
 def people(count, seed):
@@ -108,7 +87,7 @@ def test_every_match_bit_equals_the_oracle(pair, threshold):
     expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
     assert expected.any()
     assert not expected[12].any()
-    found = matched(pair, rule, xs, ys, real_x, real_y, batch)
+    found = found_in(pair, rule, xs, ys, real_x, real_y, batch)
     for block, bits in zip(batch, found, strict=True):
         assert (bits == expected[slice(*block.xs)][:, block.columns]).all()
 
@@ -130,7 +109,7 @@ def test_every_match_bit_equals_the_oracle(pair, threshold):
 def test_a_field_alone_at_its_edge(pair, field, equal, other):
     rule = Fields((field,), 1)
     xs, ys = [(equal[0],), (other[0],)], [(equal[1],), (other[1],), (None,)]
-    (bits,) = matched(pair, rule, xs, ys, [1, 1], [1, 1, 1], [Block((0, 2), ((0, 3),))])
+    (bits,) = found_in(pair, rule, xs, ys, [1, 1], [1, 1, 1], [Block((0, 2), ((0, 3),))])
     assert bits.tolist() == rule.match_matrix(xs, ys).tolist()
     assert bits[0, 0]
     assert not bits[1, 1]
@@ -172,9 +151,8 @@ def test_a_missing_exact_value_agrees_with_nothing_whatever_its_code(pair, bits)
     batch = [Work(0, 1, Block((0, 4), ((0, 4),)))]
 
     def side(words, first):
-        columns = [[w >> each * i & ((1 << each) - 1) for i in range(rule.fields[0].width(bits))]
-                   + [1] for w in words]  # fmt: skip
-        return taken_in(pair, fields, np.array(columns), first)
+        columns = [cut(word, rule.fields[0].width(bits), each) for word in words]
+        return taken_in(pair, fields, columns, first=first)
 
     words = [0, top << 1, 1, top << 1 | 1]  # two values, and two that are missing
 

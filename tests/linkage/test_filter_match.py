@@ -5,20 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ppodc.linkage.blocks.candidates import Block, Work
+from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.filter_match import FilterMatcher
 from ppodc.linkage.rules import Dice
 from ppodc.mpc.shares import unmask
 from ppodc.mpc.shares.unmask import SharedTable
-from ppodc.mpc.spill import Budget
-from tests.linkage.shared import MEMORY, uploaded
+from tests.linkage.shared import matched, taken_in
 
 
-def filter_rows(pair, rule, bits, real):
-    def step(session, part, flag):
-        return FilterMatcher(rule).take_in(session, part, flag, Budget(MEMORY), first=True)
-
-    return pair.run(step, uploaded(bits), uploaded(np.asarray(real, np.int64)[:, None]))
+def filter_rows(pair, rule, bits, real=None):
+    return taken_in(pair, FilterMatcher(rule), bits, real)
 
 
 def numbers(bits):
@@ -40,16 +36,12 @@ def test_every_match_bit_equals_the_oracle(pair, bits, threshold):
     real_x, real_y = [1] * 8 + [0], [1] * 10 + [0]
     x, y = filter_rows(pair, rule, xs, real_x), filter_rows(pair, rule, ys, real_y)
     batch = [Block((0, 4), ((0, 11),)), Block((4, 9), ((0, 2), (5, 11)))]
-
-    def step(session, left, right):
-        return FilterMatcher(rule).match(session, left, right, [Work(0, 1, b) for b in batch])
-
-    first, second = pair.run(step, x, y)
     expected = rule.match_matrix(numbers(xs), numbers(ys))
     assert expected.any()
     expected &= (np.array(real_x) > 0)[:, None] & (np.array(real_y) > 0)
-    for block, a, b in zip(batch, first, second, strict=True):
-        assert ((a ^ b).astype(bool) == expected[slice(*block.xs)][:, block.columns]).all()
+    found = matched(pair, FilterMatcher(rule), x, y, batch)
+    for block, bits in zip(batch, found, strict=True):
+        assert (bits == expected[slice(*block.xs)][:, block.columns]).all()
 
 
 def test_filters_are_read_a_stretch_or_a_block_at_a_time(pair, monkeypatch):
@@ -64,28 +56,19 @@ def test_filters_are_read_a_stretch_or_a_block_at_a_time(pair, monkeypatch):
     monkeypatch.setattr(SharedTable, "additive", additive)
     bits = np.random.default_rng(1).integers(0, 2, (57, 16))
     bits[:, 0] = 1
-    x, y = (filter_rows(pair, rule, bits, [1] * 57) for _ in range(2))
+    x, y = (filter_rows(pair, rule, bits) for _ in range(2))
     block = Block((20, 23), ((0, 4), (50, 55)))
-
-    def step(session, left, right):
-        return FilterMatcher(rule).match(session, left, right, [Work(0, 1, block)])
-
-    (first,), (second,) = pair.run(step, x, y)
+    (found,) = matched(pair, FilterMatcher(rule), x, y, [block])
     assert len(read) > 57 * 16 // most
     assert max(read) <= most
     expected = rule.match_matrix(numbers(bits[20:23]), numbers(bits[block.columns]))
-    assert ((first ^ second) == expected).all()
+    assert (found == expected).all()
 
 
 def test_the_threshold_is_met_exactly(pair):
     """2 * 1 / 3 is 2/3; one bit more on one side is less."""
     rule = Dice(4, Fraction(2, 3))
     xs, ys = np.array([[0, 0, 1, 1], [0, 1, 1, 1]]), np.array([[0, 0, 0, 1]])
-    x, y = filter_rows(pair, rule, xs, [1, 1]), filter_rows(pair, rule, ys, [1])
-    block = Block((0, 2), ((0, 1),))
-
-    def step(session, left, right):
-        return FilterMatcher(rule).match(session, left, right, [Work(0, 1, block)])
-
-    (first,), (second,) = pair.run(step, x, y)
-    assert (first ^ second).tolist() == [[1], [0]]
+    x, y = filter_rows(pair, rule, xs), filter_rows(pair, rule, ys)
+    (found,) = matched(pair, FilterMatcher(rule), x, y, [Block((0, 2), ((0, 1),))])
+    assert found.tolist() == [[True], [False]]

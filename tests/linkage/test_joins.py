@@ -14,13 +14,13 @@ from ppodc.cli import app
 from ppodc.cluster import plain_values
 from ppodc.errors import InputError
 from ppodc.kinds import owner_side
-from ppodc.linkage.joined import reference
 from ppodc.linkage.joined.findings import Found, Joined, Uploads, lane_bytes
 from ppodc.linkage.joined.sample import sample
 from ppodc.linkage.schedule import Rows
 from ppodc.service import deployment
 from ppodc.spec import Spec
 from tests.kmeans.joined_jobs import EVERY, spec_of, tables_of
+from tests.linkage import reference
 from tests.service.data import members
 
 JOIN = {"rule": "exact", "columns": ["name", "year"]}

@@ -10,7 +10,6 @@ from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.field_match import FieldMatcher
 from ppodc.linkage.exact_codes import CODE_BITS
 from ppodc.linkage.rules import Fields, from_dict
-from ppodc.linkage.rules.levels import from_frequencies
 from ppodc.records.schema import Column, Schema, TextColumn
 from tests.linkage.test_field_match import matched_rows
 
@@ -156,12 +155,6 @@ def test_points_of_two_values(field, a, b, score):
 def test_what_cannot_be_is_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()
-
-
-def test_classes_of_a_public_table():
-    counts = {"smith": 60, "jones": 30, "lee": 9, "oddname": 1}
-    field = from_frequencies("surname", counts, [0.5, 0.05], [1, 2, 4])
-    assert field.common == (("smith",), ("jones", "lee"))
 
 
 def test_people_with_swapped_names_and_dates_are_linked():

@@ -165,14 +165,6 @@ def test_rules_that_cannot_be_are_refused(make):
         make()
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [SquaredDistance((1, 2), 7), EditDistance(2, 1), FIELDS, Dice(1024, Fraction(7, 10))],
-)
-def test_a_rule_survives_its_table(rule):
-    assert rules.from_dict(rule.to_dict()) == rule
-
-
 def test_a_decimal_in_a_file_is_that_decimal():
     assert fraction(0.1, "x") == Fraction(1, 10)
     assert fraction("1/3", "x") == Fraction(1, 3)

@@ -19,6 +19,14 @@ from numpy.typing import NDArray
 from ppodc.bench import document
 from ppodc.bench.document import Document, Table
 from ppodc.bench.linkage.pairs import UB
+from ppodc.bench.linkage.three_parties import (
+    Encrypted,
+    Matching,
+    decide,
+    encrypt,
+    matches,
+    randomise,
+)
 from ppodc.bench.linkage.trials import PUBLISHED_MS
 from ppodc.bench.machine import watched
 from ppodc.bench.options import KeptPoints, ManyKeyBits
@@ -27,14 +35,6 @@ from ppodc.crypto.paillier import PublicKey, SecretKey, Tally
 from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers, PowerRandomisers
-from ppodc.linkage.compare.three_parties import (
-    Encrypted,
-    Matching,
-    decide,
-    encrypt,
-    matches,
-    randomise,
-)
 from ppodc.linkage.rules import SquaredDistance
 from ppodc.local.pair import make_key
 from ppodc.mpc.session import Session

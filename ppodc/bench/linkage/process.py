@@ -12,20 +12,21 @@ from numpy.typing import NDArray
 
 from ppodc.bench.linkage.pairs import BITS, ORDER, Order
 from ppodc.bench.process_clock import ProcessClock
-from ppodc.linkage.blocks.candidates import Block, Work, batches, pairs_of
+from ppodc.linkage.blocks.candidates import BATCH_PAIRS, Block, Work
 from ppodc.linkage.compare import matcher as matchers
+from ppodc.linkage.compare.comparisons import Comparisons
 from ppodc.linkage.compare.distances import NumberMatcher
 from ppodc.linkage.compare.field_match import FieldMatcher
-from ppodc.linkage.compare.first_pass import counted_first, first_needs, take_in_keys
 from ppodc.linkage.compare.public_lengths import TextMatcher
 from ppodc.linkage.compare.secret_lengths import SecretTextMatcher
 from ppodc.linkage.job import job_of
 from ppodc.linkage.rules import EditDistance, Fields, SquaredDistance
-from ppodc.linkage.schedule import grouped
+from ppodc.linkage.schedule import LEFT, RIGHT, grouped, shard_name
 from ppodc.local.pair_process import LocalCloud, main
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.spill import Budget
+from ppodc.mpc.supplies import Needs
 from ppodc.spec import Spec
 
 _MEMORY_BYTES = 160 << 20  # as in a job
@@ -44,10 +45,10 @@ def work(cloud: LocalCloud) -> None:
     }  # fmt: skip
     matcher = kinds[order.kind](session, order, *halves)
     clock.tell("taking in")
-    blocks = [Block((a, b), tuple(ys)) for a, b, ys in order.blocks]
+    work = [Work(0, 1, Block((a, b), tuple(ys))) for a, b, ys in order.blocks]
     found: list[NDArray[np.uint8]] = []
-    for batch in batches(iter(blocks)):
-        found += [np.packbits(bits) for bits in matcher(batch)]
+    for batch in grouped(work, BATCH_PAIRS):
+        found += [np.packbits(bits) for bits in matcher(matchers.blocks_of(batch))]
     clock.tell("comparing")
     np.save(cloud.folder / BITS, np.concatenate(found))
 
@@ -116,29 +117,16 @@ def _fields(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matc
 def _job(session: Session, order: Order, *halves: NDArray[np.uint64]) -> Matcher:
     """Uploads of a linkage with blocks by key, pass by pass."""
     spec = Spec.from_bytes(order.spec.encode())
-    job, budget = job_of(spec), Budget(_MEMORY_BYTES)
-    matcher, layout = job.rule_in_cells.matcher(spec.schema), job.layout(spec.schema)
+    job = job_of(spec)
+    compared, layout = Comparisons(session, job, spec.schema), job.layout(spec.schema)
     told = dict(zip(map(_start, order.blocks), order.earlier, strict=True))
-    sides, keys = [], []
-    for number, half in enumerate(halves):
-        link = np.ascontiguousarray(half[:, layout.link])
-        real = np.ascontiguousarray(half[:, layout.real])
-        sides.append(matcher.take_in(session, link, real, budget, first=not number))
-        if layout.has_passes:
-            keys.append(take_in_keys(session, half[:, layout.earlier]))
+    for number, (side, half) in enumerate(zip((LEFT, RIGHT), halves, strict=True)):
+        compared.take_in(shard_name(number, side), half, layout)
 
     def match(blocks: list[Block]) -> list[Bits]:
         works = [Work(0, 1, b, earlier=told[b.xs[0], b.ys[0][0]]) for b in blocks]
-        found: list[Bits] = []
-        for batch in grouped(works, job.rule.batch_pairs):
-            earlier, pairs = batch[0].earlier, pairs_of(batch)
-            session.supplies.reserve(matcher.needs(batch) + first_needs(earlier, pairs))
-            bits = matcher.match(session, sides[0], sides[1], batch)
-            if earlier:
-                parts = [work.block for work in batch]
-                bits = counted_first(session, keys[0], keys[1], earlier, parts, bits)
-            found += bits
-        return found
+        batches = compared.matched(works, lambda _: Needs(), 1, lambda _: None)
+        return [bits for batch in batches for _, bits in batch]
 
     return match
 

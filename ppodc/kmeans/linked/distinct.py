@@ -41,8 +41,8 @@ class DistinctHalf(SharesHalf):
     def __init__(self, *arguments: Any, linked: LinkedColumns, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._linked = linked
-        self._compared = Comparisons(self._session, linked.job, linked.spec.schema)
-        self._switches: dict[int, NDArray[np.uint64]] = {}  # of each upload
+        schema = linked.spec.schema
+        self._compared = Comparisons(self._session, linked.job, schema, once=False)
         self._real: dict[str, Bits] = {}
         self._own: dict[str, NDArray[np.uint64]] = {}  # uploaded numbers of each shard's rows
 
@@ -54,11 +54,8 @@ class DistinctHalf(SharesHalf):
         if is_side(shard):
             with self._session.step("ingest"):
                 self._compared.take_in(shard, share, layout)
-            if layout.has_passes:
-                self._switches[int(shard[:-1])] = share[:, layout.switches]
             return
         self._compared.close()  # all pairs were compared before
-        self._switches.clear()
         super().ingest(shard, np.ascontiguousarray(share[:, list(linked.places)]))
         if not layout.has_dummies:
             self._real[shard] = np.full(len(share), self.role == 1, np.uint8)
@@ -96,9 +93,9 @@ class DistinctHalf(SharesHalf):
             for number, rows in enumerate(uploads):
                 own = slice(rows.first, rows.first + rows.count)
                 bits = np.zeros(rows.count, np.uint8)
-                bits[: rows.passes[0]] = any_pass(
-                    self._session, whole.bits[own], self._switches[number], rows.passes
-                )
+                switches = self._compared.switches[number]
+                found_of = any_pass(self._session, whole.bits[own], switches, rows.passes)
+                bits[: rows.in_first_pass] = found_of
                 whole.bits[own] = bits
             return whole.bits
 

@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
 from ppodc.kmeans.half import State
 from ppodc.kmeans.linked.columns import LinkedColumns
-from ppodc.linkage.plan import Round, link_task, rounds_left
-from ppodc.linkage.schedule import Rows, rows_of
-from ppodc.linkage.tokens import ROW_BITS, UPLOAD_BITS
+from ppodc.linkage.plan import link_task, rounds_left
+from ppodc.linkage.schedule import Round, Rows, rows_of
+from ppodc.linkage.tokens import ROW_BITS
 from ppodc.pairs.plan import LEAD, SlotView, Task
 from ppodc.pairs.shards import Shard
 from ppodc.service.sealed_uploads import Sealed
@@ -46,8 +45,6 @@ class Linking:
 
     def __post_init__(self) -> None:
         self.uploads = rows_of(self.columns.spec, self.sealed)
-        if any(rows.number >> UPLOAD_BITS for rows in self.uploads):
-            raise InputError(f"an owner may have {1 << UPLOAD_BITS} uploads in a linkage.")
         self.found = np.zeros((1, self.sealed.m), np.uint8)
         self._count_rounds()
         self.home = not self.columns.layout.has_passes or not self.rounds

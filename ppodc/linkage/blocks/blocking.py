@@ -17,19 +17,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Budget
-from ppodc.linkage.blocks.candidates import Work, blocks
+from ppodc.linkage.blocks.candidates import Work, blocks, cell_blocks
 from ppodc.linkage.blocks.cell_space import CellSpace, OneCell
 from ppodc.linkage.blocks.cells import CellCounts, Ints, Pruning
 from ppodc.records.schema import Schema
-from ppodc.toml_document import check_keys, fraction
+from ppodc.toml_document import check_keys, fraction, plain
 
 if TYPE_CHECKING:
     from ppodc.linkage.owner_table import OwnerTable
     from ppodc.linkage.rules.rule import Rule
 
+T = TypeVar("T")
+Cells = tuple[int, CellCounts]  # an upload by number, and its cells
 _FRACTIONS = ("epsilon", "delta", "eta")
 
 
@@ -63,9 +66,8 @@ class Blocking(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table that `from_dict` reads; fractions as text, exact."""
-        values = {key: getattr(self, key) for key in (*self.required, *self.optional)}
-        texts = {key: str(v) if isinstance(v, Fraction) else v for key, v in values.items()}
-        return {"blocks": self.kind, **texts}
+        keys = (*self.required, *self.optional)
+        return {"blocks": self.kind, **{key: plain(getattr(self, key)) for key in keys}}
 
     @abstractmethod
     def describe(self) -> list[str]:
@@ -120,14 +122,20 @@ class Blocking(ABC):
 
     # ----------------------------------------------------------------- pairs
 
-    def work(
-        self, first: tuple[int, CellCounts], second: tuple[int, CellCounts],
-        pruning: Pruning, most: int,
-    ) -> Iterator[Work]:  # fmt: skip
-        """All candidate pairs of two uploads, by number, in an order that both clouds derive."""
+    by_cell: ClassVar[bool] = False  # whether no block spans two cells of an owner
+
+    def work(self, first: Cells, second: Cells, pruning: Pruning, most: int) -> Iterator[Work]:
+        """All candidate pairs of two uploads, in an order that both clouds derive."""
         (x, left), (y, right) = first, second
-        for block in blocks(left, right, pruning, most):
-            yield Work(x, y, block)
+        if not self.by_cell:
+            yield from (Work(x, y, block) for block in blocks(left, right, pruning, most))
+            return
+        for a, b, block in cell_blocks(left, right, pruning, most):
+            yield self._in_cells(Work(x, y, block), left.corner(a), right.corner(b))
+
+    def _in_cells(self, work: Work, x: tuple[int, ...], y: tuple[int, ...]) -> Work:
+        """The work with what the corners of its two cells tell."""
+        return work
 
     def compares(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
         """Whether two records are compared if they match, in plaintext: values by column.
@@ -166,11 +174,18 @@ class CellBlocks(Blocking):
     """
 
     __slots__ = ()
+    prunes: ClassVar[str] = ""  # all that the cells can prune, where they depend on the rule
 
     @property
     @abstractmethod
     def budget(self) -> Budget:
         """The cost of an owner's cells, over all passes."""
+
+    def _fitting(self, found: T | None) -> T:
+        """What a rule has for these cells, unless it has none."""
+        if found is None:
+            raise SpecError(f"blocks {self.prunes} only.")
+        return found
 
     def describe(self) -> list[str]:
         return [
@@ -191,3 +206,25 @@ class CellBlocks(Blocking):
 
     def _epsilon(self) -> str:
         return f"{float(self.budget.epsilon):g}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneBudget(CellBlocks):
+    """Cells of one pass."""
+
+    required: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        self.check_rows(0)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.epsilon, self.delta)
+
+
+def cost(epsilon: float | str, delta: float | str) -> tuple[Fraction, Fraction]:
+    """The cost of cells as numbers that are exact."""
+    return fraction(epsilon, "epsilon"), fraction(delta, "delta")

@@ -2,9 +2,8 @@
 
 Rows of an owner stand cell by cell, as its cell counts say. For each cell of the first owner all
 candidate cells of the second make one block: a stretch of rows against a few stretches of rows.
-Blocks are cut so that none has more pairs than fit in memory, and put together in batches, so that
-many small cells do not cost a round each. All of it follows from the cell counts, which both clouds
-have.
+Blocks are cut so that none has more pairs than fit in memory. All of it follows from the cell
+counts, which both clouds have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,29 +70,30 @@ def blocks(
     first: CellCounts, second: CellCounts, pruning: Pruning, most: int = BATCH_PAIRS
 ) -> Iterator[Block]:
     """All candidate pairs, cell by cell of the first owner."""
-    spans, there = _spans(second.counts), np.flatnonzero(second.counts)
-    boxes = second.boxes[there]
-    for cell, xs in enumerate(_spans(first.counts)):
-        if xs[0] == xs[1]:
-            continue
-        meets = there[pruning.candidates(first.boxes[cell : cell + 1], boxes)[0]]
-        ys = _merged([spans[other] for other in meets.tolist()])
-        yield from rectangle(xs, ys, most)
+    for _, xs, meets in _meetings(first, second, pruning):
+        yield from rectangle(xs, _merged([span for _, span in meets]), most)
 
 
 def cell_blocks(
     first: CellCounts, second: CellCounts, pruning: Pruning, most: int = BATCH_PAIRS
 ) -> Iterator[tuple[int, int, Block]]:
     """All candidate pairs, by (cell of the first, cell of the second): none spans two cells."""
+    for cell, xs, meets in _meetings(first, second, pruning):
+        for other, ys in meets:
+            for block in rectangle(xs, [ys], most):
+                yield cell, other, block
+
+
+def _meetings(
+    first: CellCounts, second: CellCounts, pruning: Pruning
+) -> Iterator[tuple[int, Span, list[tuple[int, Span]]]]:
+    """Each cell of the first owner with its rows, and the cells of the second that it meets."""
     spans, there = _spans(second.counts), np.flatnonzero(second.counts)
     boxes = second.boxes[there]
     for cell, xs in enumerate(_spans(first.counts)):
-        if xs[0] == xs[1]:
-            continue
-        meets = there[pruning.candidates(first.boxes[cell : cell + 1], boxes)[0]]
-        for other in meets.tolist():
-            for block in rectangle(xs, _merged([spans[other]]), most):
-                yield cell, other, block
+        if xs[0] < xs[1]:
+            meets = there[pruning.candidates(first.boxes[cell : cell + 1], boxes)[0]]
+            yield cell, xs, [(other, spans[other]) for other in meets.tolist()]
 
 
 def rectangle(xs: Span, ys: Sequence[Span], most: int = BATCH_PAIRS) -> Iterator[Block]:
@@ -105,20 +105,6 @@ def rectangle(xs: Span, ys: Sequence[Span], most: int = BATCH_PAIRS) -> Iterator
             yield Block((start, min(start + step, xs[1])), part)
 
 
-def batches(all_blocks: Iterator[Block], most: int = BATCH_PAIRS) -> Iterator[list[Block]]:
-    """Blocks in groups of at most `most` pairs, or a single one."""
-    batch: list[Block] = []
-    pairs = 0
-    for block in all_blocks:
-        if batch and pairs + block.pairs > most:
-            yield batch
-            batch, pairs = [], 0
-        batch.append(block)
-        pairs += block.pairs
-    if batch:
-        yield batch
-
-
 def _spans(counts: NDArray[np.int64]) -> list[Span]:
     """The places of each cell's rows."""
     ends = np.cumsum(counts).tolist()
@@ -126,11 +112,9 @@ def _spans(counts: NDArray[np.int64]) -> list[Span]:
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Neighbouring stretches as one; empty ones dropped."""
+    """Neighbouring stretches as one."""
     merged: list[Span] = []
     for start, end in spans:
-        if start == end:
-            continue
         if merged and merged[-1][1] == start:
             merged[-1] = (merged[-1][0], end)
         else:

@@ -181,7 +181,7 @@ class TreeCells(CellSpace):
         if boxes is not None:
             return adtree.count_cells(points, boxes, self.budget, noise)
         found = adtree.build(points, self.domain, self.budget, noise)
-        _check_number(len(found.boxes), len(self.domain))
+        check_number(len(found.boxes), _most_cells(len(self.domain)))
         return found
 
     def usual(self, rows: int, number: int) -> CellCounts:
@@ -210,17 +210,21 @@ def _checked(cells: Outline | None, width: int, dimensions: int) -> Ints:
         raise InputError("an upload came without its cells.")
     if cells.ndim != 2 or cells.shape[1] != width or cells.dtype != np.uint32:
         raise InputError("the cells of an upload do not fit the job.")
-    _check_number(len(cells), dimensions)
+    check_number(len(cells), _most_cells(dimensions))
     return cells.astype(np.int64)
 
 
-def _check_number(count: int, dimensions: int) -> None:
-    """Refuse more cells than clouds can look at in reasonable time."""
-    most = min(MAX_CELLS, _MOST_EDGES // max(1, dimensions))
+def _most_cells(dimensions: int) -> int:
+    """As many as clouds can look at in reasonable time."""
+    return min(MAX_CELLS, _MOST_EDGES // max(1, dimensions))
+
+
+def check_number(count: int, most: int, advice: str = "") -> None:
+    """Refuse more cells than this, or none."""
     if not 1 <= count <= most:
         raise InputError(
             f"an upload may have 1 to {most} cells, not {count}: agree on a smaller eta or "
-            "epsilon, or on other blocks."
+            f"epsilon, {advice}or on other blocks."
         )
 
 

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ppodc.crypto.random_stream import SecureRandom
-from ppodc.errors import InputError, SpecError
+from ppodc.errors import SpecError
 from ppodc.linkage.blocks import embedding_tree
-from ppodc.linkage.blocks.adtree import Budget
-from ppodc.linkage.blocks.blocking import CellBlocks
-from ppodc.linkage.blocks.cell_space import TreeCells, UsualNoise
+from ppodc.linkage.blocks.blocking import cost
+from ppodc.linkage.blocks.cell_space import TreeCells, UsualNoise, check_number
 from ppodc.linkage.blocks.cells import Boxes, CellCounts, Ints, Partition
 from ppodc.linkage.blocks.covering import check_cuts
 from ppodc.linkage.blocks.embedding import Text, embed, reference_set
 from ppodc.linkage.blocks.embedding_tree import StringTree, cut_lengths
+from ppodc.linkage.blocks.tree_blocks import OwnTree
 from ppodc.linkage.symbols import LETTERS, MAX_LENGTH, NONE
 from ppodc.privacy.cell_noise import Noise
 from ppodc.records.schema import Schema, TextColumn
@@ -43,24 +43,21 @@ _LENGTH_SHARE = Fraction(1, 20)  # of epsilon, for counting each combination of 
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingBlocks(CellBlocks):
+class EmbeddingBlocks(OwnTree):
     """Cells of each owner's own tree over `references` public texts for each column.
 
     `lengths` are the lengths at which a public bucket begins, beside 0; without them there is none.
     """
 
     kind: ClassVar[str] = "embedding"
-    required: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     optional: ClassVar[tuple[str, ...]] = ("eta", "references", "lengths")
+    prunes: ClassVar[str] = "by embedding prune texts under the rule edit"
 
-    epsilon: Fraction
-    delta: Fraction
-    eta: Fraction = Fraction(1, 10)
     references: int = 80
     lengths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        self.check_rows(0)
+        OwnTree.__post_init__(self)
         check_whole(self.references, "job.references", 1, _MOST_REFERENCES)
         for edge in self.lengths:
             check_whole(edge, "an entry of job.lengths", 1, MAX_LENGTH)
@@ -77,12 +74,7 @@ class EmbeddingBlocks(CellBlocks):
 
     def to_dict(self) -> dict[str, Any]:
         table = super(EmbeddingBlocks, self).to_dict()
-        lengths = list(table.pop("lengths"))
-        return {**table, "lengths": lengths} if lengths else table
-
-    @property
-    def budget(self) -> Budget:
-        return Budget(self.epsilon, self.delta, self.eta)
+        return table if self.lengths else {k: v for k, v in table.items() if k != "lengths"}
 
     def _sorted_into(self) -> str:
         first = "parts of public text lengths, and there into " if self.lengths else ""
@@ -101,9 +93,7 @@ class EmbeddingBlocks(CellBlocks):
                     f"text of each length, so at least {text.longest}."
                 )
         coordinates = _Coordinates(texts, self.references)
-        found = rule.embedded(schema, coordinates, tree.dimensions)
-        if found is None:
-            raise SpecError("blocks by embedding prune texts under the rule edit only.")
+        found = self._fitting(rule.embedded(schema, coordinates, tree.dimensions))
         domain = [np.arange(low, high) for low, high in tree.domain]
         return TextCells(found.pruning, domain, found.of, self.budget, tree, coordinates)
 
@@ -166,25 +156,20 @@ class TextCells(TreeCells):
     coordinates: _Coordinates
 
     def check_cover(self, boxes: Boxes) -> None:
-        _check_number(len(boxes))
+        self._check_number(len(boxes))
         check_cuts(boxes, np.array(self.tree.domain))
 
     def partition(self, values: Ints, boxes: Boxes | None, noise: Noise) -> Partition:
         found = embedding_tree.build(self.points(values), self.tree, noise)
-        _check_number(len(found.boxes))
+        self._check_number(len(found.boxes))
         return found
+
+    def _check_number(self, count: int) -> None:
+        check_number(count, MOST_LEAVES, "on fewer lengths, ")
 
     def usual(self, rows: int, number: int) -> CellCounts:
         points = self.coordinates.spread(rows, SecureRandom(bytes([number]) * 32))
         return embedding_tree.build(points, self.tree, UsualNoise()).cell_counts
-
-
-def _check_number(count: int) -> None:
-    if count > MOST_LEAVES:
-        raise InputError(
-            f"an upload may have {MOST_LEAVES} cells of texts, not {count}: agree on a smaller eta "
-            "or epsilon, on fewer lengths, or on other blocks."
-        )
 
 
 def by_embedding(
@@ -199,5 +184,5 @@ def by_embedding(
 
     `by_length` is usually cheaper for one or two texts; this one takes any number.
     """
-    cost = fraction(epsilon, "epsilon"), fraction(delta, "delta")
-    return EmbeddingBlocks(*cost, fraction(eta, "eta"), references, tuple(lengths))
+    priced = cost(epsilon, delta)
+    return EmbeddingBlocks(*priced, fraction(eta, "eta"), references, tuple(lengths))

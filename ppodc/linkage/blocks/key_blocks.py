@@ -1,6 +1,6 @@
 """Blocks `key`: only rows that agree in one of some columns are compared (`keys`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,14 +9,14 @@ import numpy as np
 
 from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Budget
-from ppodc.linkage.blocks.blocking import Beside, CellBlocks
-from ppodc.linkage.blocks.candidates import Work, cell_blocks
+from ppodc.linkage.blocks.blocking import Beside, CellBlocks, cost
+from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.blocks.cell_space import MAX_CELLS, FixedCells
-from ppodc.linkage.blocks.cells import CellCounts, Ints, Pruning
+from ppodc.linkage.blocks.cells import Ints
 from ppodc.linkage.blocks.keys import MAX_PASSES, NO_KEY, Key, SameKey, pass_boxes
 from ppodc.linkage.blocks.passes import SWITCH_COLUMNS
 from ppodc.records.schema import Schema
-from ppodc.toml_document import check_keys, fraction
+from ppodc.toml_document import check_keys
 
 if TYPE_CHECKING:
     from ppodc.linkage.owner_table import OwnerTable
@@ -30,6 +30,7 @@ class KeyBlocks(CellBlocks):
     kind: ClassVar[str] = "key"
     required: ClassVar[tuple[str, ...]] = ("lossy",)
     optional: ClassVar[tuple[str, ...]] = ("key", "epsilon", "delta", "keys")
+    by_cell: ClassVar[bool] = True
 
     passes: tuple[Key, ...]
     lossy: bool = False
@@ -56,7 +57,7 @@ class KeyBlocks(CellBlocks):
             check_keys(given, "blocks key", required=("key", "epsilon", "delta", "lossy"))
             if not isinstance(given["key"], str):
                 raise SpecError("key must be the name of a column")
-            one = Key(given["key"], *_cost(given["epsilon"], given["delta"]))
+            one = Key(given["key"], *cost(given["epsilon"], given["delta"]))
             return cls((one,), given["lossy"])
         check_keys(given, "blocks key", required=("keys", "lossy"))
         if not isinstance(given["keys"], list):
@@ -120,13 +121,8 @@ class KeyBlocks(CellBlocks):
     def keys(self, table: "OwnerTable", schema: Schema) -> list[Ints]:
         return [key.numbers(table.column(key.of(schema))) for key in self.passes]
 
-    def work(
-        self, first: tuple[int, CellCounts], second: tuple[int, CellCounts],
-        pruning: Pruning, most: int,
-    ) -> Iterator[Work]:  # fmt: skip
-        (x, left), (y, right) = first, second
-        for cell, _, block in cell_blocks(left, right, pruning, most):
-            yield Work(x, y, block, earlier=left.corner(cell)[0])
+    def _in_cells(self, work: Work, x: tuple[int, ...], y: tuple[int, ...]) -> Work:
+        return replace(work, earlier=x[0])
 
     def compares(self, x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
         both = [(key.number(x[key.column]), key.number(y[key.column])) for key in self.passes]
@@ -143,9 +139,9 @@ def by_key(
     """
     if any(isinstance(key, str) or not key.epsilon for key in keys) and None in (epsilon, delta):
         raise SpecError("give by_key epsilon and delta, or every key its own.")
-    cost = _cost(epsilon or 0, delta or 0)
+    each = cost(epsilon or 0, delta or 0)
     named = [Key(key) if isinstance(key, str) else key for key in keys]
-    passes = [k if k.epsilon else replace(k, epsilon=cost[0], delta=cost[1]) for k in named]
+    passes = [k if k.epsilon else replace(k, epsilon=each[0], delta=each[1]) for k in named]
     return KeyBlocks(tuple(passes), lossy=True)
 
 
@@ -158,8 +154,4 @@ def key(
     first: int = 0,
 ) -> Key:
     """A key of `by_key`: the `first` characters of a text alone, hashed to `buckets` cells."""
-    return Key(column, *_cost(epsilon, delta), buckets, first)
-
-
-def _cost(epsilon: float | str, delta: float | str) -> tuple[Fraction, Fraction]:
-    return fraction(epsilon, "epsilon"), fraction(delta, "delta")
+    return Key(column, *cost(epsilon, delta), buckets, first)

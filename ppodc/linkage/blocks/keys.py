@@ -66,8 +66,7 @@ class Key:
 
     def of(self, schema: Schema) -> Column | TextColumn:
         """The column of this key; InputError if it cannot be one."""
-        every: list[Column | TextColumn] = [*schema.columns, *schema.texts]
-        found = next((column for column in every if column.name == self.column), None)
+        found = schema.named(self.column)
         if found is None:
             raise SpecError(f"blocks by {self.column!r}, which is no column of the schema.")
         if isinstance(found, TextColumn):

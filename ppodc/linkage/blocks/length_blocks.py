@@ -4,59 +4,41 @@ Cells are the same for everybody and lose no match. Lengths of texts are then pu
 which makes comparing them cheaper.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ppodc.errors import SpecError
-from ppodc.linkage.blocks.adtree import Budget
-from ppodc.linkage.blocks.blocking import CellBlocks
-from ppodc.linkage.blocks.candidates import Work, cell_blocks
+from ppodc.linkage.blocks.blocking import OneBudget, cost
+from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.blocks.cell_space import MAX_CELLS, FixedCells
-from ppodc.linkage.blocks.cells import CellCounts, Pruning
 from ppodc.records.schema import Schema
-from ppodc.toml_document import fraction
 
 if TYPE_CHECKING:
     from ppodc.linkage.rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class LengthBlocks(CellBlocks):
+class LengthBlocks(OneBudget):
     """Cells of equal lengths; no text is shorter than `shortest`."""
 
     kind: ClassVar[str] = "length"
-    required: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     optional: ClassVar[tuple[str, ...]] = ("shortest",)
+    prunes: ClassVar[str] = "by length prune texts under the rule edit"
+    by_cell: ClassVar[bool] = True
 
-    epsilon: Fraction
-    delta: Fraction
     shortest: int = 0
-
-    def __post_init__(self) -> None:
-        self.check_rows(0)
-
-    @property
-    def budget(self) -> Budget:
-        return Budget(self.epsilon, self.delta)
 
     def _sorted_into(self) -> str:
         return "cells of equal lengths of all texts"
 
     def rule_in_cells(self, rule: "Rule") -> "Rule":
-        known = rule.with_public_lengths(self.shortest)
-        if known is None:
-            raise SpecError("blocks by length prune texts under the rule edit only.")
-        return known
+        return self._fitting(rule.with_public_lengths(self.shortest))
 
     def space(self, rule: "Rule", schema: Schema) -> FixedCells:
-        found = rule.coordinates(schema)
-        if found is None:
-            raise SpecError("blocks by length prune texts under the rule edit only.")
+        found = self._fitting(rule.coordinates(schema))
         if np.prod([len(axis) for axis in found.domain]) > MAX_CELLS:
             raise SpecError(
                 f"these lengths make more than {MAX_CELLS} cells: lower `longest` of the columns "
@@ -67,15 +49,10 @@ class LengthBlocks(CellBlocks):
         points = found.of
         return FixedCells(found.pruning, (boxes,), (self.budget,), lambda rows: [points(rows)])
 
-    def work(
-        self, first: tuple[int, CellCounts], second: tuple[int, CellCounts],
-        pruning: Pruning, most: int,
-    ) -> Iterator[Work]:  # fmt: skip
-        (x, left), (y, right) = first, second
-        for a, b, block in cell_blocks(left, right, pruning, most):
-            yield Work(x, y, block, left.corner(a), right.corner(b))
+    def _in_cells(self, work: Work, x: tuple[int, ...], y: tuple[int, ...]) -> Work:
+        return replace(work, x_lengths=x, y_lengths=y)
 
 
 def by_length(*, epsilon: float | str, delta: float | str, shortest: int = 0) -> LengthBlocks:
     """Compare only rows whose texts have lengths that can match. Loses nothing."""
-    return LengthBlocks(fraction(epsilon, "epsilon"), fraction(delta, "delta"), shortest)
+    return LengthBlocks(*cost(epsilon, delta), shortest)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import TableError
 from ppodc.linkage.blocks.keys import KEY_BITS, NO_KEY
 
 SWITCH_BITS = 20  # of an uploaded number
@@ -55,7 +55,7 @@ def columns_of_passes(order: Ints, sizes: Sequence[int], keys: Ints) -> tuple[In
 def check_sizes(sizes: Sequence[int]) -> None:
     """Refuse passes whose switches do not fit the columns of an upload."""
     if len(sizes) > 1 and max(sizes) > _LARGEST:
-        raise InputError(
+        raise TableError(
             f"with several keys an upload may have {_LARGEST:,} rows in a pass, dummies included: "
             "give fewer rows at a time, or keys with fewer cells."
         )

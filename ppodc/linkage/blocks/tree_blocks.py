@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ppodc.errors import SpecError
 from ppodc.linkage.blocks.adtree import Budget
-from ppodc.linkage.blocks.blocking import CellBlocks
+from ppodc.linkage.blocks.blocking import OneBudget, cost
 from ppodc.linkage.blocks.cell_space import TreeCells
 from ppodc.names import is_name
 from ppodc.records.schema import Schema
@@ -17,19 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTree(CellBlocks):
+class OwnTree(OneBudget):
     """Cells of each owner's own tree."""
 
     kind: ClassVar[str] = "adtree"
-    required: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     optional: ClassVar[tuple[str, ...]] = ("eta",)
+    prunes: ClassVar[str] = "of a tree prune numbers under the rule sse"
 
-    epsilon: Fraction
-    delta: Fraction
     eta: Fraction = Fraction(1, 10)
-
-    def __post_init__(self) -> None:
-        self.check_rows(0)
 
     @property
     def budget(self) -> Budget:
@@ -39,9 +34,7 @@ class OwnTree(CellBlocks):
         return "cells of each owner's own tree"
 
     def space(self, rule: "Rule", schema: Schema) -> TreeCells:
-        found = rule.coordinates(schema)
-        if found is None:
-            raise SpecError("blocks of a tree prune numbers under the rule sse only.")
+        found = self._fitting(rule.coordinates(schema))
         return TreeCells(found.pruning, found.domain, found.of, self.budget)
 
 
@@ -55,7 +48,7 @@ class SharedTree(OwnTree):
     tree_of: str = ""
 
     def __post_init__(self) -> None:
-        OwnTree.__post_init__(self)
+        OneBudget.__post_init__(self)
         if not is_name(self.tree_of):
             raise SpecError("tree_of must name the owner whose tree all use")
 
@@ -72,7 +65,7 @@ class SharedTree(OwnTree):
 
 def adtree(*, epsilon: float | str, delta: float | str, eta: float | str = "1/10") -> OwnTree:
     """Compare only rows in cells, of each owner's own tree, that are near enough. Loses nothing."""
-    return OwnTree(fraction(epsilon, "epsilon"), fraction(delta, "delta"), fraction(eta, "eta"))
+    return OwnTree(*cost(epsilon, delta), fraction(eta, "eta"))
 
 
 def adtree_shared(

@@ -54,12 +54,6 @@ class StringRows:
         """Shares of the bits "this character is `symbol`": (rows, length)."""
         return np.ascontiguousarray(self.bits(rows)[:, :, symbol])
 
-    def close(self) -> None:
-        """Forget all shares and keys."""
-        self.hot.close()
-        if self.transfers is not None:
-            self.transfers.close()
-
 
 def take_in(
     session: Session, codes: NDArray[np.uint64], budget: Budget, *, first: bool

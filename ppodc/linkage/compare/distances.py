@@ -17,25 +17,22 @@ blocks of a batch. Bytes per pair and direction: those of the products (110 for 
 and of a comparison. Supplies: those of a comparison.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
+from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.cost import PairCost, signs
-from ppodc.linkage.compare.matcher import Matcher, Share, blocks_of, by_block, real_shares
+from ppodc.linkage.compare.matcher import Share, SignMatcher, real_shares, rows_and_columns
 from ppodc.linkage.rules.sse import SquaredDistance
-from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares import compare, unmask
+from ppodc.mpc.shares import unmask
 from ppodc.mpc.shares.additive import U64, AdditiveShare, public
 from ppodc.mpc.shares.row_squares import row_squares
 from ppodc.mpc.shares.table_products import products, value_bytes
 from ppodc.mpc.shares.unmask import SharedTable
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.supplies import Needs
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,17 +42,9 @@ class NumberRows:
     table: SharedTable
     norms: AdditiveShare  # (rows)
 
-    @property
-    def rows(self) -> int:
-        return self.table.rows
-
-    def close(self) -> None:
-        """Forget all shares and keys."""
-        self.table.close()
-
 
 @dataclass(frozen=True, slots=True)
-class NumberMatcher(Matcher):
+class NumberMatcher(SignMatcher):
     """The rule over values of `bits` bits, and the sizes that follow from it."""
 
     rule: SquaredDistance
@@ -74,9 +63,6 @@ class NumberMatcher(Matcher):
         products = values * value_bytes(self.bits, self.width)
         return signs(1, self.width) + PairCost(self.bits * values * 1.8e-8, products)
 
-    def needs(self, batch: Sequence[Work]) -> Needs:
-        return compare.needs(pairs_of(batch), self.width)
-
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
     ) -> NumberRows:
@@ -87,31 +73,17 @@ class NumberMatcher(Matcher):
         one = public([1], 1, session.role)
         return NumberRows(table, norms + (one - flags).times(self.rule.limit + 1))
 
-    def match(
-        self, session: Session, x: NumberRows, y: NumberRows, batch: Sequence[Work]
-    ) -> list[Bits]:
-        blocks = blocks_of(batch)
-        values = [self._excess(session, x, y, block).reshape(-1) for block in blocks]
-        found = compare.sign(session, AdditiveShare.concat(values), self.width)
-        return by_block(found.unpack(pairs_of(batch)), blocks)
-
-    def _excess(
-        self, session: Session, x: NumberRows, y: NumberRows, block: Block
-    ) -> AdditiveShare:
+    def excess(self, session: Session, x: NumberRows, y: NumberRows, block: Block) -> AdditiveShare:
         """distance - limit - 1 of the pairs of a block: (height, width)."""
-        columns = block.columns
-        start, end = block.xs
         # w_i y_i as a matrix (values, width)
-        weighted = self._weighted(y.table, columns)
+        weighted = self._weighted(y.table, block.columns)
         matrix = AdditiveShare(np.ascontiguousarray(weighted.transpose(1, 0, 2)))
         # modulo 2^width: twice of it counts modulo 2^(width + 1)
-        dots = products(session, x.table, start, end, matrix, self.width)
+        dots = products(session, x.table, *block.xs, matrix, self.width)
         # n(x) + n(y) - 2 x . (w y) - (limit + 1)
-        norms = x.norms[start:end].reshape(block.height, 1) + AdditiveShare(
-            y.norms.limbs[columns]
-        ).reshape(1, block.width)
+        own, other = rows_and_columns(x.norms, y.norms, block)
         bound = public([self.rule.limit + 1], 1, session.role)
-        return norms - dots.times(2) - bound
+        return own + other - dots.times(2) - bound
 
     def _weighted(self, table: SharedTable, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         """w_i y_i of some rows: (rows, values, 1)."""

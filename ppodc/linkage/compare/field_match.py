@@ -17,8 +17,8 @@ import numpy as np
 
 from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.compare.cost import PairCost
-from ppodc.linkage.compare.field_parts import FieldPart, close, flag
-from ppodc.linkage.compare.matcher import Matcher, Share, blocks_of, by_block
+from ppodc.linkage.compare.field_parts import FieldPart, close
+from ppodc.linkage.compare.matcher import Matcher, Share, blocks_of, by_block, real_bits
 from ppodc.linkage.compare.public_lengths import BitRows
 from ppodc.linkage.rules.fields import Fields
 from ppodc.mpc.ot.correlated_ot import Bits
@@ -67,8 +67,7 @@ class FieldMatcher(Matcher):
             columns = np.ascontiguousarray(share[:, at : at + field.width(size)])
             at += columns.shape[1]
             rows.append(part.take_in(session, columns, budget, first=first))
-        column = np.full(len(share), session.role == 1, np.uint64) if real is None else real[:, 0]
-        flags = flag(session, column)
+        flags = real_bits(session, real, len(share))
         return FieldRows(tuple(rows), BitRows.of(session, flags, budget, first=first))
 
     def match(

@@ -25,8 +25,8 @@ import numpy as np
 from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.characters import equalities
 from ppodc.linkage.compare.cost import PairCost, ands, edit_ands, signs
-from ppodc.linkage.compare.edit_distance import Equal, within_secret
-from ppodc.linkage.compare.matcher import Share
+from ppodc.linkage.compare.edit_distance import Equal, blank, within_secret
+from ppodc.linkage.compare.matcher import Share, rows_and_columns
 from ppodc.linkage.compare.public_lengths import BitRows, pair_bits
 from ppodc.linkage.compare.secret_lengths import SecretText, take_in_text
 from ppodc.linkage.rules.field import Edit, Exact, Numeric
@@ -39,6 +39,9 @@ from ppodc.mpc.shares.xor_bits import XorShare, pack
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
 
+Batch = Sequence[Block]
+Outcome = Circuit[list[XorShare]]  # the bits of a field
+
 
 class FieldPart(ABC):
     """One field, as a cloud computes it."""
@@ -50,13 +53,11 @@ class FieldPart(ABC):
         """Take in the field of some rows from this cloud's share of its columns."""
 
     @abstractmethod
-    def agreement(
-        self, session: Session, x: Any, y: Any, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: Any, y: Any, batch: Batch) -> Outcome:
         """The circuit of the field's bits, one for each of its points, for all pairs of a batch."""
 
     @abstractmethod
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         """The circuit without shares, to count its gates."""
 
     def needs(self, pairs: int) -> Needs:
@@ -79,16 +80,12 @@ class ExactPart(FieldPart):
         width = self.field.column_bits(self.bits)
         bits = unmask.low_bits(session, columns.reshape(-1), width)
         missing, code = np.split(bits.reshape(len(columns), -1)[:, : self.bits + 1], [1], axis=1)
-        nothing = np.zeros_like(missing)
-        marks = (missing, nothing) if first else (nothing, missing)
-        return np.concatenate([*marks, code], axis=1)
+        return np.concatenate([marks(missing, first=first), code], axis=1)
 
-    def agreement(
-        self, session: Session, x: Bits, y: Bits, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: Bits, y: Bits, batch: Batch) -> Outcome:
         return beside([all_ones(equal_planes(session.role, x, y, batch))])
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return beside([all_ones([BLANK] * (self.bits + 2))])
 
     def cost(self) -> PairCost:
@@ -118,20 +115,17 @@ class NumericPart(FieldPart):
         values = table.additive(0, table.rows).reshape(-1)
         return NumericRows(values, BitRows.of(session, present, budget, first=first))
 
-    def agreement(
-        self, session: Session, x: NumericRows, y: NumericRows, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: NumericRows, y: NumericRows, batch: Batch) -> Outcome:
         present = close(batch, [x.present.sums(session, y.present, block) for block in batch])
         return beside([all_ones([*self._near(session, x, y, batch), present])])
 
     def _near(
-        self, session: Session, x: NumericRows, y: NumericRows, batch: Sequence[Block]
+        self, session: Session, x: NumericRows, y: NumericRows, batch: Batch
     ) -> list[XorShare]:
         """Shares of [x - y <= most] and [y - x <= most] for all pairs of the batch."""
         differences = []
         for block in batch:
-            own = x.values[slice(*block.xs)].reshape(block.height, 1)
-            other = AdditiveShare(y.values.limbs[block.columns]).reshape(1, block.width)
+            own, other = rows_and_columns(x.values, y.values, block)
             differences.append((own - other).reshape(-1))
         apart = AdditiveShare.concat(differences)
         bound, pairs = public([self.field.most + 1], 1, session.role), len(apart.limbs)
@@ -139,7 +133,7 @@ class NumericPart(FieldPart):
         found = compare.sign(session, flat, self.bits + 2).unpack(2 * pairs)
         return [XorShare(pack(np.ascontiguousarray(part))) for part in found.reshape(2, pairs)]
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return beside([all_ones([BLANK] * 3)])
 
     def needs(self, pairs: int) -> Needs:
@@ -168,13 +162,11 @@ class EditPart(FieldPart):
         codes = np.ascontiguousarray(columns[:, :length])
         return take_in_text(session, codes, missing, self.longest, budget, first=first)
 
-    def agreement(
-        self, session: Session, x: SecretText, y: SecretText, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: SecretText, y: SecretText, batch: Batch) -> Outcome:
         return beside([within_secret(*self.inputs(session, x, y, batch))])
 
     def inputs(
-        self, session: Session, x: SecretText, y: SecretText, batch: Sequence[Block]
+        self, session: Session, x: SecretText, y: SecretText, batch: Batch
     ) -> tuple[int, Equal, int, int, Mapping[int, XorShare]]:
         """Role, equality bits, longest text, tolerance and lengths for `edit_distance`."""
         equal = [
@@ -194,9 +186,9 @@ class EditPart(FieldPart):
     def blank_inputs(self) -> tuple[int, Equal, int, int, Mapping[int, XorShare]]:
         """Inputs of one side, without shares."""
         shifts = dict.fromkeys(self._band, BLANK)
-        return 1, lambda _i, _j: BLANK, self.longest, self.field.most, shifts
+        return 1, blank, self.longest, self.field.most, shifts
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return beside([within_secret(*self.blank_inputs())])
 
     def cost(self) -> PairCost:
@@ -209,13 +201,25 @@ def flag(session: Session, column: Share) -> Bits:
     return unmask.low_bits(session, np.ascontiguousarray(column), 1)
 
 
-def close(batch: Sequence[Block], shares: Sequence[XorShare]) -> XorShare:
+def close(batch: Batch, shares: Sequence[XorShare]) -> XorShare:
     """Bits of all pairs of a batch side by side, from words that are full along y of each block."""
     both = zip(batch, shares, strict=True)
     return XorShare(pack(np.concatenate([pair_bits(*of).reshape(-1) for of in both])))
 
 
-def equal_planes(role: int, a: Bits, b: Bits, batch: Sequence[Block]) -> list[XorShare]:
+def marks(missing: Bits, *, first: bool) -> Bits:
+    """(missing, 0) of an owner whose rows are x, (0, missing) of one whose rows are y."""
+    nothing = np.zeros_like(missing)
+    return np.concatenate([missing, nothing] if first else [nothing, missing], axis=1)
+
+
+def of_x(bits: Bits, batch: Batch) -> XorShare:
+    """A bit of each row of x, for all pairs of the batch. Local."""
+    parts = [np.repeat(bits[slice(*block.xs)], block.width) for block in batch]
+    return XorShare(pack(np.concatenate(parts)))
+
+
+def equal_planes(role: int, a: Bits, b: Bits, batch: Batch) -> list[XorShare]:
     """Shares of [bit c of x and y is the same] for all pairs of the batch. Local."""
     sides = [(a[slice(*block.xs)], b[block.columns]) for block in batch]
     planes = []

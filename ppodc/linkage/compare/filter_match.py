@@ -10,23 +10,21 @@ blocks of a batch. Bytes per pair and direction: `top` (2 or 4) for each bit of 
 of a comparison. Memory: 8 bytes for each bit of the filters of a stretch or of one block.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
+from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.cost import PairCost, signs
-from ppodc.linkage.compare.matcher import Matcher, Share, blocks_of, by_block, real_shares
+from ppodc.linkage.compare.matcher import Share, SignMatcher, real_shares, rows_and_columns
 from ppodc.linkage.rules.dice import Dice
-from ppodc.mpc.ot.correlated_ot import Bits, top_bytes
+from ppodc.mpc.ot.correlated_ot import top_bytes
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares import compare, unmask
+from ppodc.mpc.shares import unmask
 from ppodc.mpc.shares.additive import AdditiveShare, public, zeros
 from ppodc.mpc.shares.table_products import products
 from ppodc.mpc.shares.unmask import SharedTable
 from ppodc.mpc.spill import Budget
-from ppodc.mpc.supplies import Needs
 
 FILTER_SECONDS = 1.35e-5 / 1024  # of a bit and pair, measured with filters of 1,024 bits
 
@@ -40,7 +38,7 @@ class FilterRows:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterMatcher(Matcher):
+class FilterMatcher(SignMatcher):
     """The rule dice."""
 
     rule: Dice
@@ -51,17 +49,14 @@ class FilterMatcher(Matcher):
         return 2 * self.rule.threshold.denominator * self.rule.bits
 
     @property
-    def _width(self) -> int:
-        """|score| < 2^width: at most 2 q bits, at least -2 (p bits + 2 q bits + 1)."""
+    def width(self) -> int:
+        """|excess| < 2^width: at least -2 q bits - 1, below 2 (p bits + 2 q bits + 1)."""
         own = self.rule.threshold.numerator * self.rule.bits
         return (2 * (own + self._reach + 1)).bit_length()
 
     def cost(self) -> PairCost:
         bits, wide = self.rule.bits, (2 * self._reach).bit_length() + 1
         return signs(1) + PairCost(FILTER_SECONDS * bits, bits * top_bytes(wide + 1))
-
-    def needs(self, batch: Sequence[Work]) -> Needs:
-        return compare.needs(pairs_of(batch), self._width)
 
     def take_in(
         self, session: Session, share: Share, real: Share | None, budget: Budget, *, first: bool
@@ -73,21 +68,12 @@ class FilterMatcher(Matcher):
         lowered = (one - flags).times(self._reach + 1)
         return FilterRows(table, ones_of(table).times(self.rule.threshold.numerator) + lowered)
 
-    def match(
-        self, session: Session, x: FilterRows, y: FilterRows, batch: Sequence[Work]
-    ) -> list[Bits]:
-        blocks = blocks_of(batch)
-        scores = [self._score(session, x, y, block).reshape(-1) for block in blocks]
-        found = compare.sign(session, AdditiveShare.concat(scores), self._width)
-        return by_block(found.negated(session.role).unpack(pairs_of(batch)), blocks)
-
-    def _score(self, session: Session, x: FilterRows, y: FilterRows, block: Block) -> AdditiveShare:
-        """2 q |a and b| - p |a| - p |b| of the pairs of a block: (height, width)."""
-        common = common_bits(session, x.table, y.table, block, self._width + 1)
-        weights = x.weights[slice(*block.xs)].reshape(block.height, 1) + AdditiveShare(
-            y.weights.limbs[block.columns]
-        ).reshape(1, block.width)
-        return common.times(2 * self.rule.threshold.denominator) - weights
+    def excess(self, session: Session, x: FilterRows, y: FilterRows, block: Block) -> AdditiveShare:
+        """p |a| + p |b| - 2 q |a and b| - 1 of the pairs of a block."""
+        common = common_bits(session, x.table, y.table, block, self.width + 1)
+        own, other = rows_and_columns(x.weights, y.weights, block)
+        one = public([1], 1, session.role)
+        return own + other - common.times(2 * self.rule.threshold.denominator) - one
 
 
 def common_bits(

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.blocks.keys import KEY_BITS
 from ppodc.linkage.blocks.passes import SWITCH_BITS, SWITCH_COLUMNS
-from ppodc.linkage.compare.field_parts import equal_planes
+from ppodc.linkage.compare.field_parts import equal_planes, of_x
+from ppodc.linkage.compare.matcher import by_block
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, select, unmask
@@ -44,17 +45,13 @@ def counted_first(
 
     Rounds: log2 of the bits of a key, and one for each key.
     """
-    if not earlier:
-        return matched
     agreed = [
-        all_ones([*equal_planes(session.role, x[:, q], y[:, q], batch), _known(x[:, q, -1], batch)])
+        all_ones([*equal_planes(session.role, x[:, q], y[:, q], batch), of_x(x[:, q, -1], batch)])
         for q in range(earlier)
     ]
     bits = XorShare(pack(np.concatenate([part.reshape(-1) for part in matched])))
     (left,) = run(session, [_none_of(session.role, agreed, bits)])
-    ends = np.cumsum([block.pairs for block in batch])
-    parts = np.split(left.unpack(int(ends[-1])), ends[:-1])
-    return [part.reshape(old.shape) for part, old in zip(parts, matched, strict=True)]
+    return by_block(left.unpack(sum(block.pairs for block in batch)), batch)
 
 
 def first_needs(earlier: int, pairs: int) -> Needs:
@@ -62,12 +59,6 @@ def first_needs(earlier: int, pairs: int) -> Needs:
     blank = [all_ones([BLANK] * (KEY_BITS + 2)) for _ in range(earlier)]
     gates = and_pairs(_none_of(1, blank, BLANK)) if earlier else 0
     return Needs(pairs=gates * padded(pairs, WORD) // WORD)
-
-
-def _known(flags: Bits, batch: Sequence[Block]) -> XorShare:
-    """Shares of [the left row has a key] for all pairs of the batch."""
-    sides = [np.repeat(flags[slice(*block.xs)], block.width) for block in batch]
-    return XorShare(pack(np.concatenate(sides)))
 
 
 def _none_of(role: int, agreed: Sequence[Circuit[XorShare]], bits: XorShare) -> Circuit[XorShare]:

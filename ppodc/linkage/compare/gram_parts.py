@@ -16,19 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.cost import PairCost, ands, signs
-from ppodc.linkage.compare.field_parts import FieldPart, equal_planes
+from ppodc.linkage.compare.field_parts import Batch, FieldPart, Outcome, equal_planes, marks
 from ppodc.linkage.compare.filter_match import FILTER_SECONDS, common_bits, ones_of
-from ppodc.linkage.compare.level_parts import marks
-from ppodc.linkage.compare.matcher import Share
+from ppodc.linkage.compare.matcher import Share, rows_and_columns
 from ppodc.linkage.rules.field import COLUMN_BITS
 from ppodc.linkage.rules.grams import Grams
 from ppodc.mpc.ot.correlated_ot import Bits, top_bytes
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import compare, unmask
 from ppodc.mpc.shares.additive import AdditiveShare
-from ppodc.mpc.shares.circuits import BLANK, Circuit, Gate
+from ppodc.mpc.shares.circuits import BLANK, Gate
 from ppodc.mpc.shares.unmask import SharedTable
 from ppodc.mpc.shares.xor_bits import XorShare, pack
 from ppodc.mpc.spill import Budget
@@ -64,14 +62,11 @@ class GramsPart(FieldPart):
         table = unmask.unmask(session, grams, 1, budget)
         return GramRows(table, ones_of(table), marks(bits[:, :1], first=first))
 
-    def agreement(
-        self, session: Session, x: GramRows, y: GramRows, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: GramRows, y: GramRows, batch: Batch) -> Outcome:
         commons, sums = [], []
         for block in batch:
             common = common_bits(session, x.table, y.table, block, self._width + 1)
-            own = x.ones[slice(*block.xs)].reshape(block.height, 1)
-            other = AdditiveShare(y.ones.limbs[block.columns]).reshape(1, block.width)
+            own, other = rows_and_columns(x.ones, y.ones, block)
             commons.append(common.reshape(-1))
             sums.append((own + other).reshape(-1))
         common, ones = AdditiveShare.concat(commons), AdditiveShare.concat(sums)
@@ -87,7 +82,7 @@ class GramsPart(FieldPart):
         ]
         return _levels(session.role, reached, equal_planes(session.role, x.marks, y.marks, batch))
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return _levels(1, [BLANK] * len(self.field.least), [BLANK] * 2)
 
     def needs(self, pairs: int) -> Needs:
@@ -101,9 +96,7 @@ class GramsPart(FieldPart):
         return products + signs(levels, self._width) + ands(1 + levels)
 
 
-def _levels(
-    role: int, reached: Sequence[XorShare], present: Sequence[XorShare]
-) -> Circuit[list[XorShare]]:
+def _levels(role: int, reached: Sequence[XorShare], present: Sequence[XorShare]) -> Outcome:
     """Bits [limit reached and both are there] of each limit, and [a value is missing]."""
     (there,) = yield [Gate(*present)]
     levels = yield [Gate(bit, there) for bit in reached]

@@ -16,10 +16,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppodc.linkage.blocks.candidates import Block
 from ppodc.linkage.compare.cost import PairCost, ands
 from ppodc.linkage.compare.edit_distance import levels_secret
-from ppodc.linkage.compare.field_parts import EditPart, ExactPart, FieldPart, equal_planes, flag
+from ppodc.linkage.compare.field_parts import (
+    Batch,
+    EditPart,
+    ExactPart,
+    FieldPart,
+    Outcome,
+    equal_planes,
+    flag,
+    marks,
+    of_x,
+)
 from ppodc.linkage.compare.matcher import Share
 from ppodc.linkage.compare.secret_lengths import SecretText
 from ppodc.linkage.exact_codes import CODE_BITS
@@ -35,8 +44,8 @@ from ppodc.linkage.rules.levels import (
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
 from ppodc.mpc.shares import unmask
-from ppodc.mpc.shares.circuits import BLANK, Circuit, Gate, all_ones, beside
-from ppodc.mpc.shares.xor_bits import XorShare, pack
+from ppodc.mpc.shares.circuits import BLANK, Gate, all_ones, beside
+from ppodc.mpc.shares.xor_bits import XorShare
 from ppodc.mpc.spill import Budget
 
 _CODE = ExactPart(Exact("code"), CODE_BITS)
@@ -68,14 +77,12 @@ class EditLevelsPart(FieldPart):
         text = self._within.take_in(session, columns, budget, first=first)
         return MarkedText(text, marks(missing, first=first))
 
-    def agreement(
-        self, session: Session, x: MarkedText, y: MarkedText, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: MarkedText, y: MarkedText, batch: Batch) -> Outcome:
         distance = levels_secret(*self._within.inputs(session, x.text, y.text, batch))
         present = equal_planes(session.role, x.marks, y.marks, batch)
         return _with_missing(session.role, distance, present)
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return _with_missing(1, levels_secret(*self._within.blank_inputs()), [BLANK] * 2)
 
     def cost(self) -> PairCost:
@@ -95,25 +102,21 @@ class DatesPart(FieldPart):
         missing = marks(years[:, :1], first=first)
         return np.concatenate([missing, years[:, 1:], parts[:, : 2 * PART_BITS]], axis=1)
 
-    def agreement(
-        self, session: Session, x: Bits, y: Bits, batch: Sequence[Block]
-    ) -> Circuit[list[XorShare]]:
+    def agreement(self, session: Session, x: Bits, y: Bits, batch: Batch) -> Outcome:
         straight = equal_planes(session.role, x, y, batch)
         month, day = slice(-2 * PART_BITS, -PART_BITS), slice(-PART_BITS, x.shape[1])
         crossed = np.concatenate([y[:, day], y[:, month]], axis=1)
         both = np.ascontiguousarray(x[:, -2 * PART_BITS :])
         return _dates(session.role, straight, equal_planes(session.role, both, crossed, batch))
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return _dates(1, [BLANK] * (2 + YEAR_BITS + 2 * PART_BITS), [BLANK] * 2 * PART_BITS)
 
     def cost(self) -> PairCost:
         return ands(47)
 
 
-def _dates(
-    role: int, straight: Sequence[XorShare], crossed: Sequence[XorShare]
-) -> Circuit[list[XorShare]]:
+def _dates(role: int, straight: Sequence[XorShare], crossed: Sequence[XorShare]) -> Outcome:
     """Bits [same year], [same month], [same day], [exchanged], [missing], all but it if present."""
     present, year = list(straight[:2]), list(straight[2 : 2 + YEAR_BITS])
     month, day = list(straight[-2 * PART_BITS : -PART_BITS]), list(straight[-PART_BITS:])
@@ -143,12 +146,8 @@ class SwappedPart(FieldPart):
         return one, other
 
     def agreement(
-        self,
-        session: Session,
-        x: tuple[Bits, Bits],
-        y: tuple[Bits, Bits],
-        batch: Sequence[Block],
-    ) -> Circuit[list[XorShare]]:
+        self, session: Session, x: tuple[Bits, Bits], y: tuple[Bits, Bits], batch: Batch
+    ) -> Outcome:
         planes = [
             plane
             for own, other in ((x[0], y[1]), (x[1], y[0]))
@@ -156,7 +155,7 @@ class SwappedPart(FieldPart):
         ]
         return beside([all_ones(planes)])
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return beside([all_ones([BLANK] * 2 * (CODE_BITS + 2))])
 
     def cost(self) -> PairCost:
@@ -177,51 +176,27 @@ class FrequencyPart(FieldPart):
         return code, unmask.low_bits(session, np.ascontiguousarray(columns[:, -1]), classes)
 
     def agreement(
-        self,
-        session: Session,
-        x: tuple[Bits, Bits],
-        y: tuple[Bits, Bits],
-        batch: Sequence[Block],
-    ) -> Circuit[list[XorShare]]:
+        self, session: Session, x: tuple[Bits, Bits], y: tuple[Bits, Bits], batch: Batch
+    ) -> Outcome:
         planes = equal_planes(session.role, x[0], y[0], batch)
-        classes = [_of_x(x[1][:, c], batch) for c in range(len(self.field.common))]
+        classes = [of_x(x[1][:, c], batch) for c in range(len(self.field.common))]
         return _frequency(session.role, planes, classes)
 
-    def blank(self) -> Circuit[list[XorShare]]:
+    def blank(self) -> Outcome:
         return _frequency(1, [BLANK] * (CODE_BITS + 2), [BLANK] * len(self.field.common))
 
     def cost(self) -> PairCost:
         return ands(CODE_BITS + 2 + len(self.field.common))
 
 
-def _frequency(
-    role: int, planes: Sequence[XorShare], classes: Sequence[XorShare]
-) -> Circuit[list[XorShare]]:
+def _frequency(role: int, planes: Sequence[XorShare], classes: Sequence[XorShare]) -> Outcome:
     """Bits [equal], [equal and rarer than class c], [missing]."""
     equal, there = yield from beside([all_ones(planes), all_ones(planes[:2])])
     rarer = (yield [Gate(each, equal) for each in classes]) if classes else []
     return [equal, *rarer, there.negated(role)]
 
 
-def marks(missing: Bits, *, first: bool) -> Bits:
-    """(missing, 0) of an owner whose rows are x, (0, missing) of one whose rows are y."""
-    nothing = np.zeros_like(missing)
-    return np.concatenate([missing, nothing] if first else [nothing, missing], axis=1)
-
-
-def _with_missing(
-    role: int, distance: Circuit[list[XorShare]], present: Sequence[XorShare]
-) -> Circuit[list[XorShare]]:
+def _with_missing(role: int, distance: Outcome, present: Sequence[XorShare]) -> Outcome:
     """The bits of the levels, and [a value is missing]."""
-    levels, there = yield from beside([distance, _one(all_ones(present))])
+    levels, there = yield from beside([distance, beside([all_ones(present)])])
     return [*levels, there[0].negated(role)]
-
-
-def _one(circuit: Circuit[XorShare]) -> Circuit[list[XorShare]]:
-    return beside([circuit])
-
-
-def _of_x(bits: Bits, batch: Sequence[Block]) -> XorShare:
-    """A bit of each row of x, for all pairs of the batch. Local."""
-    parts = [np.repeat(bits[slice(*block.xs)], block.width) for block in batch]
-    return XorShare(pack(np.concatenate(parts)))

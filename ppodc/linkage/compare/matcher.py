@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.linkage.blocks.candidates import Block, Work
+from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
 from ppodc.linkage.compare.cost import PairCost
 from ppodc.mpc.ot.correlated_ot import Bits
 from ppodc.mpc.session import Session
-from ppodc.mpc.shares import unmask
+from ppodc.mpc.shares import compare, unmask
 from ppodc.mpc.shares.additive import AdditiveShare, public
 from ppodc.mpc.spill import Budget
 from ppodc.mpc.supplies import Needs
@@ -50,11 +50,43 @@ class Matcher(ABC):
         """Estimate of the cost of a pair."""
 
 
+class SignMatcher(Matcher):
+    """Pairs match where a number is negative: their excess over what the rule allows."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """|excess| < 2^width, whichever rows are dummies."""
+
+    @abstractmethod
+    def excess(self, session: Session, x: Any, y: Any, block: Block) -> AdditiveShare:
+        """Shares of the excess of the pairs of a block: (height, width)."""
+
+    def needs(self, batch: Sequence[Work]) -> Needs:
+        return compare.needs(pairs_of(batch), self.width)
+
+    def match(self, session: Session, x: Any, y: Any, batch: Sequence[Work]) -> list[Bits]:
+        blocks = blocks_of(batch)
+        values = [self.excess(session, x, y, block).reshape(-1) for block in blocks]
+        found = compare.sign(session, AdditiveShare.concat(values), self.width)
+        return by_block(found.unpack(pairs_of(batch)), blocks)
+
+
 def by_block(bits: Bits, batch: Sequence[Block]) -> list[Bits]:
     """Cut bits of all pairs of a batch, side by side, into (height, width) of each block."""
     parts = np.split(bits, np.cumsum([block.pairs for block in batch])[:-1])
     both = zip(parts, batch, strict=True)
     return [part.reshape(block.height, block.width) for part, block in both]
+
+
+def rows_and_columns(
+    x: AdditiveShare, y: AdditiveShare, block: Block
+) -> tuple[AdditiveShare, AdditiveShare]:
+    """Numbers of the rows of a block as (height, 1) and (1, width), to be added up pair by pair."""
+    own = x[slice(*block.xs)].reshape(block.height, 1)
+    return own, AdditiveShare(y.limbs[block.columns]).reshape(1, block.width)
 
 
 def blocks_of(batch: Sequence[Work]) -> list[Block]:

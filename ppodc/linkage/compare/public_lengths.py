@@ -21,7 +21,7 @@ import numpy as np
 from ppodc.linkage.blocks.candidates import Block, Work
 from ppodc.linkage.compare.characters import StringRows, equalities, take_in, words_per_row
 from ppodc.linkage.compare.cost import PairCost, ands, edit_ands
-from ppodc.linkage.compare.edit_distance import Equal, band, increments
+from ppodc.linkage.compare.edit_distance import Equal, band, blank, increments
 from ppodc.linkage.compare.matcher import Matcher, Share, real_bits
 from ppodc.linkage.rules.edit import EditDistance
 from ppodc.mpc.ot.correlated_ot import Bits
@@ -93,8 +93,8 @@ class TextMatcher(Matcher):
         for work in batch:
             lengths = work.x_lengths, work.y_lengths
             if lengths not in gates:
-                blank = [_blank] * self.rule.attributes
-                gates[lengths] = and_pairs(self._matches(1, work, blank, BLANK))
+                equal = [blank] * self.rule.attributes
+                gates[lengths] = and_pairs(self._matches(1, work, equal, BLANK))
             words += gates[lengths] * work.block.height * words_per_row(work.block)
         return Needs(pairs=words)
 
@@ -147,11 +147,6 @@ class TextMatcher(Matcher):
 def _shifts(work: Work) -> list[int]:
     """Differences of the lengths of each attribute."""
     return [b - a for a, b in zip(work.x_lengths, work.y_lengths, strict=True)]
-
-
-def _blank(_i: int, _j: int) -> XorShare:
-    """An equality, to count the gates behind it."""
-    return BLANK
 
 
 def pair_bits(block: Block, share: XorShare) -> Bits:

@@ -22,7 +22,7 @@ import numpy as np
 from ppodc.linkage.blocks.candidates import Work
 from ppodc.linkage.compare.characters import StringRows, equalities, take_in, words_per_row
 from ppodc.linkage.compare.cost import PairCost, ands, edit_ands
-from ppodc.linkage.compare.edit_distance import Equal, increments
+from ppodc.linkage.compare.edit_distance import Equal, blank, increments
 from ppodc.linkage.compare.matcher import Matcher, Share, blocks_of, real_bits
 from ppodc.linkage.compare.public_lengths import BitRows, pair_bits
 from ppodc.linkage.rules.edit import EditDistance
@@ -101,7 +101,7 @@ class SecretTextMatcher(Matcher):
 
     def needs(self, batch: Sequence[Work]) -> Needs:
         shifts = dict.fromkeys(self._band, BLANK)
-        texts: list[_Text] = [(most, lambda _i, _j: BLANK, shifts) for most in self.longest]
+        texts: list[_Text] = [(most, blank, shifts) for most in self.longest]
         words = sum(work.block.height * words_per_row(work.block) for work in batch)
         return Needs(pairs=words * and_pairs(self._matches(1, texts, BLANK)))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ppodc.errors import InputError
+from ppodc.errors import WidthError
 from ppodc.linkage.schedule import Rows
 
 LANES: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}  # lanes, by bytes
@@ -20,7 +20,10 @@ def lane_bytes(ub: int, candidates: int) -> int:
     for size in LANES:
         if 8 * size >= bits:
             return size
-    raise InputError(f"a row has {candidates} candidates, which is too many to join.")
+    raise WidthError(
+        f"a row has {candidates} candidates, which is too many to join: agree on blocks that leave "
+        "fewer."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,11 @@ class Uploads:
     def of_others(self) -> Iterator[tuple[int, Rows, int]]:
         """(upload, its rows, place of the first among the others')."""
         return self._placed(anchor=False)
+
+    @property
+    def places(self) -> dict[int, int]:
+        """The place of the first row of each upload, among the anchor's or the others'."""
+        return {number: at for number, _, at in (*self.of_anchor(), *self.of_others())}
 
     def _placed(self, *, anchor: bool) -> Iterator[tuple[int, Rows, int]]:
         at = 0

@@ -108,32 +108,26 @@ class Join:
 
     def describe(self, labels: bool = False) -> list[str]:
         """Sentences on who is joined, and what is revealed of it."""
-        linkage = self.linkage
-        if self.relation == "1:1":
-            related = "Rows that have each other and nobody else are joined"
-        else:
+        several = self.relation == "m:1"
+        if several:
             related = "Rows of the anchor that have one partner, and not more, are joined"
-        return [
-            f"Rows of different sides match if {linkage.rule.describe()}.",
-            *linkage.blocking.describe(),
+        else:
+            related = "Rows that have each other and nobody else are joined"
+        told = [
+            f"Rows of different sides match if {self.linkage.rule.describe()}.",
+            *self.linkage.blocking.describe(),
             f"{related}; {'no cloud' if labels else 'nobody'} learns which.",
-            *(
-                [
-                    f"With fewer than {self.least} joined rows, owners are told zeros"
-                    f"{', and that no row is joined' * labels}."
-                ]
-                if self.least > 1
-                else []
-            ),
-            *(
-                [
-                    "Several rows may have the same partner. Thresholds count partners: of n rows "
-                    "with one partner each counts as 1/n or somewhat less, and as nothing if there "
-                    f"are more than {WHOLE}. Sums have every row: an owner on the anchor's side "
-                    "that repeats a row often can nearly read its partner from a cluster's mean."
-                ]
-                if self.relation == "m:1"
-                else []
-            ),
-            "The clouds learn nothing of the matches, not even their number.",
         ]
+        if self.least > 1:
+            told.append(
+                f"With fewer than {self.least} joined rows, owners are told zeros"
+                f"{', and that no row is joined' * labels}."
+            )
+        if several:
+            told.append(
+                "Several rows may have the same partner. Thresholds count partners: of n rows with "
+                "one partner each counts as 1/n or somewhat less, and as nothing if there are more "
+                f"than {WHOLE}. Sums have every row: an owner on the anchor's side that repeats a "
+                "row often can nearly read its partner from a cluster's mean."
+            )
+        return [*told, "The clouds learn nothing of the matches, not even their number."]

@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 from ppodc.errors import InputError
 from ppodc.linkage.blocks.candidates import Block, Work, pairs_of
 from ppodc.linkage.compare.comparisons import Comparisons
-from ppodc.linkage.compare.first_pass import (
-    brought_home,
-    counted_first,
-    first_needs,
-    take_in_keys,
-    taken_away,
-)
+from ppodc.linkage.compare.first_pass import brought_home, taken_away
 from ppodc.linkage.joined import joined_rows
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.findings import LANES, Found, Joined, Uploads, Words
@@ -42,8 +36,6 @@ class Joiner:
         self._session, self._columns = session, columns
         self.compared = Comparisons(session, columns.job, columns.spec.schema)
         self._values: dict[int, U64Array] = {}  # joined columns of each upload, additive
-        self._keys: dict[int, Bits] = {}  # of earlier passes
-        self._switches: dict[int, NDArray[np.uint64]] = {}  # as uploaded
         self._lanes = self._places()
 
     def _places(self) -> dict[int, tuple[slice, tuple[int, ...]]]:
@@ -72,9 +64,6 @@ class Joiner:
         self.compared.take_in(shard, share, layout)
         joined = share[:, layout.width :]
         self._values[upload] = joined.copy() if self._session.role == 1 else U64(0) - joined
-        if layout.has_passes:
-            self._switches[upload] = share[:, layout.switches]
-            self._keys[upload] = take_in_keys(self._session, share[:, layout.earlier])
 
     # ------------------------------------------------------------------ fetching
 
@@ -89,11 +78,11 @@ class Joiner:
         groups, kind = self._groups(uploads), LANES[uploads.top]
         width = sum(lanes.stop - lanes.start for lanes in groups.values())
         fetched, used = np.zeros((anchor, width), kind), np.zeros(others, kind)
-        first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
+        first = uploads.places
         bits, tables = [], dict[int, Lanes]()
         for batch in batches:
             x, y = batch[0][0].x, batch[0][0].y
-            blocks, matched = [each.block for each, _ in batch], self._counted(batch)
+            blocks, matched = [each.block for each, _ in batch], [bits for _, bits in batch]
             theirs = uploads.rows[y]
             lanes, places = groups[theirs.owner, theirs.number], self._lanes[theirs.owner][1]
             own = slice(first[x], first[x] + uploads.rows[x].count)
@@ -107,17 +96,7 @@ class Joiner:
         return Found(fetched, used, np.concatenate([np.empty(0, np.uint8), *bits]))
 
     def _needs(self, batch: Sequence[Work]) -> Needs:
-        pairs = pairs_of(batch)
-        return joined_rows.fetch_needs(pairs) + first_needs(batch[0].earlier, pairs)
-
-    def _counted(self, batch: Sequence[tuple[Work, Bits]]) -> list[Bits]:
-        """Match bits of a batch without those of pairs that an earlier pass has."""
-        first, matched = batch[0][0], [bits for _, bits in batch]
-        if not first.earlier:
-            return matched
-        blocks = [work.block for work, _ in batch]
-        keys = self._keys[first.x], self._keys[first.y]
-        return counted_first(self._session, *keys, first.earlier, blocks, matched)
+        return joined_rows.fetch_needs(pairs_of(batch))
 
     # ------------------------------------------------------------------- joining
 
@@ -125,7 +104,9 @@ class Joiner:
         """The joined rows, from what all portions of all the work have found."""
         session, top = self._session, uploads.top
         fetched = self._home(self._by_side(found.fetched, uploads), uploads.of_anchor(), top)
-        counts = np.ascontiguousarray(fetched[:, [lane.stop - 1 for lane, _ in self._all]])
+        counts = np.ascontiguousarray(
+            fetched[:, [lane.stop - 1 for lane, _ in self._lanes.values()]]
+        )
         few = joined_rows.below_two(session, counts, top)
         if self._columns.join.relation == "1:1":
             has = self._mutual(found, work, uploads)
@@ -163,17 +144,13 @@ class Joiner:
         counted = np.repeat(kept[:, None], apart, axis=1)
         return joined_rows.both(self._session, counted, own)
 
-    @property
-    def _all(self) -> list[tuple[slice, tuple[int, ...]]]:
-        return list(self._lanes.values())
-
     def _home(self, sums: U64Array, uploads: Iterator[tuple[int, Rows, int]], top: int) -> U64Array:
         """Sums (rows of all passes, columns) of the rows of first passes over all passes."""
         parts = [np.empty((0, sums.shape[1]), U64)]
         for number, rows, at in uploads:
             part = AdditiveShare(np.ascontiguousarray(sums[at : at + rows.count])[..., None])
             if rows.passes and rows.count:
-                switches = self._switches[number]
+                switches = self.compared.switches[number]
                 part = brought_home(self._session, part, switches, rows.passes, top)
             parts.append(part.limbs[..., 0])
         return np.concatenate(parts)
@@ -192,11 +169,15 @@ class Joiner:
         numbers = joined_rows.as_numbers(session, rows).limbs[..., 0]
         return joined_rows.parity(self._home(numbers, uploads.of_anchor(), 1))
 
+    def _used(self, found: Found, uploads: Uploads) -> U64Array:
+        """How many partners the rows of the other sides have, in all passes."""
+        used = found.used.astype(U64)[:, None]
+        return self._home(used, uploads.of_others(), uploads.top)
+
     def _ones(self, found: Found, uploads: Uploads) -> Bits:
         """Shares of [the row has one partner], at all places of each row of the other sides."""
-        session, top = self._session, uploads.top
-        used = self._home(found.used.astype(U64)[:, None], uploads.of_others(), top)
-        one = joined_rows.exactly_one(session, used, top)
+        session = self._session
+        one = joined_rows.exactly_one(session, self._used(found, uploads), uploads.top)
         if not self._columns.layout.has_passes:
             return one.reshape(-1)
         numbers = joined_rows.as_numbers(session, one)
@@ -205,8 +186,7 @@ class Joiner:
     def _parts(self, found: Found, work: Sequence[Work], uploads: Uploads) -> U64Array:
         """Of a row with one partner, the part that it is of its rows: (rows, other sides)."""
         session, anchor = self._session, uploads.counts()[0]
-        used = self._home(found.used.astype(U64)[:, None], uploads.of_others(), uploads.top)
-        parts = joined_rows.part_of_one(session, used, uploads.top)
+        parts = joined_rows.part_of_one(session, self._used(found, uploads), uploads.top)
         if self._columns.layout.has_passes:
             numbers = AdditiveShare(parts.astype(U64).reshape(-1, 1, 1))
             parts = self._at_all_places(numbers, uploads).astype(np.uint8)
@@ -219,7 +199,7 @@ class Joiner:
         self, found: Found, work: Sequence[Work], uploads: Uploads
     ) -> Iterator[tuple[list[Block], list[Bits], int, slice, slice]]:
         """Blocks and their match bits, the other side, and the places of the rows of both."""
-        first = {n: at for n, _, at in (*uploads.of_anchor(), *uploads.of_others())}
+        first = uploads.places
         at = 0
         for batch in grouped(work, self._columns.job.rule.batch_pairs):
             x, y = uploads.rows[batch[0].x], uploads.rows[batch[0].y]
@@ -237,7 +217,8 @@ class Joiner:
         for number, rows, _ in uploads.of_others():
             own = numbers[at : at + rows.passes[0]]
             at += rows.passes[0]
-            parts.append(taken_away(self._session, own, self._switches[number], rows.passes, 1))
+            switches = self.compared.switches[number]
+            parts.append(taken_away(self._session, own, switches, rows.passes, 1))
         return AdditiveShare.concat(parts).limbs[..., 0].reshape(-1)
 
     def _filled(self, keep: Bits, fetched: U64Array, side: int, uploads: Uploads) -> U64Array:
@@ -255,8 +236,6 @@ class Joiner:
         """Forget all rows."""
         self.compared.close()
         self._values.clear()
-        self._keys.clear()
-        self._switches.clear()
 
 
 def _unpacked(

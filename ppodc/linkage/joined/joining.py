@@ -21,8 +21,8 @@ from ppodc.linkage import schedule
 from ppodc.linkage.blocks.candidates import Work, pairs_of
 from ppodc.linkage.joined.columns import JoinedColumns
 from ppodc.linkage.joined.findings import Found, Joined, Uploads, lane_bytes
-from ppodc.linkage.plan import Round, link_task
-from ppodc.linkage.schedule import LEFT, RIGHT, Rows, shard_name
+from ppodc.linkage.plan import link_task
+from ppodc.linkage.schedule import LEFT, RIGHT, Round, Rows, shard_name
 from ppodc.linkage.tokens import ROW_BITS
 from ppodc.pairs.plan import SlotView, Task
 from ppodc.pairs.shards import Shard, split
@@ -235,7 +235,7 @@ class Joining:
     def _of(self, shard: Shard) -> tuple[Any, Any, Any, Any]:
         """The joined columns of a shard's rows, who counts, whose partners they are, weights."""
         if self.joined is None:
-            raise InputError("the rows are not joined yet.")
+            raise StateError("the rows are not joined yet.")
         first = next(
             at + shard.first - rows.first
             for rows, at in self._placed()

@@ -8,7 +8,7 @@ import base64
 import binascii
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ppodc.errors import SpecError, TableError
 from ppodc.linkage.rules.rule import MAX_WEIGHT, CellError, Ints, Record, Rule, Thresholds
 from ppodc.records.schema import Schema
-from ppodc.toml_document import check_keys, check_whole, fraction
+from ppodc.toml_document import check_whole, fraction
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.filter_match import FilterMatcher
@@ -30,6 +30,7 @@ class Dice(Rule):
     """Bit filters of `bits` bits: twice the common ones over all ones, at least `threshold`."""
 
     name: ClassVar[str] = "dice"
+    keys: ClassVar[tuple[str, ...]] = ("bits", "threshold")
 
     bits: int
     threshold: Fraction
@@ -45,14 +46,6 @@ class Dice(Rule):
     @property
     def batch_pairs(self) -> int:
         return (1 << 24) // self.bits
-
-    @classmethod
-    def from_dict(cls, table: dict[str, Any]) -> Self:
-        check_keys(table, "rule dice", required=("rule", "bits", "threshold"))
-        return cls(table["bits"], table["threshold"])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"rule": self.name, "bits": self.bits, "threshold": str(self.threshold)}
 
     def check(self, schema: Schema) -> None:
         if [(text.signs, text.longest) for text in schema.texts] != [("filter", self.bits)]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from ppodc.linkage.blocks.cells import Boxes, Coordinates, gaps
 from ppodc.linkage.rules.rule import Ints, Record, Rule, Thresholds
 from ppodc.linkage.symbols import MAX_LENGTH, NONE, codes, levenshtein
 from ppodc.records.schema import Schema
-from ppodc.toml_document import check_keys, check_whole
+from ppodc.toml_document import check_whole
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.matcher import Matcher
@@ -27,6 +27,7 @@ class EditDistance(Rule):
     """
 
     name: ClassVar[str] = "edit"
+    keys: ClassVar[tuple[str, ...]] = ("attributes", "limit")
 
     attributes: int
     limit: int
@@ -34,14 +35,6 @@ class EditDistance(Rule):
     def __post_init__(self) -> None:
         check_whole(self.attributes, "the number of string attributes", 1, 16)
         check_whole(self.limit, "the limit of an edit distance", 0, MAX_LENGTH)
-
-    @classmethod
-    def from_dict(cls, table: dict[str, Any]) -> Self:
-        check_keys(table, "rule edit", required=("rule", "attributes", "limit"))
-        return cls(table["attributes"], table["limit"])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"rule": self.name, "attributes": self.attributes, "limit": self.limit}
 
     def check(self, schema: Schema) -> None:
         if len(schema.texts) != self.attributes or any(t.signs == "filter" for t in schema.texts):

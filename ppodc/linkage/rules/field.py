@@ -11,18 +11,19 @@ the most characters of a text within an edit distance, the bits of any other val
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from ppodc.errors import InputError, SpecError, TableError
 from ppodc.linkage.blocks.candidates import BATCH_PAIRS
 from ppodc.linkage.exact_codes import number_bits, text_bits, text_code
+from ppodc.linkage.rules.outcomes import Bits, Outcomes
 from ppodc.linkage.rules.rule import MAX_WEIGHT, Ints
 from ppodc.linkage.symbols import MAX_LENGTH, NONE, codes, levenshtein
 from ppodc.records.schema import Column, Schema, TextColumn
-from ppodc.toml_document import check_keys, check_whole
+from ppodc.toml_document import check_keys, check_whole, plain
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.field_parts import FieldPart
@@ -36,22 +37,36 @@ class Field(ABC):
     """One comparison; `most` is its tolerance."""
 
     how: ClassVar[str]  # in a spec
-    most_allowed: ClassVar[int] = 0
+    keys: ClassVar[tuple[str, ...]] = ("max", "weight")  # of an entry in a spec, in this order
+    required: ClassVar[tuple[str, ...]] = ()  # of these
+    most_allowed: ClassVar[int] = 0  # 0: there is no tolerance
 
     column: str
     most: int = 0
     weight: int = 1
 
     def __post_init__(self) -> None:
-        where = f"field {self.column!r}"
-        check_whole(self.most, f"max of {where}", 0, self.most_allowed)
-        check_whole(self.weight, f"weight of {where}", 1, MAX_WEIGHT)
+        check_whole(self.most, f"max of {self.where}", 0, self.most_allowed)
+        check_whole(self.weight, f"weight of {self.where}", 1, MAX_WEIGHT)
 
     @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "Field":
+    def from_dict(cls, entry: dict[str, Any]) -> Self:
         """Parse an entry of `fields` in a spec."""
-        check_keys(entry, "rule fields", required=("column", "compare"), optional=("max", "weight"))
-        return cls(entry["column"], entry.get("max", 0), entry.get("weight", 1))
+        required = ("column", "compare", *cls.required)
+        optional = [key for key in cls.keys if key not in cls.required]
+        check_keys(entry, "rule fields", required=required, optional=optional)
+        given = {_attribute(key): entry[key] for key in entry if key != "compare"}
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry that `from_dict` reads."""
+        values = {key: plain(getattr(self, _attribute(key))) for key in self.keys}
+        return {"column": self.column, "compare": self.how, **values}
+
+    @property
+    def where(self) -> str:
+        """The field, as errors name it."""
+        return f"field {self.column!r}"
 
     @property
     def named(self) -> list[str]:
@@ -68,60 +83,50 @@ class Field(ABC):
         """The most points that a pair can get."""
         return self.weight
 
-    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
-        """Bits of the comparison of two values: the protocols reproduce them."""
-        return (self.agrees(a, b),)
+    @abstractmethod
+    def describe(self) -> str:
+        """Say what the field counts for what."""
 
-    def score(self, a: Any, b: Any) -> int:
-        """Points of two values."""
-        return sum(p for p, bit in zip(self.points, self.bits(a, b), strict=True) if bit)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry that `from_dict` reads."""
-        values = {"max": self.most, "weight": self.weight}
-        return {"column": self.column, "compare": self.how, **values}
+    # ---------------------------------------------------------------- columns
 
     def check(self, schema: Schema) -> None:
         """Refuse a column that the field does not fit, and a tolerance that any two values meet."""
         column = self.of(schema)
         self._check_type(column)
-        if isinstance(column, TextColumn):
-            self._check_tolerance(column.longest)
-            return
+        largest = column.longest if isinstance(column, TextColumn) else self._whole_range(column)
+        if self.most_allowed and self.most >= largest:
+            raise SpecError(
+                f"{self.where}: with max {self.most} any two values would agree: they are at most "
+                f"{largest} apart."
+            )
+
+    def _whole_range(self, column: Column) -> int:
         if column.high - column.low >= 1 << COLUMN_BITS or column.low % 1 or column.high % 1:
             raise SpecError(
-                f"field {self.column!r}: a field of numbers needs whole bounds less than 2^20 "
-                "apart."
+                f"{self.where}: a field of numbers needs whole bounds less than 2^20 apart."
             )
-        self._check_tolerance(int(column.high - column.low))
+        return int(column.high - column.low)
 
     def of(self, schema: Schema) -> Column | TextColumn:
         """Return the column that the field compares."""
-        every: list[Column | TextColumn] = [*schema.texts, *schema.columns]
-        found = next((column for column in every if column.name == self.column), None)
+        return self._found(schema, self.column)
+
+    def _found(self, schema: Schema, name: str) -> Column | TextColumn:
+        found = schema.named(name)
         if found is None:
-            raise SpecError(f"field {self.column!r} is no column of the schema.")
+            raise SpecError(f"field {name!r} is no column of the schema.")
         return found
 
-    @abstractmethod
     def _check_type(self, column: Column | TextColumn) -> None:
-        """Refuse a column of the wrong type."""
+        """Refuse a column of the wrong type: most fields compare texts."""
+        self._text(column)
 
-    def _check_tolerance(self, largest: int) -> None:
-        """Refuse a tolerance as large as the largest difference."""
-        if self.most >= largest:
-            raise SpecError(
-                f"field {self.column!r}: with max {self.most} any two values would agree: they are "
-                f"at most {largest} apart."
-            )
+    def _text(self, column: Column | TextColumn) -> TextColumn:
+        if not isinstance(column, TextColumn) or column.signs == "filter":
+            raise SpecError(f"{self.where}: {self.how} compares columns of words or digits.")
+        return column
 
-    @abstractmethod
-    def describe(self) -> str:
-        """Say when the field agrees."""
-
-    def describe_points(self) -> str:
-        """Say what the field counts for what."""
-        return f"{self.describe()}, weight {self.weight}"
+    # -------------------------------------------------------------- encoding
 
     def size(self, schema: Schema) -> int:
         """Characters of a text within an edit distance, bits of any other value."""
@@ -167,19 +172,37 @@ class Field(ABC):
 
     @abstractmethod
     def decode(self, entry: Sequence[int]) -> Any:
-        """Return the value of one encoded row as `agrees` compares it; None if it is missing."""
+        """Return the value of one encoded row as `bits` compares it; None if it is missing."""
 
-    def agrees(self, a: Any, b: Any) -> bool:
-        """Whether two values agree; a missing one agrees with nothing."""
-        return a is not None and b is not None and self._agrees(a, b)
+    # ------------------------------------------------------------- comparing
+
+    def bits(self, a: Any, b: Any) -> Bits:
+        """Bits of the comparison of two values: the protocols reproduce them."""
+        if a is None or b is None:
+            return (False,) * len(self.points)
+        return self._bits(a, b)
 
     @abstractmethod
-    def _agrees(self, a: Any, b: Any) -> bool:
-        """Whether two values that are present agree."""
+    def _bits(self, a: Any, b: Any) -> Bits:
+        """Bits of two values that are present."""
+
+    def score(self, a: Any, b: Any) -> int:
+        """Points of two values."""
+        return sum(p for p, bit in zip(self.points, self.bits(a, b), strict=True) if bit)
 
     @abstractmethod
     def part(self, size: int) -> "FieldPart":
         """Return the comparison on shares."""
+
+    # ------------------------------------------------------------- suggesting
+
+    def levelled(self, schema: Schema) -> "Field":
+        """The field with a weight for each level and points for missing texts, if it has any."""
+        return self
+
+    def weighed(self, outcomes: Outcomes) -> "Field":
+        """The field with the weights that these frequencies of its outcomes make."""
+        return replace(self, weight=max(1, outcomes.gain((True,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +217,10 @@ class Exact(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if isinstance(column, TextColumn) and column.signs == "filter":
-            raise SpecError(f"field {self.column!r}: a filter is compared by the rule dice.")
-
-    def _check_tolerance(self, largest: int) -> None:
-        """There is none."""
+            raise SpecError(f"{self.where}: a filter is compared by the rule dice.")
 
     def describe(self) -> str:
-        return "equal"
+        return f"equal, weight {self.weight}"
 
     def width(self, size: int) -> int:
         return -(-(size + 1) // COLUMN_BITS)
@@ -217,19 +237,24 @@ class Exact(Field):
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
         word = 1 if value is None else whole(value, size) << 1
-        each = self.column_bits(size)
-        return [word >> each * place & ((1 << each) - 1) for place in range(self.width(size))]
+        return cut(word, self.width(size), self.column_bits(size))
 
     def decode(self, entry: Sequence[int]) -> Any:
         return None if entry[0] & 1 else tuple(entry)
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return bool(a == b)
+    def _bits(self, a: Any, b: Any) -> Bits:
+        return (a == b,)
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.field_parts import ExactPart
 
         return ExactPart(self, size)
+
+    def levelled(self, schema: Schema) -> Field:
+        from ppodc.linkage.rules.levels import FrequencyClasses
+
+        text = isinstance(self.of(schema), TextColumn)
+        return FrequencyClasses(self.column) if text else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,10 +269,10 @@ class Numeric(Field):
 
     def _check_type(self, column: Column | TextColumn) -> None:
         if isinstance(column, TextColumn):
-            raise SpecError(f"field {self.column!r}: numeric compares columns of numbers.")
+            raise SpecError(f"{self.where}: numeric compares columns of numbers.")
 
     def describe(self) -> str:
-        return f"at most {self.most} apart"
+        return f"at most {self.most} apart, weight {self.weight}"
 
     def width(self, size: int) -> int:
         return 2
@@ -258,8 +283,8 @@ class Numeric(Field):
     def decode(self, entry: Sequence[int]) -> Any:
         return entry[0] if entry[1] else None
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return abs(int(a) - int(b)) <= self.most
+    def _bits(self, a: Any, b: Any) -> Bits:
+        return (abs(int(a) - int(b)) <= self.most,)
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.field_parts import NumericPart
@@ -278,17 +303,11 @@ class Edit(Field):
     how: ClassVar[str] = "edit"
     most_allowed: ClassVar[int] = MAX_LENGTH
 
-    def _check_type(self, column: Column | TextColumn) -> None:
-        if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise SpecError(f"field {self.column!r}: edit compares columns of words or digits.")
-
     def describe(self) -> str:
-        return f"edit distance at most {self.most}"
+        return f"edit distance at most {self.most}, weight {self.weight}"
 
     def size(self, schema: Schema) -> int:
-        column = self.of(schema)
-        self._check_type(column)
-        return column.longest if isinstance(column, TextColumn) else 0
+        return self._text(self.of(schema)).longest
 
     def width(self, size: int) -> int:
         return size + self.most + 1
@@ -304,13 +323,18 @@ class Edit(Field):
     def decode(self, entry: Sequence[int]) -> Any:
         return None if entry[-1] else tuple(code for code in entry[:-1] if code != NONE)
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return levenshtein(a, b) <= self.most
+    def _bits(self, a: Any, b: Any) -> Bits:
+        return (levenshtein(a, b) <= self.most,)
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.field_parts import EditPart
 
         return EditPart(self, size)
+
+    def levelled(self, schema: Schema) -> Field:
+        from ppodc.linkage.rules.levels import EditLevels
+
+        return EditLevels(self.column, weights=(1,) * (self.most + 1))
 
 
 def exact(column: str, *, weight: int = 1) -> Exact:
@@ -326,6 +350,16 @@ def edit(column: str, *, max: int, weight: int = 1) -> Edit:  # noqa: A002 - as 
 def numeric(column: str, *, max: int, weight: int = 1) -> Numeric:  # noqa: A002 - as above
     """A field within a difference of encoded values."""
     return Numeric(column, max, weight)
+
+
+def _attribute(key: str) -> str:
+    """The attribute of a field that a key of a spec stands for."""
+    return "most" if key == "max" else key
+
+
+def cut(word: int, columns: int, bits: int) -> list[int]:
+    """A number cut into columns of some bits each, the lowest first."""
+    return [word >> bits * place & ((1 << bits) - 1) for place in range(columns)]
 
 
 def whole(value: Any, bits: int) -> int:

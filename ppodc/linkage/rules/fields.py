@@ -82,7 +82,7 @@ class Fields(Rule):
 
     def describe(self) -> str:
         return f"the weights of these fields that agree reach {self.threshold}: " + "; ".join(
-            f"{' and '.join(field.named)} ({field.describe_points()})" for field in self.fields
+            f"{' and '.join(field.named)} ({field.describe()})" for field in self.fields
         )
 
     @property

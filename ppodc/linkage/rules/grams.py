@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ppodc.errors import SpecError
-from ppodc.linkage.rules.field import COLUMN_BITS, Field
-from ppodc.linkage.rules.levels import check_weights, missing_points, steps
-from ppodc.linkage.rules.rule import MAX_WEIGHT
+from ppodc.linkage.rules.field import COLUMN_BITS, cut
+from ppodc.linkage.rules.levels import Weights
+from ppodc.linkage.rules.outcomes import Bits
 from ppodc.linkage.symbols import NONE, OTHER, codes
-from ppodc.records.schema import Column, Schema, TextColumn
-from ppodc.toml_document import check_keys, check_whole, fraction
+from ppodc.records.schema import Schema
+from ppodc.toml_document import check_whole, fraction
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.field_parts import FieldPart
@@ -33,22 +33,23 @@ _DIGIT_PLACES = {OTHER: 10, NONE: 11}  # of the codes beside 0..9 in a column of
 
 
 @dataclass(frozen=True, slots=True)
-class Grams(Field):
+class Grams(Weights):
     """Texts whose Dice coefficient reaches a limit of `least` have the weight beside it."""
 
     how: ClassVar[str] = "grams"
+    keys: ClassVar[tuple[str, ...]] = ("q", "least", "weights", "missing")
+    required: ClassVar[tuple[str, ...]] = ("least", "weights")
 
     least: tuple[Fraction, ...] = (Fraction(4, 5),)
-    weights: tuple[int, ...] = (1,)
     q: int = 2
-    missing: int = 0
 
     def __post_init__(self) -> None:
-        where = f"field {self.column!r}"
+        where = self.where
         check_whole(self.q, f"q of {where}", 1, 3)
-        check_whole(self.missing, f"missing of {where}", 0, MAX_WEIGHT)
-        weights = check_weights(self, self.weights, _MOST_LEVELS)
+        if not isinstance(self.least, list | tuple):
+            raise SpecError(f"{where}: least must be a list of numbers")
         least = tuple(fraction(limit, f"least of {where}") for limit in self.least)
+        weights = self._checked(self.weights, _MOST_LEVELS)
         if list(least) != sorted(set(least), reverse=True) or len(least) != len(weights):
             raise SpecError(
                 f"{where}: give falling limits, such as least = [0.9, 0.7], and as many weights."
@@ -57,63 +58,24 @@ class Grams(Field):
             raise SpecError(
                 f"{where}: a limit of least must be above 0, at most 1 and of at most 3 digits."
             )
-        if list(weights) != sorted(weights, reverse=True):
-            raise SpecError(f"{where}: weights must not grow as texts get less alike.")
+        self._keep_falling(_MOST_LEVELS)
         object.__setattr__(self, "least", least)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "weight", weights[0])
-
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "Grams":
-        keys = ("column", "compare", "least", "weights")
-        check_keys(entry, "rule fields", required=keys, optional=("q", "missing"))
-        if not isinstance(entry["least"], list):
-            raise SpecError(f"field {entry['column']!r}: least must be a list of numbers")
-        rest = {name: entry[name] for name in ("q", "missing") if name in entry}
-        least = tuple(entry["least"])
-        return cls(entry["column"], least=least, weights=entry["weights"], **rest)
-
-    def to_dict(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"column": self.column, "compare": self.how, "q": self.q}
-        entry |= {"least": list(map(str, self.least)), "weights": list(self.weights)}
-        return entry | ({"missing": self.missing} if self.missing else {})
 
     def check(self, schema: Schema) -> None:
-        column = self.of(schema)
-        self._check_type(column)
         possible = self.size(schema)
         if possible > MOST_GRAMS:
             raise SpecError(
-                f"field {self.column!r}: these characters make {possible:,} {self.q}-grams, "
-                f"and at most {MOST_GRAMS:,} can be compared: take a smaller q."
+                f"{self.where}: these characters make {possible:,} {self.q}-grams, and at most "
+                f"{MOST_GRAMS:,} can be compared: take a smaller q."
             )
 
-    def _check_type(self, column: Column | TextColumn) -> None:
-        if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise SpecError(f"field {self.column!r}: grams compares columns of words or digits.")
-
-    def describe(self) -> str:
-        return f"Dice of {self.q}-grams at least {_shown(self.least[-1])}"
-
-    def describe_points(self) -> str:
+    def _told(self) -> list[str]:
         both = zip(self.least, self.weights, strict=True)
-        told = [f"Dice of {self.q}-grams from {_shown(limit)} on counts {w}" for limit, w in both]
-        return ", ".join([*told, *missing_points(self.missing)])
-
-    @property
-    def points(self) -> tuple[int, ...]:
-        return (*steps(self.weights), self.missing)
-
-    @property
-    def largest(self) -> int:
-        return max(*self.weights, self.missing)
+        return [f"Dice of {self.q}-grams from {float(p):g} on counts {w}" for p, w in both]
 
     def size(self, schema: Schema) -> int:
         """Number of possible grams."""
-        column = self.of(schema)
-        self._check_type(column)
-        digits = isinstance(column, TextColumn) and column.signs == "digits"
-        return int(_SYMBOLS["digits" if digits else "words"] ** self.q)
+        return int(_SYMBOLS[self._text(self.of(schema)).signs] ** self.q)
 
     @property
     def batch_pairs(self) -> int:
@@ -124,8 +86,7 @@ class Grams(Field):
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
         word = 1 if value is None else self.grams(value, digits=digits) << 1
-        every = range(self.width(size))
-        return [word >> COLUMN_BITS * place & ((1 << COLUMN_BITS) - 1) for place in every]
+        return cut(word, self.width(size), COLUMN_BITS)
 
     def grams(self, text: str, *, digits: bool) -> int:
         """Set of a text's grams: bit g stands for gram g."""
@@ -147,18 +108,10 @@ class Grams(Field):
         word = sum(part << COLUMN_BITS * place for place, part in enumerate(entry))
         return None if word & 1 else word >> 1
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return self._reached(a, b)[-1]
-
-    def _reached(self, a: int, b: int) -> list[bool]:
+    def _bits(self, a: Any, b: Any) -> Bits:
         """Whether each limit is reached; two texts without any gram are equal."""
         common, ones = (a & b).bit_count(), a.bit_count() + b.bit_count()
-        return [2 * p.denominator * common >= p.numerator * ones for p in self.least]
-
-    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
-        if a is None or b is None:
-            return (*[False] * len(self.least), True)
-        return (*self._reached(a, b), False)
+        return tuple(2 * p.denominator * common >= p.numerator * ones for p in self.least)
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.gram_parts import GramsPart
@@ -179,7 +132,3 @@ def grams(
     counted = [weights] if isinstance(weights, int) else list(weights)
     known = tuple(fraction(limit, f"least of field {column!r}") for limit in limits)
     return Grams(column, least=known, weights=tuple(counted), q=q, missing=missing)
-
-
-def _shown(limit: Fraction) -> str:
-    return f"{float(limit):g}"

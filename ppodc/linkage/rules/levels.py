@@ -8,20 +8,22 @@ Values that are there and differ get 0 points. A missing value says less against
 different one: `missing` are the points of a pair of which at least one value is missing.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ppodc.errors import SpecError, TableError
-from ppodc.linkage.exact_codes import CODE_BITS
-from ppodc.linkage.rules.field import Edit, Exact, Field, whole
+from ppodc.linkage.exact_codes import CODE_BITS, digest_code
+from ppodc.linkage.rules.field import Edit, Exact, Field
+from ppodc.linkage.rules.outcomes import Bits, Outcomes
 from ppodc.linkage.rules.rule import MAX_WEIGHT, Ints
 from ppodc.linkage.symbols import levenshtein, normalise
 from ppodc.records.schema import Column, Schema, TextColumn
-from ppodc.toml_document import check_keys, check_whole
+from ppodc.toml_document import check_whole
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.field_parts import FieldPart
@@ -33,75 +35,109 @@ _MAX_CLASSES = 8
 _CODE = Exact("code")  # how a text is encoded by 40 bits of its digest
 
 
-def check_weights(field: Field, weights: Any, most: int) -> tuple[int, ...]:
-    if not isinstance(weights, list | tuple) or not 1 <= len(weights) <= most:
-        raise SpecError(f"field {field.column!r}: weights must be a list of 1 to {most} numbers")
-    for weight in weights:
-        check_whole(weight, f"a weight of field {field.column!r}", 0, MAX_WEIGHT)
-    if not any(weights):
-        raise SpecError(f"field {field.column!r}: at least one weight must be more than 0.")
-    return tuple(weights)
+@dataclass(frozen=True, slots=True)
+class Levelled(Field):
+    """A field with several bits, of which the last says that a value is missing."""
 
+    missing: int = 0
 
-def steps(weights: Sequence[int]) -> list[int]:
-    """Points of bits of which each is set where the one before is: their sums are the weights."""
-    return [own - after for own, after in zip(weights, [*weights[1:], 0], strict=True)]
+    def to_dict(self) -> dict[str, Any]:
+        entry = Field.to_dict(self)
+        return entry if self.missing else {k: v for k, v in entry.items() if k != "missing"}
+
+    def _checked(self, weights: Any, most: int) -> tuple[int, ...]:
+        """Weights of a spec, 1 to `most` of them."""
+        check_whole(self.missing, f"missing of {self.where}", 0, MAX_WEIGHT)
+        if not isinstance(weights, list | tuple) or not 1 <= len(weights) <= most:
+            raise SpecError(f"{self.where}: weights must be a list of 1 to {most} numbers")
+        for weight in weights:
+            check_whole(weight, f"a weight of {self.where}", 0, MAX_WEIGHT)
+        if not any(weights):
+            raise SpecError(f"{self.where}: at least one weight must be more than 0.")
+        return tuple(weights)
+
+    def describe(self) -> str:
+        missing = [f"a missing value {self.missing}"] if self.missing else []
+        return ", ".join([*self._told(), *missing])
+
+    @abstractmethod
+    def _told(self) -> list[str]:
+        """Say what each level counts."""
+
+    def bits(self, a: Any, b: Any) -> Bits:
+        if a is None or b is None:
+            return self._absent
+        return (*self._bits(a, b), False)
+
+    @property
+    def _absent(self) -> Bits:
+        """Bits of a pair of which a value is missing."""
+        return (*[False] * (len(self.points) - 1), True)
 
 
 @dataclass(frozen=True, slots=True)
-class EditLevels(Edit):
-    """Texts at edit distance 0, 1, 2, ... have the weights of this list; beyond it none."""
-
-    how: ClassVar[str] = "levels"
+class Weights(Levelled):
+    """A field with a list of weights, of which a pair gets one: the more alike, the earlier."""
 
     weights: tuple[int, ...] = (1,)
-    missing: int = 0
 
-    def __post_init__(self) -> None:
-        weights = check_weights(self, self.weights, 5)
+    def _keep_falling(self, most: int) -> None:
+        weights = self._checked(self.weights, most)
         if list(weights) != sorted(weights, reverse=True):
-            raise SpecError(f"field {self.column!r}: weights must not grow with the distance.")
-        check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
+            raise SpecError(f"{self.where}: weights must not grow as texts get less alike.")
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "most", len(weights) - 1)
         object.__setattr__(self, "weight", weights[0])
-
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "EditLevels":
-        keys = ("column", "compare", "weights")
-        check_keys(entry, "rule fields", required=keys, optional=("missing",))
-        return cls(entry["column"], weights=entry["weights"], missing=entry.get("missing", 0))
-
-    def to_dict(self) -> dict[str, Any]:
-        entry = {"column": self.column, "compare": self.how, "weights": list(self.weights)}
-        return entry | ({"missing": self.missing} if self.missing else {})
-
-    def describe_points(self) -> str:
-        levels = [f"edit distance {d} counts {w}" for d, w in enumerate(self.weights)]
-        return ", ".join([*levels, *missing_points(self.missing)])
 
     @property
     def points(self) -> tuple[int, ...]:
-        return (*steps(self.weights), self.missing)
+        """Each bit is set where the one before is, so that sums of points are the weights."""
+        falls = [own - after for own, after in pairwise((*self.weights, 0))]
+        return (*falls, self.missing)
 
     @property
     def largest(self) -> int:
         return max(*self.weights, self.missing)
 
-    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
-        if a is None or b is None:
-            return (*[False] * len(self.weights), True)
+    def weighed(self, outcomes: Outcomes) -> Field:
+        most = len(self.weights)
+        levels = [(False,) * d + (True,) * (most - d) + (False,) for d in range(most)]
+        found = [max(0, outcomes.gain(level)) for level in levels]
+        weights = np.maximum.accumulate(found[::-1])[::-1].tolist()
+        weights[0] = max(1, weights[0])
+        missing = max(0, outcomes.gain(self._absent))
+        return replace(self, weights=tuple(weights), missing=missing)
+
+
+@dataclass(frozen=True, slots=True)
+class EditLevels(Weights, Edit):
+    """Texts at edit distance 0, 1, 2, ... have the weights of this list; beyond it none."""
+
+    how: ClassVar[str] = "levels"
+    keys: ClassVar[tuple[str, ...]] = ("weights", "missing")
+    required: ClassVar[tuple[str, ...]] = ("weights",)
+
+    def __post_init__(self) -> None:
+        self._keep_falling(5)
+        object.__setattr__(self, "most", len(self.weights) - 1)
+
+    def _told(self) -> list[str]:
+        return [f"edit distance {d} counts {w}" for d, w in enumerate(self.weights)]
+
+    def _bits(self, a: Any, b: Any) -> Bits:
         distance = levenshtein(a, b)
-        return (*(distance <= d for d in range(len(self.weights))), False)
+        return tuple(distance <= d for d in range(len(self.weights)))
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.level_parts import EditLevelsPart
 
         return EditLevelsPart(self, size)
 
+    def levelled(self, schema: Schema) -> Field:
+        return self
+
 
 @dataclass(frozen=True, slots=True)
-class Dates(Field):
+class Dates(Levelled):
     """Dates of 8 digits, year, month and day, each with a weight where it is equal.
 
     `exchanged` counts where month and day of one are day and month of the other, and differ. As
@@ -109,45 +145,29 @@ class Dates(Field):
     """
 
     how: ClassVar[str] = "date"
+    keys: ClassVar[tuple[str, ...]] = ("year", "month", "day", "exchanged", "missing")
 
     year: int = 1
     month: int = 1
     day: int = 1
     exchanged: int = 0
-    missing: int = 0
 
     def __post_init__(self) -> None:
-        weights = check_weights(self, (self.year, self.month, self.day, self.exchanged), 4)
-        check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
+        weights = self._checked((self.year, self.month, self.day, self.exchanged), 4)
         object.__setattr__(self, "weight", sum(weights[:3]))
 
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "Dates":
-        names = ("year", "month", "day", "exchanged", "missing")
-        check_keys(entry, "rule fields", required=("column", "compare"), optional=names)
-        return cls(entry["column"], **{name: entry[name] for name in names if name in entry})
-
     def to_dict(self) -> dict[str, Any]:
-        parts = {"year": self.year, "month": self.month, "day": self.day}
-        parts |= {"exchanged": self.exchanged, "missing": self.missing}
-        return {"column": self.column, "compare": self.how, **parts}
+        return Field.to_dict(self)  # with `missing` in any case
 
     def _check_type(self, column: Column | TextColumn) -> None:
         digits = isinstance(column, TextColumn) and column.signs == "digits"
         if not digits or column.longest < _DATE:  # type: ignore[union-attr]
-            raise SpecError(f"field {self.column!r}: date compares columns of 8 digits, 19840131.")
+            raise SpecError(f"{self.where}: date compares columns of 8 digits, 19840131.")
 
-    def _check_tolerance(self, largest: int) -> None:
-        """There is none."""
-
-    def describe(self) -> str:
-        return "dates"
-
-    def describe_points(self) -> str:
+    def _told(self) -> list[str]:
         parts = {"year": self.year, "month": self.month, "day": self.day}
         told = [f"the same {name} counts {weight}" for name, weight in parts.items() if weight]
-        told += [f"day and month exchanged {self.exchanged}"] if self.exchanged else []
-        return ", ".join([*told, *missing_points(self.missing)])
+        return [*told, *([f"day and month exchanged {self.exchanged}"] if self.exchanged else [])]
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -177,20 +197,26 @@ class Dates(Field):
             return None
         return first >> 1, second & ((1 << PART_BITS) - 1), second >> PART_BITS
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return bool(a == b)
-
-    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
-        if a is None or b is None:
-            return False, False, False, False, True
+    def _bits(self, a: Any, b: Any) -> Bits:
         same = tuple(x == y for x, y in zip(a, b, strict=True))
-        crossed = a[1] == b[2] and a[2] == b[1] and a[1] != b[1]
-        return (*same, crossed, False)
+        return (*same, a[1] == b[2] and a[2] == b[1] and a[1] != b[1])
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.level_parts import DatesPart
 
         return DatesPart(self)
+
+    def weighed(self, outcomes: Outcomes) -> Field:
+        """Weights of year, month, day and of exchanged ones, each by itself."""
+        year, month, day, exchanged = (max(0, outcomes.odds(place)) for place in range(4))
+        return replace(
+            self,
+            year=year if year or month or day or exchanged else 1,
+            month=month,
+            day=day,
+            exchanged=exchanged,
+            missing=max(0, outcomes.gain(self._absent)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +228,15 @@ class Swapped(Field):
     """
 
     how: ClassVar[str] = "swapped"
+    keys: ClassVar[tuple[str, ...]] = ("other", "weight")
+    required: ClassVar[tuple[str, ...]] = ("other",)
 
     other: str = ""
 
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "Swapped":
-        keys = ("column", "compare", "other")
-        check_keys(entry, "rule fields", required=keys, optional=("weight",))
-        if not isinstance(entry["other"], str):
-            raise SpecError(f"field {entry['column']!r}: other must be the name of a column")
-        return cls(entry["column"], weight=entry.get("weight", 1), other=entry["other"])
-
-    def to_dict(self) -> dict[str, Any]:
-        names = {"column": self.column, "compare": self.how, "other": self.other}
-        return {**names, "weight": self.weight}
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        if not isinstance(self.other, str):
+            raise SpecError(f"{self.where}: other must be the name of a column")
 
     @property
     def named(self) -> list[str]:
@@ -223,19 +244,15 @@ class Swapped(Field):
 
     def check(self, schema: Schema) -> None:
         if self.column == self.other:
-            raise SpecError(f"field {self.column!r}: swapped needs two columns.")
+            raise SpecError(f"{self.where}: swapped needs two columns.")
         for column in self._both(schema):
             self._check_type(column)
 
     def _both(self, schema: Schema) -> list[Column | TextColumn]:
-        return [self.of(schema), Exact(self.other).of(schema)]
-
-    def _check_type(self, column: Column | TextColumn) -> None:
-        if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise SpecError(f"field {self.column!r}: swapped compares columns of words or digits.")
+        return [self._found(schema, name) for name in self.named]
 
     def describe(self) -> str:
-        return "exchanged"
+        return f"exchanged, weight {self.weight}"
 
     def size(self, schema: Schema) -> int:
         return CODE_BITS
@@ -249,15 +266,14 @@ class Swapped(Field):
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
         texts = (None, None) if value is None else value
-        codes = (None if text is None else _digest(text) for text in texts)
-        return [part for code in codes for part in _CODE._encode(code, size, digits)]
+        return [part for text in texts for part in _encoded(text, size)]
 
     def decode(self, entry: Sequence[int]) -> Any:
         half = len(entry) // 2
         return _CODE.decode(entry[:half]), _CODE.decode(entry[half:])
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return None not in (*a, *b) and a[0] == b[1] and a[1] == b[0]
+    def _bits(self, a: Any, b: Any) -> Bits:
+        return (None not in (*a, *b) and a[0] == b[1] and a[1] == b[0],)
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.level_parts import SwappedPart
@@ -266,79 +282,49 @@ class Swapped(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class FrequencyClasses(Field):
+class FrequencyClasses(Weights):
     """Equal texts; the class of the text, from a public table, says what that counts.
 
     `common` lists the texts of each class, the most frequent first; all others are one class more.
-    As uploaded: an exact field of 40 bits of the digest, and the class of the text.
+    Weights grow with rarity. As uploaded: an exact field of 40 bits of the digest, and the class.
     """
 
     how: ClassVar[str] = "frequency"
+    keys: ClassVar[tuple[str, ...]] = ("weights", "missing", "common")
+    required: ClassVar[tuple[str, ...]] = ("common", "weights")
 
     common: tuple[tuple[str, ...], ...] = ()
-    weights: tuple[int, ...] = (1,)
-    missing: int = 0
 
     def __post_init__(self) -> None:
-        weights = check_weights(self, self.weights, _MAX_CLASSES + 1)
-        check_whole(self.missing, f"missing of field {self.column!r}", 0, MAX_WEIGHT)
+        weights = self._checked(self.weights, _MAX_CLASSES + 1)
+        if not _is_lists(self.common) or not all(
+            isinstance(text, str) for texts in self.common for text in texts
+        ):
+            raise SpecError(f"{self.where}: common must be lists of texts")
         common = tuple(tuple(normalise(text) for text in texts) for texts in self.common)
         known = [text for texts in common for text in texts]
         if len(weights) != len(common) + 1 or len(known) != len(set(known)):
             raise SpecError(
-                f"field {self.column!r}: give a weight for each list of common texts and one for "
-                "all others; a text stands in one list."
+                f"{self.where}: give a weight for each list of common texts and one for all "
+                "others; a text stands in one list."
             )
         if list(weights) != sorted(weights):
-            raise SpecError(f"field {self.column!r}: weights must grow with rarity.")
+            raise SpecError(f"{self.where}: weights must grow with rarity.")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "common", common)
         object.__setattr__(self, "weight", weights[-1])
 
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "FrequencyClasses":
-        keys = ("column", "compare", "common", "weights")
-        check_keys(entry, "rule fields", required=keys, optional=("missing",))
-        common = entry["common"]
-        lists = isinstance(common, list) and all(isinstance(texts, list) for texts in common)
-        if not lists or not all(isinstance(text, str) for texts in common for text in texts):
-            raise SpecError(f"field {entry['column']!r}: common must be lists of texts")
-        classes = tuple(map(tuple, common))
-        rest = {"weights": entry["weights"], "missing": entry.get("missing", 0)}
-        return cls(entry["column"], common=classes, **rest)
-
-    def to_dict(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"column": self.column, "compare": self.how}
-        entry |= {"weights": list(self.weights)}
-        entry |= {"missing": self.missing} if self.missing else {}
-        return entry | {"common": [list(texts) for texts in self.common]}
-
-    def _check_type(self, column: Column | TextColumn) -> None:
-        if not isinstance(column, TextColumn) or column.signs == "filter":
-            raise SpecError(f"field {self.column!r}: frequency compares columns of words.")
-
-    def _check_tolerance(self, largest: int) -> None:
-        """There is none."""
-
-    def describe(self) -> str:
-        return "equal, by how common it is"
-
-    def describe_points(self) -> str:
+    def _told(self) -> list[str]:
         told = [
             f"the same of {len(texts)} common ones counts {weight}"
             for texts, weight in zip(self.common, self.weights, strict=False)
         ]
-        told.append(f"any other that is the same {self.weights[-1]}")
-        return ", ".join([*told, *missing_points(self.missing)])
+        return [*told, f"any other that is the same {self.weights[-1]}"]
 
     @property
     def points(self) -> tuple[int, ...]:
         rises = np.diff(self.weights).tolist()
         return (self.weights[0], *rises, self.missing)
-
-    @property
-    def largest(self) -> int:
-        return max(*self.weights, self.missing)
 
     def size(self, schema: Schema) -> int:
         return CODE_BITS
@@ -347,8 +333,7 @@ class FrequencyClasses(Field):
         return _CODE.width(size) + 1
 
     def _encode(self, value: Any, size: int, digits: bool) -> list[int]:
-        code = None if value is None else _digest(value)
-        return [*_CODE._encode(code, size, digits), 0 if value is None else self.rarity(value)]
+        return [*_encoded(value, size), 0 if value is None else self.rarity(value)]
 
     def rarity(self, text: str) -> int:
         """Bits of the classes that a text is rarer than, the most common first."""
@@ -359,31 +344,29 @@ class FrequencyClasses(Field):
         code = _CODE.decode(entry[:-1])
         return None if code is None else (code, entry[-1])
 
-    def _agrees(self, a: Any, b: Any) -> bool:
-        return bool(a[0] == b[0])
-
-    def bits(self, a: Any, b: Any) -> tuple[bool, ...]:
-        classes = len(self.common)
-        if a is None or b is None:
-            return (*[False] * (classes + 1), True)
-        equal = self._agrees(a, b)
-        return (equal, *(equal and bool(a[1] >> c & 1) for c in range(classes)), False)
+    def _bits(self, a: Any, b: Any) -> Bits:
+        equal = a[0] == b[0]
+        return (equal, *(equal and bool(a[1] >> c & 1) for c in range(len(self.common))))
 
     def part(self, size: int) -> "FieldPart":
         from ppodc.linkage.compare.level_parts import FrequencyPart
 
         return FrequencyPart(self)
 
+    def weighed(self, outcomes: Outcomes) -> Field:
+        if self.common:  # its weights come from public frequencies, beside another field
+            return self
+        missing = max(0, outcomes.gain(self._absent))
+        return replace(self, weights=(max(1, outcomes.gain((True, False))),), missing=missing)
 
-def _digest(text: str) -> int:
-    return whole(
-        int.from_bytes(hashlib.sha256(text.encode()).digest()[: CODE_BITS // 8], "little"),
-        CODE_BITS,
-    )
+
+def _is_lists(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(x, list | tuple) for x in value)
 
 
-def missing_points(missing: int) -> list[str]:
-    return [f"a missing value {missing}"] if missing else []
+def _encoded(text: str | None, size: int) -> list[int]:
+    """A text as an exact field of its digest."""
+    return _CODE._encode(None if text is None else digest_code(text), size, False)
 
 
 LEVEL_KINDS: tuple[type[Field], ...] = (EditLevels, Dates, Swapped, FrequencyClasses)
@@ -418,15 +401,3 @@ def frequency(
     """Equal texts: `weights[0]` for those in `common[0]`, ..., the last weight for all others."""
     classes = tuple(map(tuple, common))
     return FrequencyClasses(column, common=classes, weights=tuple(weights), missing=missing)
-
-
-def from_frequencies(
-    column: str, counts: Mapping[str, int], shares: Sequence[float], weights: Sequence[int]
-) -> FrequencyClasses:
-    """Classes of a public table of counts: texts with at least these shares of all, descending."""
-    total, classes, left = sum(counts.values()), [], dict(counts)
-    for share in shares:
-        taken = sorted(text for text, count in left.items() if count >= share * total)
-        classes.append(taken)
-        left = {text: count for text, count in left.items() if text not in set(taken)}
-    return frequency(column, classes, weights)

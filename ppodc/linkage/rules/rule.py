@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ppodc.linkage.blocks.candidates import BATCH_PAIRS
 from ppodc.linkage.blocks.cells import Coordinates
 from ppodc.records.schema import Schema
+from ppodc.toml_document import check_keys, plain
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.matcher import Matcher
@@ -51,6 +52,7 @@ class Rule(ABC):
 
     __slots__ = ()
     name: ClassVar[str]  # in a spec
+    keys: ClassVar[tuple[str, ...]]  # of its table there
     on_grid: ClassVar[bool] = False  # values are rounded to 0..ub, and columns have an order
     portion_pairs: ClassVar[int] = 1 << 20  # of a worker between two checkpoints: about a minute
 
@@ -62,13 +64,14 @@ class Rule(ABC):
     # ------------------------------------------------------------------ spec
 
     @classmethod
-    @abstractmethod
     def from_dict(cls, table: dict[str, Any]) -> Self:
         """Parse the table of a spec."""
+        check_keys(table, f"rule {cls.name}", required=("rule", *cls.keys))
+        return cls(*(table[key] for key in cls.keys))
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the table that `from_dict` reads."""
+        return {"rule": self.name, **{key: plain(getattr(self, key)) for key in self.keys}}
 
     @abstractmethod
     def check(self, schema: Schema) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from ppodc.errors import SpecError
 from ppodc.linkage.blocks.cells import Boxes, Coordinates, gaps
 from ppodc.linkage.rules.rule import MAX_LIMIT, MAX_WEIGHT, Ints, Record, Rule, Thresholds
 from ppodc.records.schema import Schema
-from ppodc.toml_document import check_keys, check_whole
+from ppodc.toml_document import check_whole
 
 if TYPE_CHECKING:
     from ppodc.linkage.compare.distances import NumberMatcher
@@ -26,6 +26,7 @@ class SquaredDistance(Rule):
     """Numbers: a weighted sum of squared differences."""
 
     name: ClassVar[str] = "sse"
+    keys: ClassVar[tuple[str, ...]] = ("weights", "limit")
     on_grid: ClassVar[bool] = True
     portion_pairs: ClassVar[int] = 1 << 23
 
@@ -42,16 +43,6 @@ class SquaredDistance(Rule):
         if theta < 0:
             raise SpecError("theta must not be negative.")
         return cls(weights, int(ub * ub * theta // 1))
-
-    @classmethod
-    def from_dict(cls, table: dict[str, Any]) -> Self:
-        check_keys(table, "rule sse", required=("rule", "weights", "limit"))
-        if not isinstance(table["weights"], list):
-            raise SpecError("rule sse: weights must be a list of whole numbers")
-        return cls(tuple(table["weights"]), table["limit"])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"rule": self.name, "weights": list(self.weights), "limit": self.limit}
 
     def check(self, schema: Schema) -> None:
         schema.require_numbers()
@@ -177,9 +168,10 @@ def sse(weights: Sequence[int], *, limit: int) -> SquaredDistance:
 
 
 def _weights(weights: Any) -> tuple[int, ...]:
-    checked = tuple(weights)
-    for weight in checked:
+    if not isinstance(weights, list | tuple):
+        raise SpecError("rule sse: weights must be a list of whole numbers")
+    for weight in weights:
         check_whole(weight, "a weight", 0, MAX_WEIGHT)
-    if not any(checked):
+    if not any(weights):
         raise SpecError("at least one weight must be more than 0.")
-    return checked
+    return tuple(weights)

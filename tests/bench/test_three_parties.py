@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 
+from ppodc.bench.linkage.three_parties import KAPPA, Matching, decide, encrypt, randomise
 from ppodc.crypto.paillier import Tally, generate_insecure
 from ppodc.crypto.paillier_arithmetic import Cipher
 from ppodc.crypto.random_stream import SecureRandom
 from ppodc.crypto.randomisers import FreshRandomisers
 from ppodc.errors import InputError
-from ppodc.linkage.compare.three_parties import KAPPA, Matching, decide, encrypt, randomise
 from ppodc.linkage.rules import SquaredDistance
+from tests.mpc.pair import Pair
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return Pair()
+
 
 ALICE, BOB = generate_insecure(256), generate_insecure(256)
 U = 20

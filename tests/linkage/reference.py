@@ -1,8 +1,8 @@
-"""A join in the clear: what the protocol must reproduce, row by row.
+"""Linked rows and joins in the clear: what the protocols must reproduce, row by row.
 
-Like `pandas.merge(validate="1:1")` or "m:1" with a rule instead of equal keys, and with rows that
-break the relation left out instead of an error. It knows nothing of shares, lanes, passes or sums:
-partners are looked up pair by pair.
+A join is like `pandas.merge(validate="1:1")` or "m:1" with a rule instead of equal keys, and with
+rows that break the relation left out instead of an error. Nothing here knows of shares, lanes,
+passes or sums: partners are looked up pair by pair, and `Rule.matches` says whether two rows match.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ppodc.linkage.joined.join import WHOLE, Relation
+from ppodc.linkage.rules import Record, Rule
 
 Matches = Callable[[int, int], bool]  # (row of the anchor, row of the other side)
+
+
+def distinct(rule: Rule, rows: Sequence[Record], owners: Sequence[int]) -> NDArray[np.bool_]:
+    """Which rows count, if those that match a row of an owner of lower number do not."""
+    number = np.asarray(owners)
+    earlier = number[:, None] < number[None, :]
+    matching = rule.match_matrix(rows, rows) & earlier
+    return np.array([not column.any() for column in matching.T], np.bool_)
 
 
 def partners(anchor: int, other: int, matches: Matches, relation: Relation) -> list[int | None]:

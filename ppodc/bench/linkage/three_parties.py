@@ -1,8 +1,8 @@
 """The published way to match numbers: Paillier ciphertexts, a third party and a garbled circuit.
 
-A reproduction, to measure beside `distances`; no job uses it. Alice (C1 of the session) and Bob
-(C2) have a Paillier key each. Charlie, who colludes with neither, gets their records as ciphertexts
-and knows which pairs are candidates. For a pair (x, y):
+A reproduction, to measure beside `linkage.compare.distances`; no job uses it. Alice (C1 of the
+session) and Bob (C2) have a Paillier key each. Charlie, who colludes with neither, gets their
+records as ciphertexts and knows which pairs are candidates. For a pair (x, y):
 
 1. Charlie adds the same fresh gamma_i to E_A(x_i) and E_B(y_i), re-randomises the ids, swaps them
    and shuffles all pairs of the job: E_A(x'), E_B(id_y) to Alice, E_B(y'), E_A(id_x) to Bob.

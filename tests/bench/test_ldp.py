@@ -101,6 +101,16 @@ def test_the_command_writes_its_document(data, tmp_path):
     assert wrong.exit_code != 0
 
 
+def test_the_table_beside_peers_has_a_column_for_each_epsilon():
+    about = {"what": "clusters", "set": "s1", "method": "codebook"}
+    clusters = [{**about, "epsilon": 0.5, "ratio": 2.5}, {**about, "epsilon": 1.0, "ratio": 1.4}]
+    oracle = {"what": "oracle", "method": "OUE", "users": 10, "cpu_s": 0.1, "n_mse": 4.0}
+    result = {"parameters": {"epsilons": [0.5, 1.0]}, "points": [*clusters, oracle]}
+    first, _ = peers._tables(result)
+    assert first["columns"][1:] == ["eps 0.5", "eps 1"]
+    assert first["rows"] == [["s1, codebook", "2.5", "1.4"]]
+
+
 def test_missing_data_and_missing_peers_are_told(data):
     with pytest.raises(InputError, match="--data"):
         DataFolder(data).digits()

@@ -114,7 +114,7 @@ def _oracle_point(
 def _tables(result: Document) -> list[Table]:
     epsilons, points = result["parameters"]["epsilons"], grouped(result["points"], "what")
     rows = [
-        {"name": f"{name}, {method}", **{f"{p['epsilon']:g}": p["ratio"] for p in own}}
+        {"name": f"{name}, {method}", **{f"eps{i}": p["ratio"] for i, p in enumerate(own)}}
         for name, of_set in grouped(points["clusters"], "set").items()
         for method, own in grouped(of_set, "method").items()
     ]
@@ -122,7 +122,7 @@ def _tables(result: Document) -> list[Table]:
         document.table_of(
             "Clustering beside diffprivlib",
             " | ".join(("NICV / NICV of k-means", *(f"eps {e:g}" for e in epsilons))),
-            " | ".join(("{name}", *(f"{{{e:g}:digits}}" for e in epsilons))),
+            " | ".join(("{name}", *(f"{{eps{i}:digits}}" for i in range(len(epsilons))))),
             rows,
         ),
         document.table_of(

@@ -4,18 +4,15 @@ import numpy as np
 import pytest
 
 from ppodc.linkage.blocks.candidates import Block, Work
+from ppodc.linkage.blocks.embedding import coded
 from ppodc.linkage.compare import characters
 from ppodc.linkage.compare.edit_distance import band, within_secret
 from ppodc.linkage.compare.public_lengths import BitRows, TextMatcher, TextRows, pair_bits
 from ppodc.linkage.rules import EditDistance
-from ppodc.linkage.symbols import NONE, codes, levenshtein
+from ppodc.linkage.symbols import levenshtein
 from ppodc.mpc.shares import circuits
 from ppodc.mpc.spill import Budget
 from tests.linkage.shared import MEMORY, matched, uploaded
-
-
-def coded(texts, length):
-    return np.array([codes(t) + [NONE] * (length - len(t)) for t in texts]).reshape(-1, length)
 
 
 def string_rows(pair, texts, length, *, first):

@@ -45,10 +45,10 @@ def embed(texts: Ints, references: Sequence[Text]) -> Ints:
     return near[place.reshape(-1)]
 
 
-def coded(texts: Sequence[str]) -> Ints:
-    """Codes of normalised words, a row for each, filled up with NONE."""
-    rows = [codes(text) for text in texts]
-    wide = max(map(len, rows), default=0)
+def coded(texts: Sequence[str], least: int = 0, *, digits: bool = False) -> Ints:
+    """Codes of normalised texts, a row for each, filled up with NONE: of `least` codes or more."""
+    rows = [codes(text, digits=digits) for text in texts]
+    wide = max([least, *map(len, rows)])
     filled = [row + [NONE] * (wide - len(row)) for row in rows]
     return np.array(filled, np.int64).reshape(len(rows), wide)
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from ppodc.errors import SpecError
 from ppodc.linkage.blocks.cells import Boxes, Coordinates, gaps
+from ppodc.linkage.blocks.embedding import coded
 from ppodc.linkage.rules.rule import Ints, Record, Rule, Thresholds
-from ppodc.linkage.symbols import MAX_LENGTH, NONE, codes, levenshtein
+from ppodc.linkage.symbols import MAX_LENGTH, NONE, levenshtein
 from ppodc.records.schema import Schema
 from ppodc.toml_document import check_whole
 
@@ -77,9 +78,8 @@ class EditDistance(Rule):
         parts = []
         for text, wide in zip(schema.texts, self.widths(schema), strict=True):
             texts = table.texts(text, shortest=shortest, needed=True)
-            rows = [codes(value or "", digits=text.signs == "digits") for value in texts]
-            filled = [row + [NONE] * (wide - len(row)) for row in rows]
-            parts.append(np.array(filled, np.int64).reshape(len(rows), wide))
+            digits = text.signs == "digits"
+            parts.append(coded([value or "" for value in texts], wide, digits=digits))
         return np.concatenate(parts, axis=1)
 
     def decode(self, values: Ints, schema: Schema) -> list[Record]:

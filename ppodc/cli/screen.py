@@ -8,6 +8,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ppodc.pairs.progress import Event
 
 _QUIET_SECONDS = 10.0
+_IN_ITERATION = {
+    "assign": "assigning records",
+    "update": "moving centres",
+    "iterate": "assigning records, moving centres",
+    "open": "opening noisy sums",
+}
+_WORDS = {
+    "sealing": "sealing the dataset",
+    "starting": "starting workers",
+    "prepare": "making randomness ahead",
+    "ingest": "taking in records",
+    "link": "comparing rows",
+    "home": "finishing the comparison",
+    "start": "choosing the first centres",
+    "spread": "choosing the next centre",
+    "pick": "choosing the next centre",
+    "better": "keeping the better run",
+    "tally": "counting records of each cluster",
+    "sum": "adding up",
+    "output": "preparing the result",
+    "labels": "preparing labels",
+}  # of a phase outside iterations
 
 
 class JobScreen:
@@ -76,9 +98,10 @@ def in_words(event: Event) -> str:
 
 
 def _title(event: Event) -> str:
-    if not event.iteration:
-        return event.phase
-    return f"iteration {event.iteration}: {event.phase}"
+    if event.phase in _WORDS:
+        return _WORDS[event.phase]
+    words = _IN_ITERATION.get(event.phase, event.phase)
+    return f"iteration {event.iteration}: {words}" if event.iteration else words
 
 
 def _left(event: Event) -> str:

@@ -98,8 +98,8 @@ class LocalPlatform(RunningClouds):
         Keeps the files of every party; without one they are deleted at the end.
     owners : int or sequence of str, default=4
         How many owners, or their names.
-    pairs : int, default=2
-        Worker pairs.
+    pairs : int, default=1
+        Worker pairs. One suits up to 100,000 records; more use more cores.
     key_bits : int, default=2048
         Size of cloud 2's Paillier key.
     insecure_key_bits : int, default=0
@@ -119,7 +119,7 @@ class LocalPlatform(RunningClouds):
         folder: Path | None = None,
         *,
         owners: int | Sequence[str] = 4,
-        pairs: int = 2,
+        pairs: int = 1,
         key_bits: int = 2048,
         insecure_key_bits: int = 0,
     ) -> None:

@@ -146,8 +146,14 @@ class Cloud1Config(_Service, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     role: Literal["cloud1"] = "cloud1"
     pairs: Annotated[
-        int, Meta(ge=1, le=512, description="Worker pairs of a job that does not say how many.")
-    ] = 2
+        int,
+        Meta(
+            ge=1,
+            le=512,
+            description="Worker pairs of a job that does not name a number; one is right for "
+            "100,000 records.",
+        ),
+    ] = 1
     shards_per_pair: Annotated[
         int,
         Meta(

@@ -94,7 +94,7 @@ def create(
     key_bits: int = 2048,
     insecure_key_bits: int = 0,
     ray_address: str = "local",
-    pairs: int = 2,
+    pairs: int = 1,
     suites: tuple[str, ...] = ("shares",),
     split_key: bool = False,
 ) -> Deployment:

@@ -203,7 +203,7 @@ def test_in_a_pipeline_and_a_grid_search_over_k(threads):
 def test_progress_is_shown_when_asked_for(threads, capsys):
     model = SecureKMeans(1, bounds=BOUNDS, max_iter=1, platform=threads, verbose=True)
     model.fit(points(5, 1))
-    assert "iteration 1: assign" in capsys.readouterr().out
+    assert "iteration 1: assigning records" in capsys.readouterr().out
 
 
 def test_what_a_suite_does_not_have_is_refused_before_anything_starts():

@@ -107,8 +107,12 @@ def _title(event: Event) -> str:
 def _left(event: Event) -> str:
     if not event.iteration_left or event.rows_done == event.rows:
         return ""
-    whole = "" if event.at_most_left is None else f", job at most {_span(event.at_most_left)}"
-    return f" ({_span(event.iteration_left)} left in this iteration{whole})"
+    told = []
+    if event.iteration_left >= 1:
+        told.append(f"{_span(event.iteration_left)} left in this iteration")
+    if event.at_most_left is not None:
+        told.append(f"job at most {_span(event.at_most_left)}")
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _span(seconds: float) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 WHOLE = "tests/end_to_end/"
 OWN = ("desk", "namespaces", "ray_death", "ray_submit", "sessions_in_docs")
@@ -24,10 +25,32 @@ def chain(file: str) -> str:
 
 
 class Chains(LoadFileScheduling):
-    """Gives every tester a chain at a time."""
+    """Gives every tester a chain at a time.
+
+    If a test kills its tester, others do the rest of the chain. xdist alone would run that test
+    again and again, or wait for ever: a tester begins no test before it has another or the end.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return chain(super()._split_scope(nodeid))
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        units = self.assigned_work[node].values()
+        fatal = next((test for unit in units for test, done in unit.items() if not done), None)
+        if fatal is not None:
+            self.assigned_work[node][self._split_scope(fatal)][fatal] = True
+        rest = {
+            name: unit for name, unit in self.assigned_work[node].items() if not all(unit.values())
+        }
+        self.assigned_work[node] = rest
+        super().remove_node(node)
+        return fatal
+
+    def schedule(self) -> None:
+        super().schedule()
+        for node in self.nodes:
+            while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+                self._reschedule(node)
 
 
 def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:

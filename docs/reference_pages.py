@@ -338,6 +338,37 @@ def measured(*files: str) -> str:
     return "\n\n".join(parts)
 
 
+def beside(*cases: str) -> str:
+    """Iterations of this release and of an earlier one, measured in turn on one machine."""
+    rows, told = [], []
+    for case in cases:
+        for when in ("before", "now"):
+            name = f"beside/{case}_{when}.json"
+            text = (Path(__file__).parent / "measured" / name).read_text(encoding="utf-8")
+            run = json.loads(text)
+            on = run["machine"]
+            others = sum(each["others"] for each in run["each"]) / len(run["each"])
+            rows.append(
+                (
+                    f"`{run['command']}`" if when == "before" else "",
+                    f"[{when}](measured/{name})",
+                    f"{run['total_s']:.3g}",
+                    f"{max(run['cpu_c1_s'], run['cpu_c2_s']):.3g}",
+                    f"{run['bytes_c1_to_c2'] / 1e6:.1f}",
+                    f"{run['rounds']:.0f}",
+                    f"{run['peak_rss_mb']:.0f}",
+                    f"{others:.1f}",
+                )
+            )
+            told.append((run["date"], on["processor"], on["cores"]))
+    dates, processors, cores = (sorted(set(each)) for each in zip(*told, strict=True))
+    headings = (
+        "command", "", "wall, s", "CPU, s", "MB", "rounds", "peak MB", "cores that others used",
+    )  # fmt: skip
+    where = f"{', '.join(dates)}, {cores[0]} cores of {', '.join(processors)}:"
+    return f"{where}\n\n{_table(headings, rows)}"
+
+
 PAGES: dict[str, Callable[..., str]] = {
     "commands": commands,
     "spec_keys": spec_keys,
@@ -347,6 +378,7 @@ PAGES: dict[str, Callable[..., str]] = {
     "metrics": metrics,
     "parameters": parameters,
     "measured": measured,
+    "beside": beside,
     "licences": licences,
     "wire": wire,
 }

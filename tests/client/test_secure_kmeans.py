@@ -112,7 +112,7 @@ def test_several_numbers_of_clusters_from_one_job(threads):
         assert each.get_feature_names_out().size == k
         equals_plaintext(each, OWNERS)
     assert fitted[1].inertia_ > fitted[2].inertia_ > fitted[3].inertia_
-    with pytest.raises(ValueError, match="there is `fit`"):
+    with pytest.raises(ValueError, match="`fit` takes a single one"):
         model.fit_each(OWNERS, [3])
 
 

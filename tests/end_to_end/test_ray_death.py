@@ -62,7 +62,7 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
         {"cloud1": {}, "cloud2": {}},
         owners=2,
     )
-    spec, tables = slow_job("outlives")
+    spec, tables = slow_job("outlives", iterations=100)  # on one pair each takes a few ms
     try:
         for party in ("cloud1", "cloud2"):
             services.start(party)
@@ -71,11 +71,11 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
         master = services.master("outlives", "shares", 1)
         master.until("starting 0")
         kill_one(master.process.pid, "raylet/raylet")
-        master.until("assign 1")
+        master.until("iterate 1")
         kill_one(gateway, "gcs_server")
         with Operator.connect(services.parties.party("operator").config) as operator:
             assert [entry.name for entry in operator.datasets()] == ["outlives"]
-        master.until("assign 2")
+        master.until("iterate 2")
         kill_one(master.process.pid, "gcs_server")
         code, said = master.end()
         assert code == 0, said

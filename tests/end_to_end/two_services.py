@@ -186,11 +186,12 @@ class Master:
         )
 
     def until(self, *lines: str) -> None:
-        """Wait until the master says one of these, or ends."""
+        """Wait until the master says one of these."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.strip() in lines:
                 return
+        raise AssertionError(f"the master ended without saying {' or '.join(lines)}")
 
     def end(self, signal_number: int | None = None) -> tuple[int, str]:
         """(exit code, last words), after a signal if one is given."""
@@ -206,9 +207,9 @@ def make_spec(name: str, columns: int, k: int, **options: object) -> Spec:
     return Spec(name, schema, job)
 
 
-def slow_job(name: str) -> tuple[Spec, list[np.ndarray]]:
+def slow_job(name: str, iterations: int = 30) -> tuple[Spec, list[np.ndarray]]:
     """A job of many iterations: what interrupts it early does not come too late."""
-    return make_spec(name, 2, k=3, iterations=30), make_tables(17, (13, 11), 2)
+    return make_spec(name, 2, k=3, iterations=iterations), make_tables(17, (13, 11), 2)
 
 
 def make_tables(seed: int, rows: Sequence[int], columns: int) -> list[np.ndarray]:

@@ -339,19 +339,23 @@ def measured(*files: str) -> str:
 
 
 def beside(*cases: str) -> str:
-    """Iterations of this release and of an earlier one, measured in turn on one machine."""
-    rows, told = [], []
+    """Iterations of an earlier release and of this one, measured in turn on one machine."""
+    headings = (
+        "command", "release", "wall, s", "CPU, s", "MB", "rounds", "memory of a worker, MB",
+        "cores that others used",
+    )  # fmt: skip
+    folder, rows = Path(__file__).parent / "measured" / "beside", []
     for case in cases:
-        for when in ("before", "now"):
-            name = f"beside/{case}_{when}.json"
-            text = (Path(__file__).parent / "measured" / name).read_text(encoding="utf-8")
-            run = json.loads(text)
-            on = run["machine"]
+        runs = {
+            when: json.loads((folder / f"{case}_{when}.json").read_text(encoding="utf-8"))
+            for when in ("before", "now")
+        }
+        for when, run in runs.items():
             others = sum(each["others"] for each in run["each"]) / len(run["each"])
             rows.append(
                 (
-                    f"`{run['command']}`" if when == "before" else "",
-                    f"[{when}](measured/{name})",
+                    f"`{runs['now']['command']}`",
+                    f"[{when}](measured/beside/{case}_{when}.json)",
                     f"{run['total_s']:.3g}",
                     f"{max(run['cpu_c1_s'], run['cpu_c2_s']):.3g}",
                     f"{run['bytes_c1_to_c2'] / 1e6:.1f}",
@@ -360,13 +364,9 @@ def beside(*cases: str) -> str:
                     f"{others:.1f}",
                 )
             )
-            told.append((run["date"], on["processor"], on["cores"]))
-    dates, processors, cores = (sorted(set(each)) for each in zip(*told, strict=True))
-    headings = (
-        "command", "", "wall, s", "CPU, s", "MB", "rounds", "peak MB", "cores that others used",
-    )  # fmt: skip
-    where = f"{', '.join(dates)}, {cores[0]} cores of {', '.join(processors)}:"
-    return f"{where}\n\n{_table(headings, rows)}"
+    on = runs["now"]
+    machine = f"{on['machine']['cores']} cores of {on['machine']['processor']}"
+    return f"{on['date']}, {machine}:\n\n{_table(headings, rows)}"
 
 
 PAGES: dict[str, Callable[..., str]] = {

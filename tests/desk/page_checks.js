@@ -18,6 +18,7 @@
   // as it was served: tools that look at a page leave styles behind
   if (!window.lookedAt && all('[style], style, script:not([src])').length) faults.push('something inline');
   window.lookedAt = true;
-  if (document.documentElement.scrollWidth > innerWidth + 1) faults.push('wider than the window: ' + document.documentElement.scrollWidth);
+  const width = document.documentElement.scrollWidth;
+  if (width > innerWidth + 1) faults.push('wider than the window: ' + width + ' ' + all('body *').filter((e) => e.getBoundingClientRect().right >= width - 1).slice(-2).map((e) => e.outerHTML.slice(0, 160)).join(' '));
   return faults;
 }

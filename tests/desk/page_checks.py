@@ -7,11 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+# A window that was just resized is measured once it is drawn in its new size.
+_DRAWN = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
 _OWN = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 
 def check_page(page: Any, where: str, *, thorough: bool) -> None:
     """Fails with every fault of the page as it is shown now; `thorough` asks axe-core too."""
+    page.evaluate(_DRAWN)
     faults = page.evaluate(_OWN)
     assert not faults, f"{where}: {faults}"
     axe = os.environ.get("PPODC_AXE", "")

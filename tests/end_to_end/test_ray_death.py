@@ -62,7 +62,7 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
         {"cloud1": {}, "cloud2": {}},
         owners=2,
     )
-    spec, tables = slow_job("outlives", iterations=100)  # on one pair each takes a few ms
+    spec, tables = slow_job("outlives", iterations=300)  # on one pair each takes a few ms
     try:
         for party in ("cloud1", "cloud2"):
             services.start(party)
@@ -77,6 +77,7 @@ def test_a_job_outlives_the_rays_of_both_clouds(tmp_path: Path, temporary: Path)
             assert [entry.name for entry in operator.datasets()] == ["outlives"]
         master.until("iterate 2")
         kill_one(master.process.pid, "gcs_server")
+        kill_one(master.process.pid, "ray::Worker1")  # so that the job needs Ray before its end
         code, said = master.end()
         assert code == 0, said
         assert "\x1b" not in said

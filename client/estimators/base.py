@@ -126,7 +126,7 @@ class Estimator:
         return BaseEstimator._get_fitted_attr_html(self, *args, **given)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools want to know of an estimator."""
+        """The facts that scikit-learn's tools ask of an estimator."""
         with named_if_missing():
             from sklearn.utils import Tags, TargetTags
 

@@ -1,4 +1,4 @@
-"""What an estimator's parameters may be, checked when `fit` begins."""
+"""The values that an estimator's parameters may have, checked when `fit` begins."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,11 +1,11 @@
 """Whether the link between two clouds is slow: C1 measures a few round trips and tells C2.
 
 One quick round trip is enough to call a link fast. A slow one is waited for in every round, so that
-it pays to do other work in the waits (`messages.PeerLink.do_beside`), and to send more bytes for
-fewer rounds (`shares.compare`).
+it pays to do other work in the waits (`messages.PeerLink.do_beside`), to send more bytes for fewer
+rounds (`shares.compare`), and to encrypt few records once (`kmeans.shares.products`).
 
-Who learns what: C2 whether C1 found the link slow. A cloud that lies makes both wait longer and
-changes nothing else. C1's clock is an input of the session: a session under audit notes it.
+Who learns what: C2 whether C1 found the link slow. A cloud that lies makes both wait longer or send
+more, and changes nothing else. C1's clock is an input of the session: a session under audit notes it.
 Rounds: 1, up to 4 over a slow link. Bytes: a few.
 """
 

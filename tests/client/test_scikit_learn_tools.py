@@ -1,4 +1,4 @@
-"""What tools of scikit-learn do with estimators that do not inherit from its base."""
+"""Tools of scikit-learn work with estimators that do not inherit from its base."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What is received later, and the order in which it comes."""
+"""Messages that are received later, and the order in which they come."""
 
 import numpy as np
 

@@ -410,7 +410,7 @@ def test_a_cloud_that_could_not_keep_an_iteration_is_one_behind(tmp_path, monkey
 
 @pytest.mark.parametrize(("pairs", "steps"), [(1, 1), (2, 2)])
 def test_each_step_of_an_iteration_writes_to_disk_once(tmp_path, monkeypatch, pairs, steps):
-    """What it has found, and that the next stop bit may be revealed."""
+    """The findings, and that the next stop bit may be revealed."""
     with two_cloud_jobs(tmp_path, pairs=pairs) as both:
         both.run_until("iterate" if pairs == 1 else "assign")
         written = transactions(both, monkeypatch)

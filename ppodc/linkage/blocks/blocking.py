@@ -182,7 +182,7 @@ class CellBlocks(Blocking):
         """The cost of an owner's cells, over all passes."""
 
     def _fitting(self, found: T | None) -> T:
-        """What a rule has for these cells, unless it has none."""
+        """The answer of a rule for these cells, unless it has none."""
         if found is None:
             raise SpecError(f"blocks {self.prunes} only.")
         return found

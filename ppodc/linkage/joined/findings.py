@@ -1,4 +1,4 @@
-"""What a join has found, on shares, as planners keep it and workers make it; loads no protocol."""
+"""Findings of a join, on shares, as planners keep them and workers make them; no protocol here."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ it pays to do other work in the waits (`messages.PeerLink.do_beside`), to send m
 rounds (`shares.compare`), and to encrypt few records once (`kmeans.shares.products`).
 
 Who learns what: C2 whether C1 found the link slow. A cloud that lies makes both wait longer or send
-more, and changes nothing else. C1's clock is an input of the session: a session under audit notes it.
+more, and changes nothing else. C1's clock is an input of the session: one under audit notes it.
 Rounds: 1, up to 4 over a slow link. Bytes: a few.
 """
 

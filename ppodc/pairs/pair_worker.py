@@ -96,6 +96,7 @@ class PairWorker:
         self._rows_done = 0
         self._began: float | None = None  # when it began to work, less the wait for the other half
         self._recorder: Recorder | None = None
+        self._is_cut = False
 
     def open_channel(self) -> tuple[Channel, str]:
         """The channel to the other half, and the name of the pair."""
@@ -137,7 +138,8 @@ class PairWorker:
             ) from None
 
     def cut(self) -> None:
-        """Close the channel under whatever is going on."""
+        """Close the channel under whatever is going on, or as soon as it is open."""
+        self._is_cut = True
         if self._channel is not None:
             self._channel.close()
 
@@ -151,6 +153,8 @@ class PairWorker:
     def _meet(self) -> tuple[Channel, PairHalf]:
         if self._channel is None or self._half is None:
             self._channel, pair = self.open_channel()
+            if self._is_cut:
+                self._channel.close()
             secrets = None if self._recorder is None else self._recorder.attach(self._channel)
             material = Material(self._key, self.setup.pools_of(pair), secrets)
             self._half = self._side.open_half(

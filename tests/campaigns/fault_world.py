@@ -45,7 +45,6 @@ from tests.harness.memory_network import End, MemoryNetwork
 from tests.harness.patience import LONG
 from tests.harness.thread_workers import ThreadWorker, ThreadWorkers, WorkerDiedError
 
-_LINK_TIMEOUT = 30.0  # seconds; bounds the wait for a half that ended before its channel was open
 _PATIENCE = 200  # messages without an answer after which a caller gives a gateway up
 _DOWN = 3  # messages that a dead gateway misses before it restarts
 _AWAY = 400  # messages that a gateway misses if it is away for longer than a caller waits
@@ -303,7 +302,7 @@ class World:
             carrier = Carrier(self.gateway2, peer, "control", self._fate, dead, others)
             return Cloud2Client(Client(carrier, LONG))
 
-        return JobResources(workers, cloud2, lambda: self.store("cloud1", dead), _LINK_TIMEOUT)
+        return JobResources(workers, cloud2, lambda: self.store("cloud1", dead), LONG)
 
     def owner(self, name: str, config: OwnerConfig, dead: threading.Event) -> Owner:
         """One process of an owner."""
@@ -331,7 +330,7 @@ class World:
     def _open2(self, dead: threading.Event) -> tuple[Store, Sequence[Operation], Any]:
         store = self.store("cloud2", dead)
         workers = _MortalWorkers(self._adapt, self._fate, "worker2 call")
-        follower = Follower(store, self.config2, workers, _LINK_TIMEOUT)
+        follower = Follower(store, self.config2, workers, LONG)
         operations = [*owner_operations(store), *control_operations(follower)]
         return store, operations, follower.stop
 
